@@ -16,7 +16,7 @@ help:
 	@echo "make test-all  the tests, the matrices whole"
 	@echo "make lint      format, lint, types, layers"
 	@echo "make docs      the documentation, in site/; fails on a broken link"
-	@echo "make bench     the benchmarks (BENCH=name for one)"
+	@echo "make bench     list the benchmarks (BENCH="name --quick", "all --check")"
 
 $(STAMP): pyproject.toml requirements/tested.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -7,6 +7,7 @@ from tests.seeded import (
     additive,
     aligning,
     asking,
+    benchmarks,
     clustering,
     coresets,
     cost,
@@ -35,6 +36,7 @@ from tests.seeded import (
     sketches,
     synthetic,
     using,
+    wide,
     words,
 )
 
@@ -66,9 +68,11 @@ SEEDED_BUGS = [
     *sketches.BUGS,
     *synthetic.BUGS,
     *using.BUGS,
+    *wide.BUGS,
     *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,
     *floors.BUGS,
     *asking.BUGS,
+    *benchmarks.BUGS,
 ]

@@ -1,9 +1,10 @@
-"""The data sets of the additive benchmark: those of the Newton benchmark, read in public bins of equal width."""
+"""The data sets of the additive benchmark: those of the Newton benchmark and three more, read in public bins of equal width."""
 
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import colonnade as cn
 from colonnade.coding.encoders import encoded
@@ -11,9 +12,60 @@ from colonnade.schema import Bins
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 
-from newton_sets import SETS, Joined
+import newton_sets
+from newton_sets import Joined, data_folder, divided
 
-__all__ = ["SETS", "Joined", "binned"]
+__all__ = ["FILES", "SETS", "Joined", "binned"]
+
+FLIGHTS = 50_000
+
+
+def flights() -> Joined:
+    """Flights from New York, of which some arrive more than a quarter of an hour late; 50,000 that did arrive."""
+    frame = pd.read_parquet(data_folder() / "nycflights13_flights.parquet").dropna(subset=["arr_delay"])
+    frame = frame.sample(FLIGHTS, random_state=1).reset_index(drop=True)
+    frame["late"] = (frame["arr_delay"] > 15).map({False: "no", True: "yes"})
+    kept = ["month", "day", "sched_dep_time", "sched_arr_time", "carrier", "origin", "dest", "distance", "late"]
+    bounds = {"month": (1, 12), "day": (1, 31), "sched_dep_time": (0, 2_400), "sched_arr_time": (0, 2_400)}
+    return divided("flights", frame[kept], {**bounds, "distance": (0, 5_000)}, "late", ("no", "yes"))
+
+
+def diamonds() -> Joined:
+    """Diamonds, of which some cost more than 4,000 dollars."""
+    frame = pd.read_parquet(data_folder() / "diamonds.parquet")
+    frame["dear"] = (frame.pop("price") > 4_000).map({False: "no", True: "yes"})
+    bounds = {"carat": (0, 3), "depth": (55, 70), "table": (50, 70), "x": (3, 10), "y": (3, 10), "z": (1, 7)}
+    return divided("diamonds", frame, bounds, "dear", ("no", "yes"))
+
+
+def bank_additional() -> Joined:
+    """Bank marketing with the state of the economy, without the length of the call."""
+    frame = pd.read_parquet(data_folder() / "bank_marketing_additional.parquet").drop(columns=["duration"])
+    frame.columns = [name.replace(".", "_") for name in frame.columns]
+    bounds = {
+        "age": (18, 95),
+        "campaign": (1, 20),
+        "pdays": (0, 1_000),
+        "previous": (0, 10),
+        "emp_var_rate": (-4, 2),
+        "cons_price_idx": (92, 95),
+        "cons_conf_idx": (-51, -26),
+        "euribor3m": (0, 6),
+        "nr_employed": (4_900, 5_300),
+    }
+    return divided("bank_additional", frame, bounds, "y", ("no", "yes"))
+
+
+FILES = {
+    "adult": "adult",
+    "bank": "bank_marketing",
+    "credit": "credit_card_default",
+    "flights": "nycflights13_flights",
+    "diamonds": "diamonds",
+    "bank_additional": "bank_marketing_additional",
+}
+"""The file of each public set."""
+SETS = {**newton_sets.SETS, "flights": flights, "diamonds": diamonds, "bank_additional": bank_additional}
 
 
 class Binned(Joined):

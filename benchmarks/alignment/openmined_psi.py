@@ -1,6 +1,6 @@
 """OpenMined PSI on the same lists: both parties in this process, one thread; seconds and bytes as one line of JSON.
 
-python openmined_psi.py IDS
+Not run by hand: ``run.py`` starts it with a Python that has openmined-psi. Standard input is JSON with ``ids``.
 """
 
 import json
@@ -11,7 +11,7 @@ import private_set_intersection.python as psi
 
 
 def main() -> None:
-    count = int(sys.argv[1])
+    count = json.load(sys.stdin)["ids"]
     half = count // 2
     own = [f"person-{k}" for k in range(half)] + [f"only-0-{k}" for k in range(count - half)]
     other = [f"person-{k}" for k in range(half)] + [f"only-1-{k}" for k in range(count - half)]
@@ -24,7 +24,7 @@ def main() -> None:
     used, passed = time.process_time() - begin, time.perf_counter() - clock
     sent = sum(len(message.SerializeToString()) for message in (setup, request, response))
     assert len(found) == half
-    print(json.dumps({"cpu_seconds": used, "seconds": passed, "bytes": sent, "version": psi.__version__}))
+    print(json.dumps({"processor": used, "seconds": passed, "MB": sent / 1e6}))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def main() -> None:
             schemas=dict.fromkeys(names, SCHEMA),
             ledger=ledger,
             member=Member(name, identity(name), pinned),
-            policy=cn.Policy(capacity=count, nonprivate=("align",)),
+            policy=cn.Policy(capacity=count, nonprivate=("align",), alignments=("intersection", "cohort")),
         )
         serve(guard, path, ready=lambda: print("ready", flush=True))
 

@@ -5,12 +5,11 @@ The paper is Private vertical clustering (docs/references.md#clustering).
 
 import io
 import math
-import os
 import subprocess
 from typing import NamedTuple
 
 import numpy as np
-from clustering_paper import (
+from benchmarks.clustering.clustering_paper import (
     basic,
     epsilon_each,
     local_aggregate,
@@ -18,12 +17,14 @@ from clustering_paper import (
     same_law,
     sketched_two_party,
 )
-from clustering_sets import CLUSTERS, Points, a_federation, in_order
+from benchmarks.clustering.clustering_sets import CLUSTERS, Points, a_federation, in_order
+from benchmarks.frame import Unavailable
+from benchmarks.frame.peers import DIFFPRIVLIB, quiet_environment
 from sklearn.cluster import KMeans
 from sklearn.metrics import v_measure_score
 
 import colonnade as cn
-from colonnade.estimation.clustering import weighted_kmeans
+from colonnade.estimation.clustering import LARGEST_GRID, weighted_kmeans
 from colonnade.estimation.counts import project_to_simplex
 from colonnade.privacy.laws.sketch_law import SKETCHES, least_phantoms
 
@@ -35,9 +36,9 @@ OURS = {
     "response": {"method": "response"},
     "independent, k′ = 5": {"method": "independent", "n_local_clusters": CLUSTERS},
 }
-PAPER = ("IND-LAP", "LDP-AGG", "LDP-AGG-2PEst", "DPFMPS-BasicEst", "DPFMPS-2PEst", "exact table")
 GAMMA = 0.1
-DIFFPRIVLIB = "COLONNADE_DIFFPRIVLIB_PYTHON"
+LARGEST = 10_000
+"""Cells of a grid up to which the paper's methods without pairs are drawn: BasicEst keeps one number per cell and sketch."""
 
 
 class Scores(NamedTuple):
@@ -46,13 +47,25 @@ class Scores(NamedTuple):
     loss: float
     agreement: float
     error: float = math.nan
+    local: int = 0
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The numbers that are known, by name."""
+        known = {"loss": self.loss, "v_score": self.agreement}
+        known |= {} if math.isnan(self.error) else {"weight_error": self.error}
+        return known | ({"local": float(self.local)} if self.local else {})
 
 
-def scored(points: Points, centres: np.ndarray, error: float = math.nan) -> Scores:
-    gaps = ((points.values[:, None] - centres) ** 2).sum(axis=2)
-    return Scores(
-        float(gaps.min(axis=1).mean()), float(v_measure_score(points.groups, gaps.argmin(axis=1))), float(error)
-    )
+def distances(points: Points, centres: np.ndarray) -> np.ndarray:
+    """Squared distances to every centre."""
+    return np.stack([((points.values - centre) ** 2).sum(axis=1) for centre in centres], axis=1)
+
+
+def scored(points: Points, centres: np.ndarray, error: float = math.nan, local: int = 0) -> Scores:
+    gaps = distances(points, centres)
+    agreement = v_measure_score(points.groups, gaps.argmin(axis=1))
+    return Scores(float(gaps.min(axis=1).mean()), float(agreement), float(error), local)
 
 
 # Without privacy ------------------------------------------------------------------------------------------------------------
@@ -72,11 +85,14 @@ def vertical(points: Points, owned: list[list[int]], seed: int) -> Scores:
 
 
 def ours(
-    points: Points, owned: list[list[int]], federation, name: str, epsilon: float, run: int
-) -> tuple[Scores, object]:
-    study = cn.KMeans(CLUSTERS, epsilon=epsilon, delta=1 / len(points.values), random_state=run, **OURS[name])
-    study.fit(federation)
-    return scored(points, in_order(study.cluster_centers_, owned), weight_error(points, owned, study)), study
+    points: Points, owned: list[list[int]], federation: cn.Federation, options: dict, epsilon: float, run: int
+) -> Scores:
+    """One study; ``options`` are parameters of `cn.KMeans`."""
+    study = cn.KMeans(CLUSTERS, epsilon=epsilon, delta=1 / len(points.values), **options)
+    study.fit(federation, repeat=run)
+    return scored(
+        points, in_order(study.cluster_centers_, owned), weight_error(points, owned, study), study.n_local_clusters_
+    )
 
 
 def weight_error(points: Points, owned: list[list[int]], study) -> float:
@@ -93,31 +109,28 @@ def central_private(points: Points, epsilon: float, run: int) -> Scores:
     """Our local clustering with all columns at one party."""
     with a_federation(points, [list(range(points.values.shape[1]))]) as federation:
         study = cn.KMeans(
-            CLUSTERS, method="independent", epsilon=epsilon, delta=1 / len(points.values), random_state=run
-        ).fit(federation)
+            CLUSTERS, method="independent", n_local_clusters=2 * CLUSTERS, epsilon=epsilon, delta=1 / len(points.values)
+        ).fit(federation, repeat=run)
     return scored(points, study.cluster_centers_)
 
 
-def peer_private(points: Points, epsilon: float, runs: int) -> list[Scores] | None:
-    """diffprivlib's k-means (pure ε), in an environment of its own: COLONNADE_DIFFPRIVLIB_PYTHON names its interpreter."""
-    python = os.environ.get(DIFFPRIVLIB)
-    if not python:
-        return None
+def peer_private(points: Points, epsilon: float, run: int) -> Scores:
+    """diffprivlib's k-means (pure ε), in an environment of its own."""
     program = (
         "import io, sys, numpy as np, warnings; warnings.simplefilter('ignore')\n"
         "from diffprivlib.models import KMeans\n"
         "values = np.load(io.BytesIO(sys.stdin.buffer.read()))\n"
-        "fits = [KMeans(int(sys.argv[1]), epsilon=float(sys.argv[2]), random_state=run,\n"
-        "               bounds=(-np.ones(values.shape[1]), np.ones(values.shape[1]))).fit(values).cluster_centers_\n"
-        "        for run in range(int(sys.argv[3]))]\n"
-        "kept = io.BytesIO(); np.save(kept, np.array(fits)); sys.stdout.buffer.write(kept.getvalue())\n"
+        "fit = KMeans(int(sys.argv[1]), epsilon=float(sys.argv[2]), random_state=int(sys.argv[3]),\n"
+        "             bounds=(-np.ones(values.shape[1]), np.ones(values.shape[1]))).fit(values)\n"
+        "kept = io.BytesIO(); np.save(kept, fit.cluster_centers_); sys.stdout.buffer.write(kept.getvalue())\n"
     )
     sent = io.BytesIO()
     np.save(sent, points.values)
-    command = [python, "-c", program, str(CLUSTERS), str(epsilon), str(runs)]
-    answer = subprocess.run(command, input=sent.getvalue(), capture_output=True, check=True)
-    found = np.load(io.BytesIO(answer.stdout))
-    return [scored(points, centres) for centres in found]
+    command = [DIFFPRIVLIB.python(), "-c", program, str(CLUSTERS), str(epsilon), str(run)]
+    answer = subprocess.run(command, input=sent.getvalue(), capture_output=True, check=False, env=quiet_environment())
+    if answer.returncode:
+        raise Unavailable("diffprivlib fails here")
+    return scored(points, np.load(io.BytesIO(answer.stdout)))
 
 
 # With privacy, by the paper -------------------------------------------------------------------------------------------------
@@ -133,8 +146,7 @@ def papers(points: Points, owned: list[list[int]], federation, epsilon: float, r
         n_local_clusters=CLUSTERS,
         epsilon=epsilon,
         delta=1 / people,
-        random_state=run,
-    ).fit(federation)
+    ).fit(federation, repeat=run)
     centres = list(study.local_centers_.values())
     codes = memberships(points, owned, centres)
     truth = true_weights(points, owned, centres)
@@ -151,12 +163,13 @@ def papers(points: Points, owned: list[list[int]], federation, epsilon: float, r
         independent = np.multiply.outer(independent, margin / people)
     tables = {
         "IND-LAP": independent,
-        "LDP-AGG": local_aggregate(reports, CLUSTERS, share, pairs=False),
         "LDP-AGG-2PEst": local_aggregate(reports, CLUSTERS, share, pairs=True),
-        "DPFMPS-BasicEst": basic(sketches, people, phantoms, GAMMA),
         "DPFMPS-2PEst": sketched_two_party(sketches, people, phantoms, GAMMA),
         "exact table": truth,
     }
+    if truth.size <= LARGEST:
+        tables["LDP-AGG"] = local_aggregate(reports, CLUSTERS, share, pairs=False)
+        tables["DPFMPS-BasicEst"] = basic(sketches, people, phantoms, GAMMA)
     return {name: on_grid(points, owned, centres, table, run, truth) for name, table in tables.items()}
 
 
@@ -187,7 +200,9 @@ def on_grid(
     """Weighted k-means of the grid; exact weights where none are given."""
     weights = true_weights(points, owned, centres) if table is None else table
     cells = np.indices(weights.shape).reshape(weights.ndim, -1).T
+    heavy = np.sort(np.argsort(-weights.ravel(), kind="stable")[:LARGEST_GRID])  # as the product does
+    cells, flat = cells[heavy], weights.ravel()[heavy]
     grid = np.concatenate([own[cells[:, party]] for party, own in enumerate(centres)], axis=1)
-    found = weighted_kmeans(grid, weights.ravel(), CLUSTERS, seed=seed)
+    found = weighted_kmeans(grid, flat, CLUSTERS, seed=seed)
     error = math.nan if truth is None or table is None else np.abs(table - truth).sum() / len(points.values)
     return scored(points, in_order(found, owned), error)

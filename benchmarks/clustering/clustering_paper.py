@@ -15,6 +15,8 @@ from colonnade.estimation.counts import project_to_simplex
 from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
 
 SWEEPS = 60
+AT_ONCE = 512
+"""Sketches that are drawn at once, to bound the memory."""
 
 
 def kappa(gamma: float) -> float:
@@ -56,17 +58,21 @@ def same_law(table: np.ndarray, sketches: int, gamma: float, each: float, rng) -
     """All parties' sketches with the law of Algorithm 3, from the sizes of the cells: maxima by their distribution."""
     phantoms, floor = least_phantoms(each), least_floor(each, gamma)
 
-    def maxima(elements: np.ndarray) -> np.ndarray:
-        uniform = rng.random((sketches, *elements.shape))
-        above = -np.expm1(np.log(uniform) / np.maximum(elements, 1))
-        return np.where(elements > 0, np.ceil(-np.log(above) / math.log1p(gamma)), 0)
+    def maxima(elements: np.ndarray, count: int) -> np.ndarray:
+        above = -np.expm1(np.log(rng.random((count, len(elements)))) / elements)
+        return np.ceil(-np.log(above) / math.log1p(gamma))
 
-    cells = maxima(table)
-    found = []
-    for party in range(table.ndim):
-        others = tuple(axis + 1 for axis in range(table.ndim) if axis != party)
-        own = maxima(np.full(table.shape[party], phantoms))
-        found.append(np.maximum(np.maximum(cells.max(axis=others), own), floor))
+    occupied = np.nonzero(table)
+    people = table[occupied]
+    found = [np.empty((sketches, size)) for size in table.shape]
+    for start in range(0, sketches, AT_ONCE):
+        count = min(AT_ONCE, sketches - start)
+        cells = maxima(people, count)
+        for party, size in enumerate(table.shape):
+            own = maxima(np.full(size, phantoms), count)
+            for cluster in range(size):
+                real = cells[:, occupied[party] == cluster].max(axis=1, initial=0)
+                found[party][start : start + count, cluster] = np.maximum(np.maximum(real, own[:, cluster]), floor)
     return found
 
 
@@ -105,18 +111,6 @@ def algorithm_4(sketches: list, people: float, phantoms: int, gamma: float) -> d
             total += (1 + gamma) ** -largest
         union = kappa(gamma) * len(sketches[0]) / total - parties * (clusters - 1) * phantoms
         weights[cell] = people - union
-    return weights
-
-
-def algorithm_4_by_cells(sketches: list[np.ndarray], people: float, phantoms: int, gamma: float) -> dict:
-    """BasicEst as loops over cells, numpy over sketches."""
-    clusters, parties = sketches[0].shape[1], len(sketches)
-    weights = {}
-    for cell in product(range(clusters), repeat=parties):
-        parts = [one[:, [a for a in range(clusters) if a != own]] for one, own in zip(sketches, cell, strict=True)]
-        largest = np.concatenate(parts, axis=1).max(axis=1)
-        union = kappa(gamma) * len(largest) / np.sum((1 + gamma) ** -largest.astype(float))
-        weights[cell] = people - (union - parties * (clusters - 1) * phantoms)
     return weights
 
 

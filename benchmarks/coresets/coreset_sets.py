@@ -2,27 +2,21 @@
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import data_file
 
 import colonnade as cn
-from colonnade.datasets.public import kc_house
 
-HERE = Path(__file__).parent
 REAL = "COLONNADE_YEARPREDICTION"
 ROWS, TRAINING = 515_345, 463_715
 TAIL = 5.0
 """Degrees of freedom of the synthetic rows: Mardia's kurtosis of the sample is 2.2 times the normal one, as at 5.7."""
 SPREAD = 25.0
 """Declared bounds, in standard deviations of the public sample on either side of its mean."""
-
-
-def data_folder() -> Path:
-    given = os.environ.get("COLONNADE_DATA")
-    return Path(given) if given else HERE.parents[2] / "shared" / "data"
 
 
 @dataclass(eq=False)
@@ -86,12 +80,15 @@ def _coded(name: str, rows: np.ndarray, centres: np.ndarray, spread: np.ndarray,
     return Rows(name, np.clip((rows - centres) / halves, -1.0, 1.0), training, halves, centres)
 
 
-def synthetic(rows: int = ROWS, training: int = TRAINING) -> Rows | None:
-    """Elliptical t rows with the mean and covariance, hence the spectrum, of the public sample of YearPredictionMSD."""
-    path = data_folder() / "yearpredictionmsd_sample.parquet"
-    if not path.is_file():
-        return None
-    sample = pd.read_parquet(path)
+@cache
+def loaded(name: str) -> Rows:
+    """Return KC House, or a user's own copy of YearPredictionMSD and otherwise the synthetic rows."""
+    return houses() if name == "KC House" else real() or synthetic()
+
+
+def synthetic(rows: int = ROWS, training: int = TRAINING) -> Rows:
+    """Elliptical t rows with the mean and covariance, so the spectrum, of the public sample of YearPredictionMSD."""
+    sample = pd.read_parquet(data_file("yearpredictionmsd_sample"))
     ordered = np.c_[sample.drop(columns="year").to_numpy(float), sample["year"].to_numpy(float)]
     centres, covariance = ordered.mean(axis=0), np.cov(ordered.T)
     draw = np.random.default_rng(4)
@@ -117,11 +114,8 @@ def real() -> Rows | None:
     return _coded("YearPredictionMSD", ordered, ordered.mean(axis=0), ordered.std(axis=0), training)
 
 
-def houses() -> Rows | None:
+def houses() -> Rows:
     """KC House: 18 features, with the post code, as in the paper; the price is the target."""
-    if not (data_folder() / "kc_house.parquet").is_file():
-        return None
-    frame = pd.read_parquet(data_folder() / "kc_house.parquet").drop(columns=["id", "date"])
-    assert set(kc_house(data_folder()).frame.columns) >= set(frame.columns) - {"zipcode"}
+    frame = pd.read_parquet(data_file("kc_house")).drop(columns=["id", "date"])
     ordered = np.c_[frame.drop(columns="price").to_numpy(float), frame["price"].to_numpy(float)]
     return _coded("KC House", ordered, ordered.mean(axis=0), ordered.std(axis=0), len(ordered))

@@ -1,60 +1,47 @@
-"""Coresets: Table 1 and Figures 2 to 11 of the paper (docs/references.md#coresets), through real federations.
+"""Coresets: Table 1 and Figures 2 to 11 of the [paper](../../docs/references.md#coresets), through real federations.
 
-    python benchmarks/coresets/run.py [--quick]
+COLONNADE_YEARPREDICTION may name a copy of YearPredictionMSD, which is not part of the data sets. Without it stands a
+synthetic set of its size: rows of an elliptical t distribution with 5 degrees of freedom, mean and covariance those of the
+public sample of 1,176 songs. Its losses are its own; what can be compared with the paper are ratios.
 
-COLONNADE_DATA names the folder of the data sets, by default ``shared/data`` beside the checkout; COLONNADE_YEARPREDICTION a
-copy of YearPredictionMSD, which is not part of them. Without it stands a synthetic set of its size: rows of an elliptical t
-distribution with 5 degrees of freedom, mean and covariance those of the public sample of 1,176 songs. Its losses are its own;
-what can be compared with the paper are ratios.
+*Losses.* Regression: mean squared residual, on held-out rows with the ridge penalty (as the paper), else the training
+objective per row. k-means: squared distance to the nearest centre per row, columns scaled to standard deviation one. Every
+coreset and every uniform sample is drawn and gathered by the parties of a federation (totals, draws, secure sum of scores,
+rows); CENTRAL and KMEANS++ are scikit-learn on all rows. C- and U-SAGA and C- and U-DISTDIM train where the rows are. SAGA
+solves the ridge and the plain regression; the lasso and the elastic net have no such method here, so that their SAGA lines of
+the paper are not measured.
 
-*Losses.* Regression: mean squared residual, on held-out rows with the ridge penalty (as the paper), else the training objective
-a row. k-means: squared distance to the nearest centre a row, columns scaled to standard deviation one. Every coreset and every
-uniform sample is drawn and gathered by the parties of a federation (totals, draws, secure sum of scores, rows); CENTRAL and
-KMEANS++ are scikit-learn on all rows. C- and U-SAGA and C- and U-DISTDIM train where the rows are.
-
-*Penalty.* The paper penalises raw features; here, as everywhere in the library, the columns mapped to [-1, 1] by their bounds.
+*Penalty.* The paper penalises raw features; here, as everywhere in the library, the columns mapped to [-1, 1] by their
+bounds.
 
 *Communication.* Numbers moved, from the transcript of the same runs, and bytes beside them; CENTRAL moves every row.
-
-*Tests.* Mean loss of the coreset below that of the uniform sample: Welch's test, one-sided, over the runs.
 """
 
-import argparse
-import json
-import platform
-import subprocess
-import sys
 import time
 import tomllib
 import tracemalloc
 import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from importlib.metadata import version
-from multiprocessing import get_context
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+from benchmarks.coresets.coreset_sets import SPREAD, Rows, loaded
+from benchmarks.frame import Benchmark, Claim, Part, Plot, Results, Row, Table, below, better
+from benchmarks.frame.claims import Test
 from scipy.linalg import blas
 from sklearn.cluster import KMeans
 from sklearn.linear_model import ElasticNet
 
 import colonnade as cn
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
-from colonnade.estimation.coresets import joined_clusters, sampled_clusters, sampled_regression
+from colonnade.estimation.coresets import estimated_size, joined_clusters, sampled_clusters, sampled_regression
 from colonnade.party.steps.importance import leverage_scores
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it
-
-from coreset_plots import draw_plots  # noqa: E402
-from coreset_sets import SPREAD, Rows, houses, real, synthetic  # noqa: E402
-
+PUBLISHED = tomllib.loads((Path(__file__).parent / "published.toml").read_text())
 SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 6_000)
 SOME_SIZES = (1_000, 3_000, 6_000)
-"""For the variants of Figures 5 and 9."""
 HOUSE_SIZES = (100, 200, 400, 600, 800, 1_000)
-RUNS, SAGA_RUNS = 20, 3
 CLUSTERS = 10
 PENALTIES = {  # penalty, alpha, l1_ratio; relative to people
     "ridge": ("l2", 1e-5, 0.0),
@@ -141,54 +128,60 @@ def clustering_loss(points: np.ndarray, squares: float, centres: np.ndarray, sca
 # What is measured -----------------------------------------------------------------------------------------------------------
 
 
-def regressions(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int, kinds: tuple[str, ...]) -> dict:
-    """Losses of coresets and uniform samples of all sizes, with each penalty, on the same samples."""
+@cache
+def opened(name: str, parties: int, target: bool) -> cn.Federation:
+    return loaded(name).federation(parties, target=target)
+
+
+@cache
+def central_loss(name: str, kind: str) -> float:
+    rows = loaded(name)
+    return regression_loss(rows, *central_regression(rows, kind), kind)
+
+
+def regressions(
+    run: int,
+    set: str,  # noqa: A002  # the label on the page
+    parties: int,
+    size: int,
+    training: str,
+    penalty: str = "",
+) -> Iterator[Row]:
+    """One coreset and one uniform sample; every penalty, or the one that is given, is fitted on the same samples."""
+    rows = loaded(set)
     names = list(rows.parties(parties, target=True))
-    target = f"{names[-1]}.c{rows.width}"
-    result = {kind: {"central": regression_loss(rows, *central_regression(rows, kind), kind)} for kind in kinds}
-    with rows.federation(parties, target=True) as federation:
-        for method in ("coreset", "uniform"):
-            for size in sizes:
-                losses: dict[str, list[float]] = {kind: [] for kind in kinds}
-                for run in range(1, runs + 1):
-                    found, said = drawn(
-                        federation, size, run, uniform=method == "uniform", target=target, training="rows"
-                    )
-                    for kind in kinds:
-                        losses[kind].append(regression_loss(rows, *coefficients(found, rows.training, kind), kind))
-                for kind in kinds:
-                    result[kind].setdefault(method, {})[str(size)] = summary(losses[kind], said)
-    moved = rows.training * (rows.width + 1)
-    return {kind: {**one, "communication": moved} for kind, one in result.items()}
+    target, federation = f"{names[-1]}.c{rows.width}", opened(set, parties, True)
+    kinds = (
+        (penalty,)
+        if penalty
+        else ("linear",)
+        if set == "KC House"
+        else tuple(PENALTIES)
+        if training == "rows" and parties == 3
+        else ("ridge",)
+    )
+    labels = {"set": set, "parties": parties, "size": size}
+    for kind in kinds:
+        for method in ("CENTRAL",) if training == "rows" else ():
+            yield Row({**labels, "penalty": kind, "method": method}, {"loss": central_loss(set, kind)})
+    for method, uniform in (("C", False), ("U", True)):
+        more = {"ridge": PENALTIES[kinds[0]][1]} if training == "saga" else {}
+        found, said = drawn(federation, size, run, uniform=uniform, target=target, training=training, **more)
+        for kind in kinds:
+            if training == "rows":
+                model = coefficients(found, rows.training, kind)
+            else:
+                blocks = [found.coefficients[name] for name in names]
+                model = np.concatenate([*blocks[:-1], blocks[-1][1:]]), float(blocks[-1][0])
+            values = {"loss": regression_loss(rows, *model, kind), "numbers": said.numbers, "MB": said.bytes / 1e6}
+            name = f"{method}-{'CENTRAL' if training == 'rows' else 'SAGA'}"
+            yield Row({**labels, "penalty": kind, "method": name}, values)
 
 
-def saga(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int) -> dict:
-    """The ridge regression without gathering rows."""
-    names = list(rows.parties(parties, target=True))
-    target, result = f"{names[-1]}.c{rows.width}", {}
-    with rows.federation(parties, target=True) as federation:
-        for method in ("coreset", "uniform"):
-            for size in sizes:
-                losses = []
-                for run in range(1, runs + 1):
-                    found, said = drawn(
-                        federation,
-                        size,
-                        run,
-                        uniform=method == "uniform",
-                        target=target,
-                        training="saga",
-                        ridge=PENALTIES["ridge"][1],
-                    )
-                    blocks = [found.coefficients[name] for name in names]
-                    theta = np.concatenate([*blocks[:-1], blocks[-1][1:]])
-                    losses.append(regression_loss(rows, theta, float(blocks[-1][0]), "ridge"))
-                result.setdefault(method, {})[str(size)] = summary(losses, said)
-    return result
-
-
-def clusterings(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int, clusters: int, scale: float) -> dict:
-    """Costs of k-means on coresets and uniform samples, gathered (KMEANS++) and where the rows are (DISTDIM)."""
+@cache
+def clustered(name: str, parties: int, clusters: int) -> tuple[np.ndarray, float, dict[str, float]]:
+    """The points, the sum of their squared lengths, and the costs of all rows: in one place, and where the rows are."""
+    rows = loaded(name)
     points = np.ascontiguousarray(rows.coded[:, :-1], dtype=np.float32)
     squares = float((points.astype(np.float64) ** 2).sum())
     with warnings.catch_warnings():
@@ -204,54 +197,63 @@ def clusterings(rows: Rows, parties: int, sizes: tuple[int, ...], runs: int, clu
         clusters,
         seed=0,
     )
-    people = len(points)
-    result: dict = {
-        "gathered": {"central": clustering_loss(points, squares, whole, scale), "communication": people * rows.width},
-        "distdim": {
-            "central": clustering_loss(points, squares, joined, scale),
-            "communication": people * parties + clusters * rows.width,
-        },
-    }
-    with rows.federation(parties, target=False) as federation:
-        for method in ("coreset", "uniform"):
-            for size in sizes:
-                for training, name in (("rows", "gathered"), ("clusters", "distdim")):
-                    losses = []
-                    for run in range(1, runs + 1):
-                        found, said = drawn(
-                            federation,
-                            size,
-                            run,
-                            uniform=method == "uniform",
-                            clusters=clusters,
-                            target=None,
-                            training=training,
-                        )
-                        weights = found.coreset.weights
-                        centres = (
-                            sampled_clusters(found.gathered, weights, clusters, seed=run)
-                            if training == "rows"
-                            else joined_clusters(found.clusters, weights, clusters, seed=run)
-                        )
-                        losses.append(clustering_loss(points, squares, centres, scale))
-                    result[name].setdefault(method, {})[str(size)] = summary(losses, said)
-    return result
+    costs = {"KMEANS++": whole, "DISTDIM": joined}
+    return points, squares, {who: clustering_loss(points, squares, one, SPREAD**2) for who, one in costs.items()}
 
 
-def summary(losses: list[float], said) -> dict:
-    return {
-        "mean": float(np.mean(losses)),
-        "sd": float(np.std(losses, ddof=1)) if len(losses) > 1 else 0.0,
-        "losses": [float(loss) for loss in losses],
-        "numbers": said.numbers,
-        "bytes": said.bytes,
-        "rounds": said.rounds,
-    }
+def clusterings(run: int, set: str, parties: int, size: int, clusters: int) -> Iterator[Row]:  # noqa: A002
+    """Costs of k-means on one coreset and one uniform sample, gathered (KMEANS++) and where the rows are (DISTDIM)."""
+    points, squares, whole = clustered(set, parties, clusters)
+    labels = {"set": set, "parties": parties, "clusters": clusters, "size": size}
+    for who, cost in whole.items():
+        yield Row({**labels, "method": who}, {"cost": cost})
+    for method, uniform in (("C", False), ("U", True)):
+        for training, who in (("rows", "KMEANS++"), ("clusters", "DISTDIM")):
+            found, said = drawn(
+                opened(set, parties, False),
+                size,
+                run,
+                uniform=uniform,
+                clusters=clusters,
+                target=None,
+                training=training,
+            )
+            weights = found.coreset.weights
+            centres = (
+                sampled_clusters(found.gathered, weights, clusters, seed=run)
+                if training == "rows"
+                else joined_clusters(found.clusters, weights, clusters, seed=run)
+            )
+            cost = clustering_loss(points, squares, centres, SPREAD**2)
+            values = {"cost": cost, "numbers": said.numbers, "MB": said.bytes / 1e6}
+            yield Row({**labels, "method": f"{method}-{who}"}, values)
 
 
-def speed(rows: Rows) -> dict:
+def automatic(run: int, set: str, parties: int, task: str) -> Iterator[Row]:  # noqa: A002
+    """`size="auto"`: how many rows it draws, and how much larger the loss is than with all rows."""
+    rows, federation = loaded(set), opened(set, parties, task == "regression")
+    target = f"{list(rows.parties(parties, target=True))[-1]}.c{rows.width}" if task == "regression" else None
+    draft = CoresetStudy(federation.describe(), task, 1, federation.people, target, clusters=CLUSTERS)
+    totals = sum(draft.maxima().values())
+    size = estimated_size(task, rows.width, CLUSTERS, totals, error=ERROR, failure=0.05)
+    found, _ = drawn(
+        federation, size, run, uniform=False, clusters=1 if target else CLUSTERS, target=target, training="rows"
+    )
+    if target:
+        loss, least = (
+            regression_loss(rows, *coefficients(found, rows.training, "linear"), "linear"),
+            central_loss(set, "linear"),
+        )
+    else:
+        points, squares, whole = clustered(set, parties, CLUSTERS)
+        centres = sampled_clusters(found.gathered, found.coreset.weights, CLUSTERS, seed=run)
+        loss, least = clustering_loss(points, squares, centres, SPREAD**2), whole["KMEANS++"]
+    yield Row({"set": set, "task": task}, {"size": size, "share": size / federation.people, "excess": loss / least - 1})
+
+
+def speed(_run: int) -> Iterator[Row]:
     """Scores of one party that holds everything, beside one Gram matrix and one triangular solve; in the same process."""
-    columns = np.ascontiguousarray(rows.coded[:, :-1].T)
+    columns = np.ascontiguousarray(loaded(BIG).coded[:, :-1].T)
 
     def blocks():
         for start in range(0, columns.shape[1], 8_192):
@@ -266,25 +268,17 @@ def speed(rows: Rows) -> dict:
     def solve() -> None:
         blas.dtrsm(1.0, root, right, lower=1, overwrite_b=0)
 
-    times = {
-        name: min(_seconds(work) for _ in range(3))
-        for name, work in (
-            ("gram", gram),
-            ("solve", solve),
-            ("ours", lambda: leverage_scores(blocks, columns.shape[1])),
-        )
+    values = {
+        "Gram matrix": _seconds(gram),
+        "solve": _seconds(solve),
+        "scores": _seconds(lambda: leverage_scores(blocks, columns.shape[1])),
     }
+    values["ratio"] = values["scores"] / (values["Gram matrix"] + values["solve"])
     tracemalloc.start()
     leverage_scores(blocks, columns.shape[1])
-    peak = tracemalloc.get_traced_memory()[1]
+    values["memory"] = 1 + tracemalloc.get_traced_memory()[1] / columns.nbytes
     tracemalloc.stop()
-    return {
-        "rows": columns.shape[1],
-        "columns": columns.shape[0],
-        "over_gram_and_solve": times["ours"] / (times["gram"] + times["solve"]),
-        "gram_share": times["gram"] / (times["gram"] + times["solve"]),
-        "memory_over_block": 1 + peak / columns.nbytes,
-    }
+    yield Row({"rows": columns.shape[1], "columns": columns.shape[0]}, values)
 
 
 def _seconds(work) -> float:
@@ -293,242 +287,197 @@ def _seconds(work) -> float:
     return time.perf_counter() - started
 
 
-# Bars and papers ------------------------------------------------------------------------------------------------------------
+# Claims -----------------------------------------------------------------------------------------------------------------------
+
+BIG = "YearPredictionMSD, or synthetic"
+REGRESSIONS = [
+    *({"set": BIG, "parties": 3, "size": size, "training": "rows"} for size in SIZES),
+    *({"set": BIG, "parties": 5, "size": size, "training": "rows"} for size in SOME_SIZES),
+    *({"set": "KC House", "parties": 2, "size": size, "training": "rows"} for size in HOUSE_SIZES),
+]
+SAGA = [
+    *({"set": BIG, "parties": parties, "size": size, "training": "saga"} for parties in (3, 5) for size in SOME_SIZES),
+    *({"set": BIG, "parties": 3, "size": size, "training": "saga", "penalty": "linear"} for size in SOME_SIZES[::2]),
+    *({"set": "KC House", "parties": 2, "size": size, "training": "saga"} for size in HOUSE_SIZES[::2]),
+]
+AUTOMATIC = [
+    {"set": "KC House", "parties": 2, "task": "regression"},
+    {"set": "KC House", "parties": 2, "task": "kmeans"},
+    {"set": BIG, "parties": 3, "task": "regression"},
+]
+ERROR = 0.1
+CLUSTERINGS = [
+    *(
+        {"set": BIG, "parties": p, "size": size, "clusters": k}
+        for p, k in ((3, 10), (5, 10), (3, 5))
+        for size in SOME_SIZES
+    ),
+    *({"set": "KC House", "parties": 2, "size": size, "clusters": CLUSTERS} for size in HOUSE_SIZES[::2]),
+]
 
 
-def below(one: dict) -> dict[str, float]:
-    """p-values, by size, that the coreset's mean loss is not below the uniform sample's."""
-    return {
-        size: float(
-            stats.ttest_ind(
-                one["coreset"][size]["losses"], one["uniform"][size]["losses"], equal_var=False, alternative="less"
-            ).pvalue
-        )
-        for size in one["coreset"]
-    }
+def below_uniform(part: str, value: str, who: str, words: str, **labels: object) -> Claim:
+    def tests(found: Results) -> Iterator[Test]:
+        for size in found.labels(part, "size", **labels):
+            pick = {**labels, "size": size}
+            yield better(*(found.sample(part, value, method=f"{one}-{who}", **pick) for one in ("U", "C")))
+
+    return Claim(
+        f"{words}: the coreset's mean is below the uniform sample's at every size", "below", tests, "Figures 2 to 11"
+    )
 
 
-def bars(result: dict) -> dict:
-    met: dict = {}
-    big = next((result["sets"][name] for name in ("YearPredictionMSD", "synthetic") if name in result["sets"]), None)
-    if big:
-        ridge = big["regression, 3 parties"]["ridge"]
-        for size, bar in BARS.items():
-            if str(size) in ridge["coreset"]:
-                ratio = ridge["coreset"][str(size)]["mean"] / ridge["central"]
-                met[f"C-CENTRAL over CENTRAL at {size:,} rows"] = {
-                    "bar": f"≤ {bar}",
-                    "ours": ratio,
-                    "met": ratio <= bar,
-                }
-        if "2000" in ridge["coreset"]:
-            saved = ridge["communication"] / ridge["coreset"]["2000"]["numbers"]
-            met["communication of CENTRAL over ours at 2,000 rows"] = {
-                "bar": f"≥ {COMMUNICATION_BAR}",
-                "ours": saved,
-                "met": saved >= COMMUNICATION_BAR,
-            }
-    for name, one in result["sets"].items():
-        for part in ("regression", "k-means"):
-            for figure, measured in one.items():
-                if not figure.startswith(part):
-                    continue
-                kinds = measured if part == "regression" else {"KMEANS++": measured["gathered"]}
-                worst = max(max(below(kind).values()) for kind in kinds.values())
-                met[f"{name}, {figure}: coreset below uniform at every size, largest p"] = {
-                    "bar": "< 0.05",
-                    "ours": worst,
-                    "met": worst < 0.05,
-                }
-    if "speed" in result:
-        ratio, memory = result["speed"]["over_gram_and_solve"], result["speed"]["memory_over_block"]
-        met["scores over one Gram matrix and one triangular solve"] = {
-            "bar": f"≤ {SPEED_BAR}",
-            "ours": ratio,
-            "met": ratio <= SPEED_BAR,
-        }
-        met["memory over the block"] = {"bar": f"≤ {MEMORY_BAR}", "ours": memory, "met": memory <= MEMORY_BAR}
-    return met
+def close_to_central(size: int) -> Claim:
+    published = PUBLISHED["regression"]["coreset"][str(size)][0] / PUBLISHED["regression"]["central"]["cost"]
+
+    def tests(found: Results) -> Iterator[Test]:
+        pick = {"set": BIG, "parties": 3, "size": size, "penalty": "ridge"}
+        central = found.sample("regression", "loss", method="CENTRAL", **pick).mean
+        yield below(found.sample("regression", "loss", method="C-CENTRAL", **pick), published * central)
+
+    words = f"ridge, 3 parties, {size:,} rows: loss at most the published multiple of CENTRAL's"
+    return Claim(words, f"{published:.3f} × ours of all rows", tests, "Table 1")
 
 
-def parts_of(big: Rows | None, small: Rows | None, quick: bool) -> dict[tuple[str, str], tuple]:
-    """Everything that is measured, by set and figure: a function and its arguments, the longest first."""
-    runs, trained = (3, 1) if quick else (RUNS, SAGA_RUNS)
-    sizes, house_sizes = (SIZES[1:2], HOUSE_SIZES[2:3]) if quick else (SIZES, HOUSE_SIZES)
-    scale, parts = SPREAD**2, {}
-    if big is not None:
-        parts[big.name, "k-means, 3 parties"] = (clusterings, big, 3, sizes, runs, CLUSTERS, scale)
-        parts[big.name, "SAGA, 3 parties"] = (saga, big, 3, sizes, trained)
-        parts[big.name, "regression, 3 parties"] = (regressions, big, 3, sizes, runs, tuple(PENALTIES))
-    if big is not None and not quick:
-        parts[big.name, "k-means, 5 parties"] = (clusterings, big, 5, SOME_SIZES, runs, CLUSTERS, scale)
-        parts[big.name, "k-means, 3 parties, k = 5"] = (clusterings, big, 3, SOME_SIZES, runs, 5, scale)
-        parts[big.name, "regression, 5 parties"] = (regressions, big, 5, sizes, runs, ("ridge",))
-    if small is not None:
-        parts[small.name, "regression, 2 parties"] = (regressions, small, 2, house_sizes, runs, ("linear",))
-        parts[small.name, "k-means, 2 parties"] = (clusterings, small, 2, house_sizes, runs, CLUSTERS, scale)
-    return parts
-
-
-def run(quick: bool, workers: int = 1) -> dict:
-    result: dict = {"run": circumstances(), "runs": 3 if quick else RUNS, "saga_runs": 1 if quick else SAGA_RUNS}
-    big, small = real() or synthetic(*((60_000, 54_000) if quick else ())), houses()
-    if big is not None and not quick:
-        result["speed"] = speed(big)
-    result["sets"] = {one.name: {} for one in (big, small) if one is not None}
-    parts, found = parts_of(big, small, quick), {}
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        waiting = {pool.submit(*part): name for name, part in parts.items()}
-        for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            print("measured", *waiting[done], file=sys.stderr, flush=True)
-    for (name, figure), measured in sorted(found.items()):
-        result["sets"][name][figure] = measured
-    result["met"] = bars(result)
-    report = as_markdown(result, tomllib.loads((HERE / "published.toml").read_text()))
-    print(report)
-    if not quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(
-            json.dumps(result, indent=1, ensure_ascii=False, default=_plain) + "\n"
-        )
-        (HERE / "README.md").write_text(report)
-        draw_plots(result, HERE / "results")
-    return result
-
-
-def _plain(value: np.generic) -> object:
-    """numpy's own numbers as JSON knows them."""
-    return value.item()
-
-
-def circumstances() -> dict:
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
-    return {
-        "commit": git.stdout.strip() if git.returncode == 0 else None,
-        "version": cn.__version__,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "scikit-learn": version("scikit-learn"),
-    }
-
-
-def as_markdown(result: dict, published: dict) -> str:
-    parts = [
-        "# Coresets across parties ([Coresets](../../docs/references.md#coresets))",
-        "Written by `run.py` (`colonnade bench coresets`); do not edit. Its docstring says what is measured.",
-        "**Coresets are not differentially private.**",
-        f"{result['runs']} runs (SAGA: {result['saga_runs']}); mean loss over the baseline's (standard deviation).",
-        "## Bars",
-        table(
-            ("", "bar", "ours", ""),
-            [
-                (name, one["bar"], f"{one['ours']:.3g}", "met" if one["met"] else "**NOT met**")
-                for name, one in result["met"].items()
-            ],
-        ),
-    ]
-    for name, figures in result["sets"].items():
-        for figure, measured in figures.items():
-            parts.append(f"## {name}: {figure}")
-            if figure.startswith("SAGA"):
-                parts.append(_saga_table(measured, figures["regression, 3 parties"]["ridge"], published))
-                continue
-            for kind, one in measured.items():
-                parts += [
-                    f"{FIGURES.get((figure, kind), '')} *{kind}*".strip(),
-                    _losses(one, _published(figure, kind, published)),
-                ]
-    parts += ["## Plots", *(f"![{name}](results/{name}.png)" for name in ("regression", "clustering", "kc_house"))]
-    parts += ["## Run", "\n".join(f"* {name}: {value}" for name, value in result["run"].items())]
-    return "\n\n".join(parts) + "\n"
-
-
-FIGURES = {
-    ("regression, 3 parties", "ridge"): "Table 1 left, Figure 2:",
-    ("regression, 3 parties", "linear"): "Figure 6:",
-    ("regression, 3 parties", "lasso"): "Figure 7:",
-    ("regression, 3 parties", "elastic net"): "Figure 8:",
-    ("k-means, 3 parties", "gathered"): "Table 1 right, Figure 3:",
-    ("k-means, 3 parties", "distdim"): "Table 1 right, Figure 3:",
-    ("regression, 5 parties", "ridge"): "Figure 4:",
-    ("k-means, 5 parties", "gathered"): "Figure 5:",
-    ("k-means, 5 parties", "distdim"): "Figure 5:",
-    ("k-means, 3 parties, k = 5", "gathered"): "Figure 9:",
-    ("k-means, 3 parties, k = 5", "distdim"): "Figure 9:",
-    ("regression, 2 parties", "linear"): "Figure 10:",
-    ("k-means, 2 parties", "gathered"): "Figure 11:",
-    ("k-means, 2 parties", "distdim"): "Figure 11:",
-}
-
-
-def _published(figure: str, kind: str, published: dict) -> dict | None:
-    if (figure, kind) == ("regression, 3 parties", "ridge"):
-        return published["regression"]
-    if (figure, kind) == ("k-means, 3 parties", "gathered"):
-        return published["kmeans"]
-    return None
-
-
-def _losses(one: dict, paper: dict | None) -> str:
-    head = ["rows", "coreset", "uniform", "p", "coreset: numbers", "uniform: numbers", "bytes of the coreset"]
-    rows = []
-    for size, coreset in one["coreset"].items():
-        uniform = one["uniform"][size]
-        row = [
-            f"{int(size):,}",
-            _ratio(coreset, one["central"]),
-            _ratio(uniform, one["central"]),
-            f"{below(one)[size]:.1g}",
-            f"{coreset['numbers'] / one['communication']:.2%}",
-            f"{uniform['numbers'] / one['communication']:.2%}",
-            f"{coreset['bytes']:,}",
-        ]
-        if paper:
-            row += [f"{paper[method][size][0] / paper['central']['cost']:.3f}" for method in ("coreset", "uniform")]
-            row.append(f"{paper['coreset'][size][2] / paper['central']['communication']:.2%}")
-        rows.append(tuple(row))
-    if paper:
-        head += ["published coreset", "published uniform", "published numbers"]
-    words = f"Baseline: {one['central']:.4g}, {one['communication']:,} numbers."
-    return f"{words}\n\n{table(tuple(head), rows)}"
-
-
-def _saga_table(measured: dict, gathered: dict, published: dict) -> str:
-    rows = []
-    for size, coreset in measured["coreset"].items():
-        paper = published["regression"]["coreset_saga"].get(size)
-        rows.append(
-            (
-                f"{int(size):,}",
-                _ratio(coreset, gathered["central"]),
-                _ratio(measured["uniform"][size], gathered["central"]),
-                f"{coreset['numbers']:,}",
-                f"{coreset['rounds']:,}",
-                f"{paper[0] / published['regression']['central']['cost']:.3f}" if paper else "",
-                f"{paper[2]:.2g}" if paper else "",
+CLAIMS = [
+    *map(close_to_central, (1_000, 2_000, 6_000)),
+    *(
+        below_uniform("regression", "loss", "CENTRAL", f"{kind}, 3 parties", set=BIG, parties=3, penalty=kind)
+        for kind in PENALTIES
+    ),
+    below_uniform("regression", "loss", "CENTRAL", "ridge, 5 parties", set=BIG, parties=5, penalty="ridge"),
+    below_uniform("regression", "loss", "CENTRAL", "KC House", set="KC House", penalty="linear"),
+    below_uniform("SAGA", "loss", "SAGA", "SAGA, ridge, 3 parties", set=BIG, parties=3, penalty="ridge"),
+    below_uniform("SAGA", "loss", "SAGA", "SAGA, linear, 3 parties", set=BIG, parties=3, penalty="linear"),
+    below_uniform("SAGA", "loss", "SAGA", "SAGA, ridge, 5 parties", set=BIG, parties=5),
+    below_uniform("SAGA", "loss", "SAGA", "SAGA, KC House", set="KC House"),
+    *(
+        below_uniform("k-means", "cost", who, f"k-means, {who}, {p} parties, k = {k}", set=BIG, parties=p, clusters=k)
+        for p, k in ((3, 10), (5, 10), (3, 5))
+        for who in ("KMEANS++", "DISTDIM")
+    ),
+    below_uniform("k-means", "cost", "KMEANS++", "k-means, KC House", set="KC House"),
+    Claim(
+        "automatic size: the loss in excess of that of all rows",
+        f"at most {ERROR:g}, the default of `error`",
+        lambda found: [
+            below(found.sample("automatic size", "excess", set=one["set"], task=one["task"]), ERROR)
+            for one in AUTOMATIC
+        ],
+        "our bar",
+    ),
+    Claim(
+        "communication at 2,000 rows, 3 parties: fewer numbers than CENTRAL's 42 million",
+        "at least 50 × fewer",
+        lambda found: [
+            below(
+                found.sample(
+                    "regression", "numbers", set=BIG, parties=3, size=2_000, penalty="ridge", method="C-CENTRAL"
+                ),
+                PUBLISHED["regression"]["central"]["communication"] / 50,
             )
-        )
-    head = ("rows", "C-SAGA", "U-SAGA", "numbers", "rounds", "published C-SAGA", "published numbers")
-    return table(head, rows)
-
-
-def _ratio(one: dict, base: float) -> str:
-    return f"{one['mean'] / base:.3f} ({one['sd'] / base:.3f})"
-
-
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one size, fewer runs and rows; keeps nothing")
-    parser.add_argument("--workers", type=int, default=1, help="how many parts are measured at a time")
-    chosen = parser.parse_args()
-    run(chosen.quick, chosen.workers)
-
-
-if __name__ == "__main__":
-    main()
+        ],
+        "our bar; Table 1 has 210 ×",
+    ),
+    Claim(
+        "scores cost at most 3 times one Gram matrix and one triangular solve",
+        "at most 3 ×",
+        lambda found: [below(samples["ratio"], 3.0) for _, samples in found.rows("speed")],
+        "our bar",
+    ),
+    Claim(
+        "memory of the scores over the block",
+        "at most 1.5",
+        lambda found: [below(samples["memory"], 1.5) for _, samples in found.rows("speed")],
+        "our bar",
+    ),
+]
+WHERE = {"set": "set", "parties": "parties", "penalty": "penalty", "size": "rows"}
+KWHERE = {"set": "set", "parties": "parties", "clusters": "k", "size": "rows"}
+BENCHMARK = Benchmark(
+    name="coresets",
+    title="Coresets ([paper](../../docs/references.md#coresets): Table 1, Figures 2–11)",
+    about=__doc__ or "",
+    packages=("numpy", "scikit-learn"),
+    parts=[
+        Part("regression", regressions, REGRESSIONS, 10, 7.0, quick=REGRESSIONS[-1:], quick_runs=2),
+        Part("SAGA", regressions, SAGA, 3, 5.5, quick=SAGA[-1:]),
+        Part("automatic size", automatic, AUTOMATIC, 8, 2.0, quick=AUTOMATIC[:2], quick_runs=2),
+        Part("k-means", clusterings, CLUSTERINGS, 5, 7.5, quick=CLUSTERINGS[-1:]),
+        Part("speed", speed, [{}], 3, 0.5, machine=frozenset({"Gram matrix", "solve", "scores", "ratio"})),
+    ],
+    shown=[
+        "## Regression",
+        Plot(
+            "regression",
+            "regression",
+            "loss",
+            "size",
+            "method",
+            "Regression on a sample: loss",
+            "loss",
+            panel="penalty",
+        ),
+        Table(
+            "regression",
+            {"loss": "loss"},
+            WHERE,
+            across="method",
+            words="Losses; CENTRAL has all rows.",
+            roles={"C-CENTRAL": "ours", "U-CENTRAL": "peer", "CENTRAL": "plain"},
+            higher=False,
+            digits=5,
+        ),
+        Table("SAGA", {"loss": "loss"}, WHERE, across="method", words="SAGA, where the rows are.", digits=5),
+        "## k-means",
+        Table(
+            "k-means",
+            {"cost": "cost"},
+            KWHERE,
+            across="method",
+            words="Costs; KMEANS++ and DISTDIM have all rows.",
+            roles={"C-KMEANS++": "ours", "U-KMEANS++": "peer", "KMEANS++": "plain"},
+            higher=False,
+            digits=5,
+        ),
+        "## Automatic sizes",
+        Table(
+            "automatic size",
+            {"size": "rows drawn", "share": "share of the people", "excess": "excess of the loss"},
+            {"set": "set", "task": "task"},
+            words='`size="auto"` at its defaults.',
+        ),
+        "## Communication",
+        Table(
+            "regression",
+            {"numbers": "numbers"},
+            WHERE,
+            across="method",
+            filled="numbers",
+            words="Numbers moved, regression.",
+        ),
+        Table("SAGA", {"numbers": "numbers"}, WHERE, across="method", words="Numbers moved, SAGA."),
+        Table(
+            "k-means",
+            {"numbers": "numbers"},
+            KWHERE,
+            across="method",
+            filled="numbers",
+            words="Numbers moved, k-means.",
+        ),
+        "## Scores",
+        Table(
+            "speed",
+            {
+                "Gram matrix": "Gram matrix, s",
+                "solve": "solve, s",
+                "scores": "scores, s",
+                "ratio": "ratio",
+                "memory": "memory over the block",
+            },
+            {"rows": "rows", "columns": "columns"},
+            digits=3,
+        ),
+    ],
+    claims=CLAIMS,
+)

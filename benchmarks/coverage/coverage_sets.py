@@ -5,11 +5,12 @@ occur. Columns keep their order; the target is the last of the last party.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import data_file
 
 import colonnade as cn
 from colonnade.coding.columns import ColumnName, coded_block, features_of
@@ -79,22 +80,31 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
     return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
 
 
-def public_sets(folder: Path) -> dict[str, Dealt]:
-    """Return the public tables, each with a numeric column to explain."""
-    read = lambda name: pd.read_parquet(folder / f"{name}.parquet")  # noqa: E731
-    credit = read("credit_card_default").drop(columns="ID")
+def _credit() -> pd.DataFrame:
     classes = ["SEX", "EDUCATION", "MARRIAGE", "default.payment.next.month"]
-    credit = credit.astype(dict.fromkeys(classes, int)).astype(dict.fromkeys(classes, str))
-    credit = credit.rename(columns={"default.payment.next.month": "default"})
-    adult = read("adult").drop(columns=["split", "fnlwgt", "education-num"])
-    return {
-        "california": deal("California", read("california_housing"), "median_house_value"),
-        "kc": deal("KC House", read("kc_house").drop(columns=["id", "date", "zipcode"]), "price"),
-        "diamonds": deal("Diamonds", read("diamonds"), "price"),
-        "credit": deal("Credit card default", credit, "LIMIT_BAL"),
-        "adult": deal("Adult", adult, "hours-per-week"),
-        "bank": deal("Bank marketing", read("bank_marketing"), "balance"),
-    }
+    frame = pd.read_parquet(data_file("credit_card_default")).drop(columns="ID")
+    frame = frame.astype(dict.fromkeys(classes, int)).astype(dict.fromkeys(classes, str))
+    return frame.rename(columns={"default.payment.next.month": "default"})
+
+
+def _table(file: str, *dropped: str) -> Callable[[], pd.DataFrame]:
+    return lambda: pd.read_parquet(data_file(file)).drop(columns=list(dropped))
+
+
+PUBLIC: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
+    "California": (_table("california_housing"), "median_house_value"),
+    "KC House": (_table("kc_house", "id", "date", "zipcode"), "price"),
+    "Diamonds": (_table("diamonds"), "price"),
+    "Credit card default": (_credit, "LIMIT_BAL"),
+    "Adult": (_table("adult", "split", "fnlwgt", "education-num"), "hours-per-week"),
+    "Bank marketing": (_table("bank_marketing"), "balance"),
+}
+
+
+def public_set(name: str) -> Dealt:
+    """Return a public table, dealt."""
+    read, target = PUBLIC[name]
+    return deal(name, read(), target)
 
 
 def simulated(rng: np.random.Generator, people: int) -> tuple[Dealt, np.ndarray]:

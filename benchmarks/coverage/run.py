@@ -1,37 +1,29 @@
 """Do 95 % intervals of `LinearRegression` cover, how wide are they, and what is called determined?
 
-    python benchmarks/coverage/run.py [--quick] [--draws 200]
-
-COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
-
-Four parties, c = 1, δ = 10⁻⁶, ε of 0.5, 1 and 4. *Without sampling*: does ``conf_int(total=False)`` cover least squares on the
-same people? The noise has the law of the channel (the plan's own variances, Gaussian) and is drawn centrally, so that every row
-has many draws; the rows marked *channel* are fits on the real channel. *With sampling*: does ``conf_int()`` cover the
-coefficients of all people, for samples of them, and those of a model that people are drawn from?
+Four parties, c = 1, δ = 10⁻⁶, ε of 0.5, 1 and 4. *Without sampling*: does ``conf_int(total=False)`` cover least squares on
+the same people? The noise has the law of the channel (the plan's own variances, Gaussian) and is drawn centrally, so that
+every row has many draws; the rows marked *channel* are fits on the real channel. *With sampling*: does ``conf_int()`` cover
+the coefficients of all people, for samples of them, and those of a model that people are drawn from?
 
 The *oracle* knows the true matrix and the law of the noise. It calls a coefficient determined by the same rule, on the true
 matrix, and its width is the first-order one. Coefficients that the data do not identify (living area is the sum of two others
-in KC House) are left out. *Worst* is the smallest p-value, over coefficients, of a binomial test of 95 % among the draws in
-which a coefficient was called determined; it is to be above 10⁻³ divided by the number of tests.
+in KC House) are left out. A run is a batch of draws. *Worst* is the smallest p-value, over coefficients and batches, of a
+binomial test of 95 % among the draws in which a coefficient was called determined.
 """
 
-import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
-from coverage_sets import Dealt, public_sets, simulated
+from benchmarks.coverage.coverage_sets import PUBLIC, Dealt, public_set, simulated
+from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Sample, Table, above, below
+from benchmarks.frame.claims import Test
 from scipy import stats
 
 import colonnade as cn
 from colonnade.coding.columns import coefficients_to_own_units, free_coefficients, written_levels
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.datasets.public import DATA_VARIABLE
 from colonnade.estimation.inference import RESOLVED, Inference
 from colonnade.estimation.level_sums import level_sums
 from colonnade.estimation.moment_inference import COUNTED, MomentScore, linear_inference
@@ -41,11 +33,10 @@ from colonnade.privacy.accounting import Price
 from colonnade.steps.joint import read_joint
 from colonnade.steps.registry import STUDIES
 
-HERE = Path(__file__).parent
 EPSILONS = (0.5, 1.0, 4.0)
 DELTA = 1e-6
 LEVEL, FAMILY = 0.95, 1e-3
-SAMPLE = 8_000
+SAMPLE, BATCH = 8_000, 40
 Array = Any
 
 
@@ -107,7 +98,7 @@ def drawn(truth: Truth, matrix: Array, variance: Array, people: int, rng: np.ran
     return linear_inference(moments, truth.target, fit.coefficients, columns=truth.columns, coding="reference").written
 
 
-def measured(truth: Truth, found: list[Inference], moments: Moments, goal: Array, *, total: bool) -> dict[str, Any]:
+def measured(truth: Truth, found: list[Inference], moments: Moments, goal: Array, *, total: bool) -> dict[str, float]:
     """Return what the draws show."""
     errors, oracle = truth.oracle(moments)
     ends = np.array([one.interval(LEVEL, total=total)[:-1] for one in found])
@@ -120,162 +111,167 @@ def measured(truth: Truth, found: list[Inference], moments: Moments, goal: Array
     widths = [
         np.median(np.array([one.errors(total=False)[k] for one in found])[called[:, k]]) / errors[k] for _, k in tests
     ]
-    worst = min(tests, default=(1.0, 0))
-    return {
-        "coefficients": int(truth.identified.sum()),
-        "oracle": int(oracle.sum()),
-        "called": float(called[:, oracle].mean()) if oracle.any() else None,
-        "beyond": float(called[:, truth.identified & ~oracle].mean()) if (truth.identified & ~oracle).any() else None,
-        "covered": int(inside[called].sum()),
-        "intervals": int(called.sum()),
+    values = {
+        "coefficients": truth.identified.sum(),
+        "oracle": oracle.sum(),
+        "covered": inside[called].sum(),
+        "intervals": called.sum(),
+        "called of oracle": called[:, oracle].sum(),
+        "oracle draws": oracle.sum() * len(found),
+        "called beyond": called[:, truth.identified & ~oracle].sum(),
+        "worst": min(tests, default=(1.0, 0))[0],
         "tests": len(tests),
-        "worst": worst[0],
-        "worst_of": coefficients_to_own_units(truth.used)[0][worst[1]],
-        "width": float(np.median(widths)) if widths else None,
-        "called_oracle": int(called[:, oracle].sum()),
-        "draws": len(found),
     }
+    if widths:
+        values["width"] = np.median(widths)
+    return {name: float(value) for name, value in values.items()}
 
 
-def without_sampling(data: Dealt, draws: int, channel: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    truth, rows = Truth(data), []
-    with data.federation() as federation:
-        for epsilon in EPSILONS:
-            variance = law(data, federation, epsilon)
-            exact = Moments.of_release(truth.matrix, variance, truth.people, truth.features)
-            central = [drawn(truth, truth.matrix, variance, truth.people, rng) for _ in range(draws)]
-            head = {"data": data.name, "people": truth.people, "epsilon": epsilon}
-            rows.append({**head, "noise": "central", **measured(truth, central, exact, truth.estimates, total=False)})
-            if channel and epsilon == 1.0:
-                study = cn.LinearRegression(data.target, coding="reference", epsilon=epsilon, delta=DELTA)
-                real = [vars(study.fit(federation, repeat=r))["_inference"][0] for r in range(1, channel + 1)]
-                rows.append({**head, "noise": "channel", **measured(truth, real, exact, truth.estimates, total=False)})
-    return rows
+@cache
+def known(name: str) -> tuple[Dealt, Truth, cn.Federation]:
+    """A set, its exact fit, and the federation whose plans tell the law of the noise."""
+    if name == "Simulated":
+        data = simulated(np.random.default_rng(1), 400_000)[0]
+        return data, Truth(data), data.sample(np.arange(SAMPLE)).federation()
+    data = public_set(name)
+    return data, Truth(data), data.federation()
 
 
-def with_sampling(data: Dealt, draws: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+@cache
+def _law(name: str, epsilon: float, sampled: bool) -> Array:
+    data, _, federation = known(name)
+    if not sampled or name == "Simulated":
+        return law(data, federation, epsilon)
+    with data.sample(np.arange(SAMPLE)).federation() as small:
+        return law(data, small, epsilon)
+
+
+def without_sampling(run: int, set: str, epsilon: float, noise: str) -> Iterator[Row]:  # noqa: A002  # the page's label
+    data, truth, federation = known(set)
+    variance = _law(set, epsilon, False)
+    exact = Moments.of_release(truth.matrix, variance, truth.people, truth.features)
+    if noise == "central":
+        rng = np.random.default_rng([20, run])
+        found = [drawn(truth, truth.matrix, variance, truth.people, rng) for _ in range(BATCH)]
+    else:
+        study = cn.LinearRegression(data.target, coding="reference", epsilon=epsilon, delta=DELTA)
+        found = [vars(study.fit(federation, repeat=10 * run + one))["_inference"][0] for one in range(4)]
+    labels = {"set": set, "people": truth.people, "epsilon": epsilon, "noise": noise}
+    yield Row(labels, measured(truth, found, exact, truth.estimates, total=False))
+
+
+def with_sampling(run: int, set: str, epsilon: float) -> Iterator[Row]:  # noqa: A002
     """Samples of the people of a table: the population is the whole table."""
-    truth, rows = Truth(data), []
-    with data.sample(np.arange(SAMPLE)).federation() as federation:
-        laws = {epsilon: law(data, federation, epsilon) for epsilon in EPSILONS}
-    coded = data.coded()
-    for epsilon, variance in laws.items():
-        found = []
-        for _ in range(draws):
-            chosen = coded[rng.choice(len(coded), SAMPLE)]
-            found.append(drawn(truth, chosen.T @ chosen, variance, SAMPLE, rng))
-        share = SAMPLE / truth.people
-        exact = Moments.of_release(truth.matrix, variance / share**2, truth.people, truth.features)
-        head = {"data": f"{data.name}, samples", "people": SAMPLE, "epsilon": epsilon, "noise": "central"}
-        rows.append({**head, **measured(truth, found, exact, truth.estimates, total=True)})
-    return rows
+    truth = known(set)[1]
+    variance, coded, rng = _law(set, epsilon, True), _coded(set), np.random.default_rng([21, run])
+    found = []
+    for _ in range(BATCH):
+        chosen = coded[rng.choice(len(coded), SAMPLE)]
+        found.append(drawn(truth, chosen.T @ chosen, variance, SAMPLE, rng))
+    exact = Moments.of_release(truth.matrix, variance * (truth.people / SAMPLE) ** 2, truth.people, truth.features)
+    labels = {"set": f"{set}, samples", "people": SAMPLE, "epsilon": epsilon}
+    yield Row(labels, measured(truth, found, exact, truth.estimates, total=True))
 
 
-def from_a_model(draws: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    rows = []
-    population, _ = simulated(np.random.default_rng(1), 400_000)
-    truth = Truth(population)
-    coded = population.coded()
-    with population.sample(np.arange(SAMPLE)).federation() as federation:
-        laws = {epsilon: law(population, federation, epsilon) for epsilon in EPSILONS}
-    for epsilon, variance in laws.items():
-        found = []
-        for _ in range(draws):
-            chosen = coded[rng.choice(len(coded), SAMPLE)]
-            found.append(drawn(truth, chosen.T @ chosen, variance, SAMPLE, rng))
-        exact = Moments.of_release(truth.matrix, variance * (truth.people / SAMPLE) ** 2, truth.people, truth.features)
-        head = {"data": "Simulated", "people": SAMPLE, "epsilon": epsilon, "noise": "central"}
-        rows.append({**head, **measured(truth, found, exact, truth.estimates, total=True)})
-    return rows
+@cache
+def _coded(name: str) -> Array:
+    return known(name)[0].coded()
 
 
-def pooled(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return coverage over all intervals, the share of what the oracle determines, the median width, and whether bars are met."""
-    tests = sum(row["tests"] for row in rows)
-    return {
-        "covered": sum(row["covered"] for row in rows) / sum(row["intervals"] for row in rows),
-        "called": sum(row["called_oracle"] for row in rows) / sum(row["oracle"] * row["draws"] for row in rows),
-        "width": float(np.median([row["width"] for row in rows if row["width"] is not None])),
-        "worst": min(row["worst"] for row in rows),
-        "bar": FAMILY / tests,
-    }
+# Claims -----
 
 
-def run(quick: bool, draws: int, channel: int) -> dict[str, Any]:
-    rng = np.random.default_rng(20)
-    sets = public_sets(Path(os.environ.get(DATA_VARIABLE, HERE.parents[2] / "shared" / "data")))
-    chosen = ["california"] if quick else list(sets)
-    same = [row for name in chosen for row in without_sampling(sets[name], draws, 0 if quick else channel, rng)]
-    sampled = from_a_model(draws, rng)
-    for name in [] if quick else ["diamonds", "credit"]:
-        sampled += with_sampling(sets[name], draws, rng)
-    central = [row for row in same if row["noise"] == "central"]
-    return {
-        "without_sampling": same,
-        "with_sampling": sampled,
-        "pooled": {"without_sampling": pooled(central), "with_sampling": pooled(sampled)},
-        "machine": {"python": platform.python_version(), "processors": os.cpu_count(), "commit": _commit()},
-    }
+def _total(found: Results, part: str, above_: str, under: str, **labels: str) -> Sample:
+    """Return a share over all rows, one value per run."""
+    rows = [samples for _, samples in found.rows(part, **labels)]
+    runs = min((one[above_].runs for one in rows), default=0)
+    values = [
+        sum(one[above_].values[run] for one in rows) / max(sum(one[under].values[run] for one in rows), 1)
+        for run in range(runs)
+    ]
+    return Sample(tuple(values))
 
 
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=HERE
-    )
-    return done.stdout.strip() or "unknown"
+def claims(part: str, **labels: str) -> Iterator[Claim]:
+    def covered(found: Results) -> Iterator[Test]:
+        one = _total(found, part, "covered", "intervals", **labels)
+        if one.runs:
+            yield above(one, 0.93)
+            yield below(one, 0.98)
+
+    def called(found: Results) -> Iterator[Test]:
+        one = _total(found, part, "called of oracle", "oracle draws", **labels)
+        if one.runs:
+            yield above(one, 0.8)
+
+    def widths(found: Results) -> Iterator[Test]:
+        for _, samples in found.rows(part, **labels):
+            if "width" in samples:
+                yield below(samples["width"], 1.3)
+
+    def worst(found: Results) -> Iterator[Test]:
+        rows = [samples for _, samples in found.rows(part, **labels)]
+        tests = sum(sum(one["tests"].values) for one in rows)
+        if rows:
+            yield above(Sample((min(min(one["worst"].values) for one in rows),), exact=True), FAMILY / max(tests, 1))
+
+    yield Claim(f"{part}: intervals cover, all together", "93 to 98 %", covered, "the issue")
+    yield Claim(f"{part}: of what the oracle determines, called determined", "at least 80 %", called, "the issue")
+    yield Claim(f"{part}: median width over the oracle's, every row", "at most 1.3", widths, "the issue")
+    yield Claim(f"{part}: smallest p-value of 95 % coverage", "above 10⁻³ over the number of tests", worst, "the issue")
 
 
-def _share(value: float | None) -> str:
-    return "none" if value is None else f"{value:.0%}"
-
-
-def _line(row: dict[str, Any]) -> str:
-    covered = f"{row['covered'] / row['intervals']:.1%}" if row["intervals"] else "none"
-    width = "none" if row["width"] is None else f"{row['width']:.2f}"
-    return (
-        f"| {row['data']} | {row['people']:,} | {row['epsilon']:g} | {row['noise']} | {row['oracle']} of {row['coefficients']} "
-        f"| {_share(row['called'])} | {_share(row['beyond'])} | {covered} | {row['worst']:.2g} ({row['worst_of']}) | {width} "
-        f"| {row['draws']} |"
-    )
-
-
-HEAD = (
-    "| data | people | ε | noise | determined for the oracle | of these called so | of others | covered | worst "
-    "| width, oracle = 1 | draws |\n|---|---|---|---|---|---|---|---|---|---|---|"
+SHOWN = {
+    "oracle": "determined for the oracle",
+    "coefficients": "coefficients",
+    "called of oracle": "of these called so, all draws",
+    "oracle draws": "of",
+    "called beyond": "others called so",
+    "covered": "covered",
+    "intervals": "of intervals",
+    "worst": "worst p",
+    "width": "width, oracle = 1",
+}
+BENCHMARK = Benchmark(
+    name="coverage",
+    title="Coverage of intervals",
+    about=__doc__ or "",
+    parts=[
+        Part(
+            "without sampling",
+            without_sampling,
+            [
+                *({"set": s, "epsilon": e, "noise": "central"} for s in PUBLIC for e in EPSILONS),
+                *({"set": s, "epsilon": 1.0, "noise": "channel"} for s in PUBLIC),
+            ],
+            5,
+            8.0,
+        ),
+        Part(
+            "with sampling",
+            with_sampling,
+            [{"set": s, "epsilon": e} for s in ("Simulated", "Diamonds", "Credit card default") for e in EPSILONS],
+            5,
+            4.0,
+        ),
+    ],
+    shown=[
+        "## Without sampling",
+        Table(
+            "without sampling",
+            SHOWN,
+            {"set": "set", "people": "people", "epsilon": "ε", "noise": "noise"},
+            words=f"{BATCH} draws per run (4 on the channel).",
+            digits=3,
+        ),
+        "## With sampling",
+        Table(
+            "with sampling",
+            SHOWN,
+            {"set": "set", "people": "people", "epsilon": "ε"},
+            words=f"{BATCH} draws per run.",
+            digits=3,
+        ),
+    ],
+    claims=[*claims("without sampling", noise="central"), *claims("with sampling")],
 )
-
-
-def readme(results: dict[str, Any]) -> str:
-    lines = ["# Coverage of intervals", "", *(__doc__ or "").split("\n\n", 3)[3].strip().splitlines(), ""]
-    for title, key in (("Without sampling", "without_sampling"), ("With sampling", "with_sampling")):
-        one = results["pooled"][key]
-        lines += [f"## {title}", "", HEAD, *map(_line, results[key]), ""]
-        together = (
-            f"All central draws together: {one['covered']:.1%} covered (bar: 93 to 98 %), {one['called']:.0%} of what the oracle "
-            f"determines is called determined (bar: 80 %), median width {one['width']:.2f} of the oracle's (bar: 1.3), smallest "
-            f"p-value {one['worst']:.2g} (bar: {one['bar']:.2g})."
-        )
-        lines += [together, ""]
-    machine = results["machine"]
-    return "\n".join(
-        [*lines, f"Python {machine['python']}, {machine['processors']} processors, commit {machine['commit']}.", ""]
-    )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one set and ten draws, and nothing is kept")
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--channel", type=int, default=20, help="how many fits on the real channel per set")
-    arguments = parser.parse_args()
-    results = run(arguments.quick, 10 if arguments.quick else arguments.draws, arguments.channel)
-    page = readme(results)
-    sys.stdout.write(page)
-    if not arguments.quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(results, indent=1, default=float) + "\n")
-        (HERE / "README.md").write_text(page)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,7 @@
-"""The peer: diffprivlib's quantiles of the same values, in a Python of their own.
+"""The peer: diffprivlib's quantiles of the same values. ``run.py`` starts it with a Python that has diffprivlib.
 
-Not run by hand: ``run.py`` starts it with a Python that has diffprivlib,
-
-    python diffprivlib_quantiles.py values.npz 20 0.1 1
-
-The file holds ``values``, ``shares``, ``low`` and ``high``. Prints a JSON object by epsilon: one list of quantiles per run.
+Standard input is JSON with ``values``, ``bounds`` and ``asked``: shares, and ε for all of them together. Prints one list of
+quantiles for each; null where diffprivlib fails.
 """
 
 import json
@@ -16,21 +13,15 @@ from diffprivlib.tools import quantile
 
 
 def main() -> None:
-    path, runs, *epsilons = sys.argv[1:]
-    data = np.load(path)
+    given = json.load(sys.stdin)
     warnings.simplefilter("ignore")
-    bounds = float(data["low"]), float(data["high"])
-    shares = data["shares"].tolist()
-    found = {
-        epsilon: [
-            [
-                float(quantile(data["values"], share, epsilon=float(epsilon) / len(shares), bounds=bounds))
-                for share in shares
-            ]
-            for _ in range(int(runs))
-        ]
-        for epsilon in epsilons
-    }
+    values, bounds, found = np.array(given["values"]), tuple(given["bounds"]), []
+    for shares, epsilon in given["asked"]:
+        try:
+            each = epsilon / len(shares)
+            found.append([float(quantile(values, share, epsilon=each, bounds=bounds)) for share in shares])
+        except (ValueError, IndexError, ZeroDivisionError):
+            found.append(None)
     print(json.dumps(found))
 
 

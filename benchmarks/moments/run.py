@@ -1,44 +1,41 @@
 """Regression and contingency tables from one noisy matrix, through the secure channel, on Adult and King County houses.
 
-    python benchmarks/moments/run.py [--quick]
-
-COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
-
 *Logistic regression.* Adult, four parties, 80/20 splits, δ = 1/n: accuracy on the rows left out, beside the functional
-mechanism and noisy gradients of the paper (docs/references.md#functional). Every fit is a study of a federation of its own:
-sharing, sealing, multiplying, opening.
+mechanism and noisy gradients of the paper ([Functional mechanism across parties](../../docs/references.md#functional), Table
+III, whose figures are for δ = 0). Every fit is a study of a federation of its own: sharing, sealing, multiplying, opening.
+diffprivlib's logistic regression and differentially private explainable boosting (`interpret-core`) get the pooled rows, the
+declared bounds and the same ε (diffprivlib δ = 0, boosting δ = 1/n); scikit-learn has no privacy.
 
-*Contingency tables.* Adult, ε = 0.1 a person: the ℓ1 error of ``PatternCount(method="secure")`` beside that of
-``method="response"``, which trusts no peer.
+*Contingency tables.* Adult, ε = 0.1 per person: the ℓ1 error of ``PatternCount(method="secure")``, in people over people,
+beside that of ``method="response"``, which trusts no peer, and of OpenDP's discrete Laplace noise on the pooled table. With
+three parties `secure` is a fit to pairs, and its error includes what the pairs do not show.
 
 *Linear regression.* R² on the rows left out, beside other ways to solve with an indefinite noisy matrix, all from the same
-releases: a ridge, a floor under the eigenvalues, the shift of privacy.md §5.5, AdaSSP's ridge.
+releases: a ridge, a floor under the eigenvalues, a shift of them, AdaSSP's ridge.
 """
 
-import argparse
-import json
 import math
-import os
-import platform
-import subprocess
-import time
 import tomllib
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from benchmarks.frame import Benchmark, Claim, Part, Plot, Results, Row, Table, Unavailable, above, data_file, faster
+from benchmarks.frame.claims import Test
+from benchmarks.frame.peers import DIFFPRIVLIB, DP_EBM
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
 from colonnade.coding.columns import coefficients_to_own_units, features_of
-from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
+from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.export import design_matrix
 
 HERE = Path(__file__).parent
+PUBLISHED = tomllib.loads((HERE / "published.toml").read_text())
 SEED = 20_000
 ALMOST_FREE = 5_000.0
 TABLES = (
@@ -47,24 +44,18 @@ TABLES = (
     ("school.education", "employer.workclass"),
     ("registry.sex", "employer.workclass", "tax.income"),
 )
+EPSILONS = PUBLISHED["logistic"]["epsilons"]
 
 
-def data_folder() -> Path:
-    folder = Path(os.environ.get(DATA_VARIABLE, HERE.parents[2] / "shared" / "data"))
-    if not folder.is_dir():
-        raise cn.BadInput(
-            "The folder of the data sets was not found.",
-            remedy=f"Set {DATA_VARIABLE} to a folder that holds their Parquet files.",
-        )
-    return folder
+@cache
+def loaded(name: str) -> PublicData:
+    return adult(data_file("adult")) if name == "Adult" else kc_house(data_file("kc_house"))
 
 
-def splits(data: PublicData, runs: int) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Public 80/20 splits of the rows."""
-    people = len(data.frame)
-    for one in range(runs):
-        order = np.random.default_rng(SEED + one).permutation(people)
-        yield data.frame.iloc[order[: int(0.8 * people)]], data.frame.iloc[order[int(0.8 * people) :]]
+def split(data: PublicData, run: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A public 80/20 split of the rows."""
+    cut, order = int(0.8 * len(data.frame)), np.random.default_rng(SEED + run).permutation(len(data.frame))
+    return data.frame.iloc[order[:cut]], data.frame.iloc[order[cut:]]
 
 
 def federation(data: PublicData, frame: pd.DataFrame) -> cn.Federation:
@@ -80,107 +71,104 @@ def named(data: PublicData, frame: pd.DataFrame) -> pd.DataFrame:
 # What is measured -----------------------------------------------------------------------------------------------------------
 
 
-def logistic(data: PublicData, epsilons: Sequence[float], runs: int) -> dict:
-    delta = 1 / len(data.frame)
-    scores: dict[float, list[float]] = {epsilon: [] for epsilon in epsilons}
-    plain: list[float] = []
-    seconds: list[float] = []
-    for train, test in splits(data, runs):
-        rows = named(data, test)
+def logistic(run: int, method: str) -> Iterator[Row]:
+    data = loaded("Adult")
+    train, test = split(data, run)
+    delta, rows = 1 / len(data.frame), named(data, test)
+
+    def row(epsilon: float | str, accuracy: float, name: str = method) -> Row:
+        return Row({"epsilon": epsilon, "method": name}, {"accuracy": accuracy})
+
+    if method == "secure":
         with federation(data, train) as parties:
-            for epsilon, found in scores.items():
-                begin = time.perf_counter()
+            for epsilon in (*EPSILONS, ALMOST_FREE):
                 model = cn.LogisticRegression(data.target, method="secure", epsilon=epsilon, delta=delta).fit(parties)
-                seconds.append(time.perf_counter() - begin)
-                found.append(model.score(rows, rows[data.target]))
-            almost = cn.LogisticRegression(data.target, method="secure", epsilon=ALMOST_FREE, delta=delta).fit(parties)
-            plain.append(almost.score(rows, rows[data.target]))
-    return {
-        "people": len(data.frame),
-        "parties": len(data.schemas),
-        "delta": delta,
-        "runs": runs,
-        "accuracy": {str(epsilon): summary(found) for epsilon, found in scores.items()},
-        "without_noise": summary(plain),
-        "scikit_learn": _scikit_learn(data),
-        "seconds_a_fit": float(np.median(seconds)),
-    }
+                score = model.score(rows, rows[data.target])
+                yield (
+                    row("none", score, "surrogate, almost no noise") if epsilon == ALMOST_FREE else row(epsilon, score)
+                )
+    elif method == "scikit-learn":
+        held, left, labels, truth = _coded(data, train, test)
+        yield row("none", float(LogisticRegression(max_iter=3_000, C=10).fit(held, labels).score(left, truth)))
+    elif method == "diffprivlib":
+        held, left, labels, truth = _coded(data, train, test)
+        bound = math.sqrt(sum(len(schema) for schema in data.schemas.values()) - 1)
+        asked = {"train": held.tolist(), "labels": labels.tolist(), "test": left.tolist(), "truth": truth.tolist()}
+        found = DIFFPRIVLIB.ask(HERE / "diffprivlib_logistic.py", epsilons=EPSILONS, bound=bound, **asked)
+        yield from (row(epsilon, one) for epsilon, one in zip(EPSILONS, found, strict=True))
+    else:
+        columns = {name: column for schema in data.schemas.values() for name, column in schema.items()}
+        target = data.target.partition(".")[2]
+        positive = columns.pop(target).levels[1]
+        numbers = {name: (one.low, one.high) for name, one in columns.items() if isinstance(one, cn.Numeric)}
+        asked = {
+            name: {column: frame[column].tolist() for column in columns}
+            | {"": (frame[target] == positive).astype(int).tolist()}
+            for name, frame in (("train", train), ("test", test))
+        }
+        found = DP_EBM.ask(HERE / "boosting.py", epsilons=EPSILONS, delta=delta, numbers=numbers, **asked)
+        yield from (row(epsilon, one) for epsilon, one in zip(EPSILONS, found, strict=True))
 
 
-def _scikit_learn(data: PublicData) -> float:
-    """Maximum likelihood on the first split, the same coding."""
-    train, test = next(splits(data, 1))
+def _coded(data: PublicData, *frames: pd.DataFrame) -> tuple[np.ndarray, ...]:
+    """Coded rows of several frames, then their labels."""
     columns = {f"{p}.{c}": column for p, schema in data.schemas.items() for c, column in schema.items()}
-    columns.pop(data.target)
-    features = features_of(columns)[1:]
-    code = lambda frame: design_matrix(named(data, frame), features, columns, coded=True)  # noqa: E731
-    target = data.target.partition(".")[2]
-    model = LogisticRegression(max_iter=3_000, C=10).fit(code(train), train[target])
-    return float(model.score(code(test), test[target]))
+    positive = columns.pop(data.target).levels[1]
+    features, target = features_of(columns)[1:], data.target.partition(".")[2]
+    coded = [design_matrix(named(data, frame), features, columns, coded=True) for frame in frames]
+    return (*coded, *((frame[target] == positive).to_numpy(int) for frame in frames))
 
 
-def tables(data: PublicData, epsilon: float, runs: int) -> list[dict]:
-    frame = named(data, data.frame)
-    rows = []
+def tables(run: int, columns: str) -> Iterator[Row]:
+    data, names = loaded("Adult"), columns.split(" × ")
+    frame, epsilon = named(data, data.frame), PUBLISHED["tables"]["epsilon"]
+    levels = {
+        f"{party}.{name}": one.levels for party, schema in data.schemas.items() for name, one in schema.items()
+        if isinstance(one, cn.Category)
+    }  # fmt: skip
+    index = pd.MultiIndex.from_product([levels[name] for name in names], names=names)
+    truth = frame.groupby(names, observed=False).size().reindex(index, fill_value=0)
+    labels = {"columns": columns, "cells": len(truth), "parties": len({name.partition(".")[0] for name in names})}
+    found = {"OpenDP, central": _opendp(truth, epsilon)}
     with federation(data, data.frame) as parties:
-        for columns in TABLES:
-            levels = [parties.column(name)[2].levels for name in columns]
-            index = pd.MultiIndex.from_product(levels, names=list(columns))
-            truth = frame.groupby(list(columns), observed=False).size().reindex(index, fill_value=0)
-            errors = {
-                method: [
-                    float(np.abs(_counted(parties, columns, method, epsilon, draw) - truth).sum() / len(frame))
-                    for draw in range(1, runs + 1)
-                ]
-                for method in ("secure", "response")
-            }
-            rows.append(
-                {
-                    "columns": list(columns),
-                    "cells": len(truth),
-                    "parties": len({name.partition(".")[0] for name in columns}),
-                    "error": {method: summary(values) for method, values in errors.items()},
-                    "ratio": float(np.mean(errors["response"]) / np.mean(errors["secure"])),
-                }
-            )
-    return rows
+        for method in ("secure", "response"):
+            found[method] = cn.PatternCount(names, method=method, epsilon=epsilon).fit(parties, repeat=run).counts_
+    for method, counts in found.items():
+        yield Row({**labels, "method": method}, {"error": float(np.abs(counts - truth).sum() / len(frame))})
 
 
-def _counted(parties: cn.Federation, columns: tuple[str, ...], method: str, epsilon: float, draw: int) -> pd.Series:
-    return cn.PatternCount(list(columns), method=method, epsilon=epsilon).fit(parties, repeat=draw).counts_
+def _opendp(truth: pd.Series, epsilon: float) -> np.ndarray:
+    """One curator's noisy table: one person changes one count by one, nothing is clipped."""
+    try:
+        import opendp.prelude as dp
+    except ModuleNotFoundError as missing:
+        raise Unavailable("OpenDP is not installed: pip install colonnade[bench]") from missing
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    return np.array(dp.m.make_laplace(*space, float(1 / Fraction(str(epsilon))))(truth.tolist()))
 
 
-def linear(data: PublicData, target: str, epsilons: Sequence[float], runs: int) -> dict:
+def linear(run: int, set: str, target: str) -> Iterator[Row]:  # noqa: A002  # the label on the page
     """R² by rule and ε; every rule sees the same releases."""
-    found: dict[str, dict[str, list[float]]] = {str(epsilon): {} for epsilon in epsilons}
-    plain = []
-    for train, test in splits(data, runs):
-        rows, held = named(data, test), named(data, train)
-        with federation(data, train) as parties:
-            columns = {name: column for name, column in parties.describe().items() if name != target}
-            bounds = parties.column(target)[2]
-            truth = rows[target].clip(bounds.low, bounds.high)
-            features = features_of(columns)[1:]
-            code = lambda frame: design_matrix(frame, features, columns, coded=False)  # noqa: B023, E731
-            plain.append(float(LinearRegression().fit(code(held), held[target]).score(code(rows), truth)))
-            for epsilon in epsilons:
-                release = parties.moments(epsilon=epsilon, delta=1 / len(data.frame))
-                results = found[str(epsilon)]
-                results.setdefault("ours", []).append(cn.LinearRegression(target).fit(release).score(rows, truth))
-                for rule, coefficients, intercept in rivals(release.moments, target):
-                    predicted = code(rows) @ coefficients + intercept
-                    share = float(np.mean((truth - predicted) ** 2) / np.var(truth))
-                    results.setdefault(rule, []).append(1 - share)
-    return {
-        "target": target,
-        "people": len(data.frame),
-        "parties": len(data.schemas),
-        "runs": runs,
-        "without_privacy": summary(plain),
-        "r_squared": {
-            epsilon: {rule: summary(values) for rule, values in rules.items()} for epsilon, rules in found.items()
-        },
-    }
+    data = loaded(set)
+    train, test = split(data, run)
+    rows, held = named(data, test), named(data, train)
+    labels = {"set": set, "target": target}
+    with federation(data, train) as parties:
+        columns = {name: column for name, column in parties.describe().items() if name != target}
+        bounds = parties.column(target)[2]
+        truth = rows[target].clip(bounds.low, bounds.high)
+        features = features_of(columns)[1:]
+        code = lambda frame: design_matrix(frame, features, columns, coded=False)  # noqa: E731
+        plain = float(LinearRegression().fit(code(held), held[target]).score(code(rows), truth))
+        yield Row({**labels, "epsilon": "none", "rule": "scikit-learn"}, {"R²": plain})
+        for epsilon in EPSILONS:
+            release = parties.moments(epsilon=epsilon, delta=1 / len(data.frame))
+            ours = cn.LinearRegression(target).fit(release).score(rows, truth)
+            yield Row({**labels, "epsilon": epsilon, "rule": "ours"}, {"R²": ours})
+            for rule, coefficients, intercept in rivals(release.moments, target):
+                share = float(np.mean((truth - (code(rows) @ coefficients + intercept)) ** 2) / np.var(truth))
+                yield Row({**labels, "epsilon": epsilon, "rule": rule}, {"R²": 1 - share})
 
 
 def rivals(release: Moments, target: str) -> Iterator[tuple[str, np.ndarray, float]]:
@@ -208,165 +196,111 @@ def rivals(release: Moments, target: str) -> Iterator[tuple[str, np.ndarray, flo
         yield rule, own[: len(names)], float(own[-1]) + feature.centre
 
 
-def summary(values: Sequence[float]) -> dict:
-    """Mean and its 95 % interval by Student's t."""
-    mean, half = float(np.mean(values)), 0.0
-    if len(values) > 1:
-        half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+# Claims -----------------------------------------------------------------------------------------------------------------------
 
 
-# Putting it down ------------------------------------------------------------------------------------------------------------
+def _bars(found: Results) -> Iterator[Test]:
+    for epsilon, bar in zip(EPSILONS, PUBLISHED["logistic"]["bars"], strict=True):
+        yield above(found.sample("logistic", "accuracy", method="secure", epsilon=epsilon), bar)
 
 
-def run(quick: bool = False) -> dict:
-    """Measure everything, print it, and (unless quick) keep it in ``results/latest.json`` and ``README.md``."""
-    published = tomllib.loads((HERE / "published.toml").read_text())
-    begin = time.time()
-    folder, runs = data_folder(), 3 if quick else 10
-    people, houses = adult(folder), kc_house(folder)
-    epsilons = published["logistic"]["epsilons"]
-    result: dict = {
-        "logistic": logistic(people, epsilons, runs),
-        "tables": tables(people, published["tables"]["epsilon"], runs),
-        "linear": [linear(houses, houses.target, epsilons, runs), linear(people, "registry.age", epsilons, runs)],
-    }
-    bars = zip(epsilons, published["logistic"]["bars"], strict=True)
-    result["met"] = {
-        "logistic": all(result["logistic"]["accuracy"][str(epsilon)]["mean"] >= bar for epsilon, bar in bars),
-        "tables": all(row["ratio"] >= published["tables"]["bar"] for row in result["tables"]),
-    }
-    result["run"] = {**circumstances(), "quick": quick, "seconds": round(time.time() - begin, 1)}
-    report = as_markdown(result, published)
-    print(report)
-    if not quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-        (HERE / "README.md").write_text(report)
-    return result
+def _published(name: str) -> Claim:
+    figures = PUBLISHED["logistic"][name]
+
+    def tests(found: Results) -> Iterator[Test]:
+        for epsilon, theirs in zip(EPSILONS, figures, strict=True):
+            yield above(found.sample("logistic", "accuracy", method="secure", epsilon=epsilon), theirs)
+
+    words = f"logistic regression on Adult: at least the published {name.replace('_', ' ')} at every ε"
+    return Claim(words, ", ".join(f"{one:.4f}" for one in figures), tests, "Table III")
 
 
-def circumstances() -> dict:
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "commit": git.stdout.strip() if git.returncode == 0 else None,
-        "version": cn.__version__,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{names[0] if names else platform.processor()}, {len(names) or '?'} cores",
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "seed of the splits": SEED,
-        "noise": "fresh, from the system's source",
-    }
-
-
-def as_markdown(result: dict, published: dict) -> str:
-    parts = [
-        (
-            "# Regression and tables from one noisy matrix "
-            "([Functional mechanism across parties](../../docs/references.md#functional), Table III; beyond it)"
-        ),
-        "Written by `run.py` (`colonnade bench moments`); do not edit. Its docstring says what is measured.",
-        "## Logistic regression on Adult",
-        *_logistic_section(result["logistic"], published["logistic"], result["met"]["logistic"]),
-        "## Contingency tables on Adult",
-        *_tables_section(result["tables"], published["tables"], result["met"]["tables"]),
-        "## Linear regression",
-        *[words for one in result["linear"] for words in _linear_section(one)],
-        "## Run",
-        "\n".join(f"* {name}: {value}" for name, value in result["run"].items()),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _logistic_section(one: dict, published: dict, met: bool) -> list[str]:
-    rows = []
-    for place, epsilon in enumerate(published["epsilons"]):
-        ours, bar = one["accuracy"][str(epsilon)], published["bars"][place]
-        theirs = [published[name][place] for name in ("functional_mechanism", "noisy_gradients")]
-        agrees = "no, above" if ours["low"] > theirs[0] else "no, below" if ours["high"] < theirs[0] else "yes"
-        rows.append(
-            (
-                f"{epsilon:g}",
-                *(f"{t:.4f}" for t in theirs),
-                _interval(ours),
-                agrees,
-                f"{bar:g}",
-                _met(ours["mean"] >= bar),
+CLAIMS = [
+    _published("functional_mechanism"),
+    _published("noisy_gradients"),
+    Claim(
+        "logistic regression on Adult at ε of 0.1, 1 and 10",
+        ", ".join(f"{bar:g}" for bar in PUBLISHED["logistic"]["bars"]),
+        _bars,
+        "our bars",
+    ),
+    Claim(
+        "contingency tables: response's error over secure's",
+        f"at least {PUBLISHED['tables']['bar']:g} ×",
+        lambda found: [
+            faster(
+                *(found.sample("tables", "error", columns=" × ".join(t), method=m) for m in ("secure", "response")),
+                PUBLISHED["tables"]["bar"],
             )
-        )
-    head = ("ε", "published: functional", "published: gradients", "ours", "agrees?", "bar", "met?")
-    return [
-        (
-            f"{one['people']:,} people, {one['parties']} parties, 80/20 splits, {one['runs']} runs, δ = 1/n; accuracy "
-            f"on the rows left out, mean with 95 % interval. The published figures are for "
-            f"δ = 0. A fit takes {one['seconds_a_fit']:.2f} s."
+            for t in TABLES
+        ],
+        "our bar",
+    ),
+]
+BENCHMARK = Benchmark(
+    name="moments",
+    title=(
+        "Regression and tables from one noisy matrix "
+        "([Functional mechanism across parties](../../docs/references.md#functional), Table III; beyond it)"
+    ),
+    about=__doc__ or "",
+    packages=("numpy", "scikit-learn", "opendp"),
+    parts=[
+        Part(
+            "logistic", logistic, [{"method": m} for m in ("secure", "scikit-learn", "diffprivlib", "DP-EBM")], 10, 3.0
         ),
-        _table(head, rows),
-        (
-            f"Without noise our surrogate has {one['without_noise']['mean']:.4f}, maximum likelihood (scikit-learn, first split) "
-            f"{one['scikit_learn']:.4f}; published without privacy: {published['without_privacy']:.4f}. The bars: {_met(met)}."
+        Part("tables", tables, [{"columns": " × ".join(one)} for one in TABLES], 10, 0.5),
+        Part(
+            "linear",
+            linear,
+            [
+                {"set": "King County houses", "target": "agent.price"},
+                {"set": "Adult", "target": "registry.age"},
+            ],
+            10,
+            2.0,
         ),
-    ]
-
-
-def _tables_section(rows: list[dict], published: dict, met: bool) -> list[str]:
-    table = [
-        (
-            " × ".join(row["columns"]),
-            str(row["cells"]),
-            str(row["parties"]),
-            _interval(row["error"]["secure"]),
-            _interval(row["error"]["response"]),
-            f"**{row['ratio']:.1f}**",
-        )
-        for row in rows
-    ]
-    return [
-        (
-            f"ε = {published['epsilon']} a person, δ = 0; ‖error‖₁ over people, mean with 95 % interval. With three parties "
-            "`secure` is a fit to pairs, and its error includes what the pairs do not show."
+    ],
+    shown=[
+        "## Logistic regression on Adult",
+        Plot(
+            "logistic",
+            "logistic",
+            "accuracy",
+            "epsilon",
+            "method",
+            "Logistic regression on Adult: accuracy",
+            "accuracy",
         ),
-        _table(("table", "cells", "parties", "secure", "response", "ratio"), table),
-        f"The bar is {published['bar']:g}: {_met(met)}.",
-    ]
-
-
-def _linear_section(one: dict) -> list[str]:
-    rules = list(next(iter(one["r_squared"].values())))
-    rows = [
-        (f"{float(epsilon):g}", *(_interval(found[rule]) for rule in rules))
-        for epsilon, found in one["r_squared"].items()
-    ]
-    return [
-        (
-            f"`{one['target']}`: {one['people']:,} people, {one['parties']} parties, {one['runs']} runs, δ = 1/n; R² on the "
-            f"rows left out. Without privacy {one['without_privacy']['mean']:.4f}."
+        Table(
+            "logistic",
+            {"accuracy": "accuracy"},
+            {"epsilon": "ε"},
+            across="method",
+            words="ε = none is without privacy; there our surrogate has ε = 5,000.",
+            roles={"secure": "ours", "diffprivlib": "peer", "DP-EBM": "peer", "scikit-learn": "plain"},
+            higher=True,
         ),
-        _table(("ε", *rules), rows),
-    ]
-
-
-def _interval(one: dict) -> str:
-    return f"{one['mean']:.4f} ± {one['high'] - one['mean']:.4f}"
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
-
-
-def _met(met: bool) -> str:
-    return "met" if met else "**NOT met**"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer runs; keeps nothing")
-    run(parser.parse_args().quick)
-
-
-if __name__ == "__main__":
-    main()
+        "## Contingency tables on Adult",
+        Table(
+            "tables",
+            {"error": "ℓ1 error over people"},
+            {"columns": "table", "cells": "cells", "parties": "parties"},
+            across="method",
+            words="ε = 0.1 per person, δ = 0; ℓ1 error over the number of people.",
+            roles={"secure": "ours", "OpenDP, central": "central", "response": "peer"},
+            higher=False,
+        ),
+        "## Linear regression",
+        Plot("linear", "linear", "R²", "epsilon", "rule", "Linear regression: R²", "R²", panel="set"),
+        Table(
+            "linear",
+            {"R²": "R²"},
+            {"set": "set", "target": "target", "epsilon": "ε"},
+            across="rule",
+            roles={"ours": "ours", "AdaSSP": "peer", "ridge σ√d": "peer", "scikit-learn": "plain"},
+            higher=True,
+        ),
+    ],
+    claims=CLAIMS,
+)

@@ -1,29 +1,31 @@
-"""Across machines: a round, bytes a second and a large secure Gram matrix over NVIDIA FLARE, beside the same in one process.
+"""Across machines: a round, bytes per second and a large secure Gram matrix over NVIDIA FLARE, beside the same in one process.
 
-    python benchmarks/network/run.py [--quick]
+Everything is on one machine, over the loopback interface, with provisioned mutual TLS: a coordinator (this process), and for
+each of three parties a guard and a relay. *Bare Cell* is FLARE's own request and reply of blocks of 1 MB to a process that
+sends them back: the pipe without anything of ours. *Relayed* is what a study sees: coordinator, relay, Unix socket, an echo,
+and back.
 
-Everything is on one machine, over the loopback interface, with provisioned mutual TLS: a coordinator (this process), and for each
-of three parties a guard and a relay. *Bare Cell* is FLARE's own request and reply of blocks of 1 MB to a process that sends them
-back: the pipe without anything of ours. *Relayed* is what a study sees: coordinator, relay, Unix socket, an echo, and back.
-
-The Gram matrix is `federation.moments` with everything included, best of several draws, in process and over the network in turns.
-The bar is 2.5 times the time in one process plus the study's bytes at the rate of the bare echo, all in the same run. Memory is
-what the operating system says of each process afterwards. Other work on the machine disturbs both sides.
+The Gram matrix is `federation.moments` with everything included, in process and over the network in turns. The bar is 2.5
+times the time in one process plus the study's bytes at the rate of the bare echo, all in the same run. Memory is what the
+operating system says of each process afterwards. Other work on the machine disturbs both sides. ``beside.py`` compares two
+checkouts.
 """
 
-import argparse
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+
+from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, within
+from benchmarks.frame.claims import Test
+from benchmarks.network import sites
 
 import colonnade as cn
 from colonnade.protocol import codec
@@ -33,13 +35,10 @@ from colonnade.transport.direct import Direct, UnixEndpoint
 from colonnade.transport.flare import FlareTransport
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-import sites  # noqa: E402  # beside this file
-
 BAR = 2.5
 MEGABYTE = 1e6
 BLOCK = 1 << 20
+SIZE, TIMES = 64 << 20, 200
 
 
 class Echo:
@@ -70,11 +69,11 @@ def timed(work) -> float:
     return time.perf_counter() - start
 
 
-def bare_cell(folder: Path, quick: bool) -> dict[str, float]:
+def bare_cell(folder: Path) -> dict[str, float]:
     """FLARE's own request and reply, from a process of its own: one process talks to one federation at a time."""
     port = sites.free_port()
     kits = provision(folder / "echo", host=sites.HOST, sites=sites.PARTIES, kits=folder / "echo-kits")
-    script = [sys.executable, str(HERE / "run.py"), "--bare", f"tcp://{sites.HOST}:{port}", str(kits["coordinator"])]
+    script = [sys.executable, "-m", "benchmarks.network.run", f"tcp://{sites.HOST}:{port}", str(kits["coordinator"])]
     address = f"tcp://{sites.HOST}:{port}"
     echoes = [
         subprocess.Popen(
@@ -84,7 +83,7 @@ def bare_cell(folder: Path, quick: bool) -> dict[str, float]:
         for name in sites.PARTIES
     ]
     try:
-        found = subprocess.run([*script, "--quick"] if quick else script, capture_output=True, text=True, check=True)
+        found = subprocess.run(script, capture_output=True, text=True, check=True, cwd=HERE.parents[1])
         return json.loads(found.stdout.splitlines()[-1])
     finally:
         for echo in echoes:
@@ -92,7 +91,7 @@ def bare_cell(folder: Path, quick: bool) -> dict[str, float]:
             echo.wait(30)
 
 
-def bare(address: str, kit: str, quick: bool) -> None:
+def bare(address: str, kit: str) -> None:
     """Be the coordinator of the bare echo."""
     from nvflare.fuel.f3.cellnet.cell import Cell
     from nvflare.fuel.f3.message import Message
@@ -117,22 +116,21 @@ def bare(address: str, kit: str, quick: bool) -> None:
         list(pool.map(lambda name: ask(name, data, times), sites.PARTIES))
 
     everyone(b"x" * 300, 3)
-    small = median(timed(lambda: everyone(b"x" * 300, 1)) for _ in range(30 if quick else 200))
-    blocks = 8 if quick else 64
+    small = median(timed(lambda: everyone(b"x" * 300, 1)) for _ in range(TIMES))
+    blocks = 64
     data = os.urandom(BLOCK)
     best = min(timed(lambda: everyone(data, blocks)) for _ in range(3))
     print(json.dumps({"round": small, "rate": 2 * BLOCK * blocks * len(sites.PARTIES) / best / MEGABYTE}), flush=True)
     os._exit(0)
 
 
-def relayed(folder: Path, quick: bool) -> dict[str, dict[str, float]]:
+def relayed(folder: Path) -> dict[str, dict[str, float]]:
     """The same through our relays and a Unix socket, through the socket alone, and in this process."""
     port = sites.free_port()
     kits = provision(folder / "relay", host=sites.HOST, sites=sites.PARTIES, kits=folder / "relay-kits")
     address = f"tcp://{sites.HOST}:{port}"
     pids = [sites.echo_behind(folder / f"{name}.sock") for name in sites.PARTIES]
     pids += [sites.relay(name, folder / f"{name}.sock", address, kits[name]) for name in sites.PARTIES]
-    times, size = (30, 8 << 20) if quick else (200, 64 << 20)
     try:
         here = Direct({name: Echo() for name in sites.PARTIES})
         socket_only = Direct({name: UnixEndpoint(folder / f"{name}.sock") for name in sites.PARTIES})
@@ -140,8 +138,8 @@ def relayed(folder: Path, quick: bool) -> dict[str, dict[str, float]]:
         found = {}
         for title, transport in (("in process", here), ("Unix socket", socket_only), ("relayed", far)):
             found[title] = {
-                "round": round_seconds(transport, sites.PARTIES, times),
-                "rate": rate(transport, sites.PARTIES, size),
+                "round": round_seconds(transport, sites.PARTIES, TIMES),
+                "rate": rate(transport, sites.PARTIES, SIZE),
             }
         far.close()
         return found
@@ -196,83 +194,77 @@ def gram(folder: Path, rows: int, columns: int, times: int) -> dict:
     }
 
 
-def run(quick: bool = False) -> dict:
-    """Measure everything, print it, and (unless quick) keep it in ``results/latest.json`` and ``README.md``."""
+# What is measured -----------------------------------------------------------------------------------------------------------
+
+
+def lines(_run: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="cn-") as name:
-        folder = Path(name)
-        lines = {"bare Cell": bare_cell(folder, quick), **relayed(folder, quick)}
-    rows, columns, times = (20_000, 30, 1) if quick else (195_666, 117, 3)
+        for title, one in {"bare Cell": bare_cell(Path(name)), **relayed(Path(name))}.items():
+            yield Row({"line": title}, {"ms per round": 1e3 * one["round"], "MB/s": one["rate"]})
+
+
+def study(_run: int, rows: int, columns: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="cn-") as name:
-        study = gram(Path(name), rows, columns, times)
-    allowed = BAR * study["in_process"] + study["bytes"] / MEGABYTE / lines["bare Cell"]["rate"]
-    result = {"lines": lines, "gram": {**study, "allowed": allowed}, "circumstances": circumstances()}
-    report = as_markdown(result)
-    print(report)
-    if not quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-        (HERE / "README.md").write_text(report)
-    return result
+        found = gram(Path(name), rows, columns, 3)
+    size = {"size": f"{rows:,} × {columns}"}
+    yield Row({**size, "where": "one process"}, {"seconds": found["in_process"]})
+    yield Row({**size, "where": "network"}, {"seconds": found["network"]})
+    yield Row(size, {"MB": found["bytes"] / MEGABYTE, "round to guards, ms": 1e3 * found["round_to_guards"]})
+    for process, one in found["memory"].items():
+        yield Row({"process": process}, {"now": one["now"], "peak": one["peak"]})
 
 
-def circumstances() -> dict:
-    return {
-        "python": platform.python_version(),
-        "nvflare": version("nvflare"),
-        "processors": os.cpu_count(),
-        "load": os.getloadavg()[0],
-    }
+def _within(found: Results) -> Iterator[Test]:
+    rate = found.sample("lines", "MB/s", line="bare Cell").mean
+    for labels, samples in found.rows("study", where="network"):
+        here = found.sample("study", "seconds", size=labels["size"], where="one process")
+        sent = found.sample("study", "MB", size=labels["size"]).mean
+        yield within(samples["seconds"], here, BAR + sent / rate / here.mean)
 
 
-def as_markdown(result: dict) -> str:
-    lines, study, where = result["lines"], result["gram"], result["circumstances"]
-    table = [
-        f"| {title} | {1e3 * one['round']:.2f} | {one['rate']:,.0f} |"
-        for title, one in sorted(lines.items(), key=lambda item: item[1]["round"])
-    ]
-    processes = [f"| {name} | {one['now']:,.0f} | {one['peak']:,.0f} |" for name, one in study["memory"].items()]
-    here, there, sent, allowed = study["in_process"], study["network"], study["bytes"] / MEGABYTE, study["allowed"]
-    met = "met" if there <= allowed else "missed"
-    return "\n".join(
-        [
-            "# Across machines, on one machine",
-            "",
-            (__doc__ or "").split("\n\n", 2)[2].strip(),
-            "",
-            "## A round to three parties, and bytes both ways",
-            "",
-            "| line | ms a round | MB/s |",
-            "|---|---|---|",
-            *table,
-            "",
-            f"A round to three guards, answered from what is public about them: {1e3 * study['round_to_guards']:.2f} ms.",
-            "",
-            f"## Secure Gram matrix, {study['rows']:,} × {study['columns']}, three parties",
-            "",
-            "| in one process | over the network | bytes | allowed | bar |",
-            "|---|---|---|---|---|",
-            f"| {here:.2f} s | {there:.2f} s ({there / here:.2f} ×) | {sent:,.0f} MB | {allowed:.2f} s | {met} |",
-            "",
-            "| process | MB now | MB at its peak |",
-            "|---|---|---|",
-            *processes,
-            "",
-            f"Python {where['python']}, nvflare {where['nvflare']}, {where['processors']} processors; load {where['load']:.1f}.",
-            "",
-        ]
-    )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--bare", nargs=2, metavar=("ADDRESS", "KIT"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.bare:
-        bare(*arguments.bare, quick=arguments.quick)
-    else:
-        run(arguments.quick)
-
+BENCHMARK = Benchmark(
+    name="network",
+    title="Across machines, on one machine",
+    about=__doc__ or "",
+    alone=True,
+    packages=("numpy", "nvflare"),
+    parts=[
+        Part("lines", lines, [{}], 3, 3.0, machine=frozenset({"ms per round", "MB/s"})),
+        Part(
+            "study",
+            study,
+            [{"rows": 195_666, "columns": 117}],
+            3,
+            4.0,
+            quick=[{"rows": 20_000, "columns": 30}],
+            machine=frozenset({"seconds", "round to guards, ms", "now", "peak"}),
+        ),
+    ],
+    shown=[
+        "## A round to three parties, and bytes both ways",
+        Table("lines", {"ms per round": "ms per round", "MB/s": "MB/s"}, {"line": "line"}, digits=3),
+        "## Secure Gram matrix, three parties",
+        Table(
+            "study", {"seconds": "seconds"}, {"size": "size"}, across="where", filled="seconds", digits=3, costs=True
+        ),
+        Table(
+            "study",
+            {"MB": "MB", "round to guards, ms": "ms for a round to guards"},
+            {"size": "size"},
+            filled="MB",
+            digits=3,
+        ),
+        Table("study", {"now": "MB now", "peak": "MB at its peak"}, {"process": "process"}, filled="peak", digits=3),
+    ],
+    claims=[
+        Claim(
+            "the network costs at most 2.5 times the time in one process, plus the bytes at the bare rate (ratio)",
+            f"{BAR:g} × and the bytes",
+            _within,
+            "our bar",
+        )
+    ],
+)
 
 if __name__ == "__main__":
-    main()
+    bare(*sys.argv[1:3])

@@ -1,42 +1,21 @@
-"""Do 95 % intervals of Newton steps cover, how wide are they, and what is called determined?
+"""One batch of draws of Newton steps with the noise of the channel: do intervals cover, how wide are they, what is determined?"""
 
-    python benchmarks/newton/intervals.py [--draws 200] [--sets bank demo ...]
-
-The plan is run centrally with the channel's noise (`central.py`); the inference is the library's own. *Without sampling*: does
-``conf_int(total=False)`` cover the maximum-likelihood estimate on the same people? *With sampling*: does ``conf_int()`` cover
-that of a population, for samples of it?
-
-The *oracle* knows the true information matrix and the law of the noise, and has the last gradient. It calls a coefficient
-determined by the rule of `colonnade.estimation.inference`, on the true matrix, and its width is the first-order one.
-Coefficients whose sampling error is above 3 in log-odds, against the first level of each category, are left out: they are
-separated or aliased. *Worst* is the smallest p-value, over coefficients, of a binomial test of 95 % among the draws in which a
-coefficient was called determined; it is to be above 10⁻³ divided by the number of tests.
-"""
-
-import argparse
-import json
-import sys
-from pathlib import Path
-from typing import Any
+from functools import cache
 
 import numpy as np
+from central import Central
+from likelihood import LARGEST_ERROR, maximum_likelihood, sigmoid
+from newton_sets import Joined
 from scipy import stats
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-from central import Central  # noqa: E402
-from newton_sets import SETS, Joined, demo  # noqa: E402
-from run import LARGEST_ERROR, maximum_likelihood, sigmoid  # noqa: E402
-
-from colonnade.coding.columns import coefficients_to_own_units, free_coefficients, written_levels  # noqa: E402
-from colonnade.estimation.inference import RESOLVED, Inference, quadratic_variances  # noqa: E402
-from colonnade.estimation.newton import NewtonClass  # noqa: E402
-from colonnade.estimation.newton_inference import newton_inference  # noqa: E402
+from colonnade.coding.columns import coefficients_to_own_units, free_coefficients, written_levels
+from colonnade.estimation.inference import RESOLVED, Inference, quadratic_variances
+from colonnade.estimation.newton import NewtonClass
+from colonnade.estimation.newton_inference import newton_inference
 
 EPSILONS = (0.5, 1.0, 4.0)
-LEVEL, FAMILY = 0.95, 1e-3
-SAMPLE = 20_000
+LEVEL = 0.95
+SAMPLE, BATCH = 20_000, 25
 
 
 class Truth:
@@ -44,9 +23,10 @@ class Truth:
 
     def __init__(self, data: Joined) -> None:
         self.features, columns = data.features, list(data.features[1:])
-        best = maximum_likelihood(data.rows, data.labels)
-        chance = sigmoid(data.rows @ best)
-        bend = (data.rows * (chance * (1 - chance))[:, None]).T @ data.rows
+        rows = data.exact_rows
+        best = maximum_likelihood(rows, data.labels)
+        chance = sigmoid(rows @ best)
+        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows
         self.order = np.append(np.arange(1, len(self.features)), 0)
         self.free = free_coefficients(columns)
         names, self.into = coefficients_to_own_units(columns)
@@ -76,7 +56,9 @@ class Truth:
         return newton_inference(found, self.features, fitted, coding="reference").written
 
 
-def measured(truth: Truth, found: list[tuple[NewtonClass, Inference]], share: float, *, total: bool) -> dict[str, Any]:
+def measured(
+    truth: Truth, found: list[tuple[NewtonClass, Inference]], share: float, *, total: bool
+) -> dict[str, float]:
     """Return what the draws show."""
     errors, oracle = truth.oracle(found[0][0], share)
     ends = np.array([one.interval(LEVEL, total=total)[:-1] for _, one in found])
@@ -88,84 +70,37 @@ def measured(truth: Truth, found: list[tuple[NewtonClass, Inference]], share: fl
     ]
     stated = np.array([one.errors(total=False)[:-1] for _, one in found])
     widths = [np.median(stated[called[:, k], k]) / errors[k] for _, k in tests]
-    worst = min(tests, default=(1.0, 0))
-    return {
-        "coefficients": int(truth.identified.sum()),
-        "oracle": int(oracle.sum()),
-        "called_oracle": int(called[:, oracle].sum()),
-        "covered": int(inside[called].sum()),
-        "intervals": int(called.sum()),
-        "tests": len(tests),
-        "worst": worst[0],
-        "worst_of": truth.names[worst[1]],
-        "width": float(np.median(widths)) if widths else None,
-        "draws": len(found),
+    values = {
+        "coefficients": truth.identified.sum(),
+        "oracle": oracle.sum(),
+        "called of oracle": called[:, oracle].sum(),
+        "oracle draws": oracle.sum() * len(found),
+        "covered": inside[called].sum(),
+        "intervals": called.sum(),
+        "worst": min(tests, default=(1.0, 0))[0],
     }
+    if widths:
+        values["width"] = np.median(widths)
+    return {name: float(value) for name, value in values.items()}
 
 
-def without_sampling(data: Joined, draws: int) -> list[dict[str, Any]]:
-    """Return coverage of the estimate on the same people, for every ε."""
-    truth, central, rows = Truth(data), Central(data), []
-    for epsilon in EPSILONS:
-        runs = [central.rounds(epsilon, np.random.default_rng(seed)) for seed in range(draws)]
-        found = [(run, truth.inference(run)) for run in runs]
-        rows.append({"data": data.name, "epsilon": epsilon, **measured(truth, found, 1.0, total=False)})
-        print(line(rows[-1]), flush=True)
-    return rows
+@cache
+def known(data: Joined) -> tuple[Truth, Central]:
+    return Truth(data), Central(data)
 
 
-def with_sampling(data: Joined, draws: int) -> list[dict[str, Any]]:
+def without_sampling(data: Joined, epsilon: float, run: int) -> dict[str, float]:
+    """Return coverage of the estimate on the same people."""
+    truth, central = known(data)
+    runs = [central.rounds(epsilon, np.random.default_rng([run, seed])) for seed in range(BATCH)]
+    return measured(truth, [(one, truth.inference(one)) for one in runs], 1.0, total=False)
+
+
+def with_sampling(data: Joined, epsilon: float, run: int) -> dict[str, float]:
     """Return coverage of the population's estimate, for samples with replacement."""
-    truth, rows = Truth(data), []
-    for epsilon in EPSILONS:
-        found = []
-        for seed in range(draws):
-            generator = np.random.default_rng(seed)
-            run = Central(data.some(generator.choice(len(data.frame), SAMPLE))).rounds(epsilon, generator)
-            found.append((run, truth.inference(run)))
-        head = {"data": f"{data.name}, samples", "epsilon": epsilon}
-        rows.append({**head, **measured(truth, found, SAMPLE / len(data.frame), total=True)})
-        print(line(rows[-1]), flush=True)
-    return rows
-
-
-def line(row: dict[str, Any]) -> str:
-    """Return one row of the table."""
-    called = f"{row['called_oracle'] / (row['oracle'] * row['draws']):.0%}" if row["oracle"] else "none"
-    covered = f"{row['covered'] / row['intervals']:.1%}" if row["intervals"] else "none"
-    width = "none" if row["width"] is None else f"{row['width']:.2f}"
-    return (
-        f"| {row['data']} | {row['epsilon']:g} | {row['oracle']} of {row['coefficients']} | {called} "
-        f"| {row['intervals'] / row['draws']:.1f} | {covered} | {row['worst']:.2g} ({row['worst_of']}) "
-        f"| {width} | {row['draws']} |"
-    )
-
-
-def pooled(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return all draws together."""
-    return {
-        "covered": sum(row["covered"] for row in rows) / max(sum(row["intervals"] for row in rows), 1),
-        "called": sum(row["called_oracle"] for row in rows) / max(sum(row["oracle"] * row["draws"] for row in rows), 1),
-        "width": float(np.median([row["width"] for row in rows if row["width"] is not None])),
-        "worst": min(row["worst"] for row in rows),
-        "bar": FAMILY / max(sum(row["tests"] for row in rows), 1),
-    }
-
-
-def main() -> None:
-    """Run it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--sets", nargs="*", default=list(SETS))
-    options = parser.parse_args()
-    same = [row for name in options.sets for row in without_sampling(SETS[name](), options.draws)]
-    sampled = [row for data in (demo(100_000), SETS["bank"]()) for row in with_sampling(data, options.draws)]
-    results = {"without_sampling": same, "with_sampling": sampled}
-    results["pooled"] = {kind: pooled(rows) for kind, rows in list(results.items())}
-    print(json.dumps(results["pooled"], indent=1))
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "intervals.json").write_text(json.dumps(results, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    truth, found = known(data)[0], []
+    for seed in range(BATCH):
+        generator = np.random.default_rng([run, seed])
+        one = Central(data.some(generator.choice(len(data.frame), SAMPLE))).rounds(epsilon, generator)
+        found.append((one, truth.inference(one)))
+    return measured(truth, found, SAMPLE / len(data.frame), total=True)

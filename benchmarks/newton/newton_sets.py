@@ -10,11 +10,12 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.coding.columns import Feature, features_of
+from colonnade.coordinator.protocols import newton_steps
 from colonnade.datasets.public import DATA_VARIABLE
 from colonnade.estimators.export import design_matrix
 
 PARTIES = ("north", "east", "south", "west")
-GAMMA = 1024
+GAMMA = newton_steps.SCALE
 
 
 def data_folder() -> Path:
@@ -65,10 +66,15 @@ class Joined:
         return features_of(self.explaining)
 
     @cached_property
-    def rows(self) -> np.ndarray:
-        """Coded rows as the run has them: rounded to 1/γ, the constant first."""
+    def exact_rows(self) -> np.ndarray:
+        """Coded rows, the constant first."""
         coded = design_matrix(self.frame[list(self.explaining)], self.features[1:], self.explaining, coded=True)
-        return np.column_stack([np.ones(len(coded)), np.rint(coded * GAMMA) / GAMMA])
+        return np.column_stack([np.ones(len(coded)), coded])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Coded rows as the run has them: rounded to 1/γ."""
+        return np.rint(self.exact_rows * GAMMA) / GAMMA
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -125,7 +131,7 @@ def adult() -> Joined:
     frame = frame.fillna("?")
     frame["income"] = frame["income"].astype(str).str.strip(". ")
     bounds = {"age": (17, 90), "capital-gain": (0, 20_000), "capital-loss": (0, 3_000), "hours-per-week": (0, 99)}
-    return _divided("adult", frame, bounds, "income", ("<=50K", ">50K"))
+    return divided("adult", frame, bounds, "income", ("<=50K", ">50K"))
 
 
 def bank() -> Joined:
@@ -139,7 +145,7 @@ def bank() -> Joined:
         "pdays": (-1, 400),
         "previous": (0, 20),
     }
-    return _divided("bank", frame, bounds, "y", ("no", "yes"))
+    return divided("bank", frame, bounds, "y", ("no", "yes"))
 
 
 def credit() -> Joined:
@@ -150,12 +156,13 @@ def credit() -> Joined:
     bounds = {"LIMIT_BAL": (0, 600_000), "AGE": (20, 80)}
     bounds |= {name: (-50_000, 300_000) for name in frame.columns if name.startswith("BILL")}
     bounds |= {name: (0, 30_000) for name in frame.columns if name.startswith("PAY_AMT")}
-    return _divided("credit", frame, bounds, "default_payment_next_month", ("0", "1"))
+    return divided("credit", frame, bounds, "default_payment_next_month", ("0", "1"))
 
 
-def _divided(
+def divided(
     name: str, frame: pd.DataFrame, bounds: dict[str, tuple[int, int]], target: str, levels: tuple[str, str]
 ) -> Joined:
+    """Return the people with their columns dealt to four parties, in order; the last also holds the target."""
     names = [column for column in frame.columns if column != target]
     blocks = np.array_split(np.array(names, dtype=object), len(PARTIES))
     columns, parts = {}, {}

@@ -1,168 +1,274 @@
-"""Logistic regression by Newton steps: the plan run centrally with the channel's noise, beside the whole channel.
-
-    python benchmarks/newton/run.py [--quick] [--central]
-
-COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
+"""Logistic regression by Newton steps: accuracy through the whole channel, beside one curator, and whether intervals cover.
 
 *Accuracy* on the fifth of the rows left out, δ = 10⁻⁶, c = 1: area under the curve, share predicted right, Brier score and
-calibration error (ten bins). *Nearness*: on all rows at ε = 1,000, the largest distance of an identified coefficient from
-the maximum-likelihood estimate, in sampling errors. A coefficient is identified if its sampling error is below 3 in log-odds,
-after the first level of each category is taken as the reference. ``--central`` leaves the channel out.
+calibration error (ten bins). A run is a new split and a new draw. *Newton* and *secure* run through the whole channel;
+*central* is the plan of *newton* run in one place with the channel's noise; diffprivlib gets the pooled, coded rows at the
+same ε and δ = 0.
+
+*Nearness*: on all rows at ε = 1,000, the largest distance of an identified coefficient from the maximum-likelihood estimate,
+in sampling errors. A coefficient is identified if its sampling error is below 3 in log-odds, after the first level of each
+category is taken as the reference.
+
+*Intervals*: the plan is run centrally with the channel's noise; the inference is the library's own (``intervals.py``).
+*Without sampling*: does ``conf_int(total=False)`` cover the maximum-likelihood estimate on the same people? *With sampling*:
+does ``conf_int()`` cover that of a population, for samples of it? A run is a batch of draws. The *oracle* knows the true
+information matrix and the law of the noise. *Worst* is the smallest p-value, over coefficients, of a binomial test of 95 %.
 """
 
-import argparse
-import json
-import platform
+import math
 import sys
+import time
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from sklearn.metrics import brier_score_loss, roc_auc_score
+from benchmarks.frame import (
+    Benchmark,
+    Claim,
+    Part,
+    Plot,
+    Results,
+    Row,
+    Sample,
+    Table,
+    Unavailable,
+    above,
+    below,
+    data_file,
+    same,
+)
+from benchmarks.frame.claims import Test
+from benchmarks.frame.peers import DIFFPRIVLIB
 
 import colonnade as cn
+from colonnade.estimation.scoring import coded_weights
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # a benchmark is a script, also where `colonnade bench` loads it
+sys.path.insert(
+    0, str(Path(__file__).parent)
+)  # scripts of the additive benchmark use these modules by their bare names
 
-from central import DELTA, Central  # noqa: E402
-from newton_sets import SETS, Joined  # noqa: E402
+import intervals
+from central import DELTA, Central
+from likelihood import Nearness, figures, maximum_likelihood
+from newton_sets import SETS, Joined, demo
 
 EPSILONS = (0.1, 1.0, 10.0)
 BARS = {("adult", 0.1): 0.866, ("adult", 1.0): 0.898, ("adult", 10.0): 0.903}
 NEAREST, NEAR = 1_000.0, 0.25
-LARGEST_ERROR = 3.0
+FILES = {"adult": "adult", "bank": "bank_marketing", "credit": "credit_card_default"}
+PEER = Path(__file__).parents[1] / "moments" / "diffprivlib_logistic.py"
 
 
-def maximum_likelihood(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the maximum-likelihood weights; of least norm where they are not unique."""
-    weights = np.zeros(rows.shape[1])
-    for _ in range(60):
-        chance = sigmoid(rows @ weights)
-        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows + 1e-8 * np.eye(len(weights))
-        step = np.linalg.solve(bend, rows.T @ (chance - labels) + 1e-8 * weights)
-        weights = weights - step
-        if np.abs(step).max() < 1e-9:
-            break
-    return weights
+@cache
+def loaded(name: str) -> Joined:
+    if name in FILES:
+        data_file(FILES[name])  # says so where it is missing
+    return demo(100_000) if name == "demo, large" else SETS[name]()
 
 
-def sigmoid(scores: np.ndarray) -> np.ndarray:
-    """Return probabilities."""
-    return 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
-
-
-def contrasts(data: Joined) -> np.ndarray:
-    """Return the map from weights of all levels to coefficients against each category's first level."""
-    found, first, constant = [], {}, np.zeros(len(data.features))
-    constant[0] = 1.0
-    for place, feature in enumerate(data.features[1:], start=1):
-        row = np.zeros(len(data.features))
-        row[place] = 1.0
-        if feature.kind == "level" and feature.column not in first:
-            first[feature.column], constant[place] = place, 1.0
-            continue
-        if feature.kind == "level":
-            row[first[feature.column]] = -1.0
-        found.append(row)
-    return np.vstack([constant, *found])
-
-
-class Nearness:
-    """How far weights are from the maximum-likelihood estimate, in sampling errors."""
-
-    def __init__(self, data: Joined) -> None:
-        self._map = contrasts(data)
-        self.best = maximum_likelihood(data.rows, data.labels)
-        chance = sigmoid(data.rows @ self.best)
-        rows = data.rows @ np.linalg.pinv(self._map)
-        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows + 1e-9 * np.eye(rows.shape[1])
-        self._errors = np.sqrt(np.diag(np.linalg.inv(bend)))
-
-    def largest(self, weights: np.ndarray) -> float:
-        """Return the largest distance of an identified coefficient."""
-        away = np.abs(self._map @ (weights - self.best)) / self._errors
-        return float(away[self._errors < LARGEST_ERROR].max())
-
-
-def figures(data: Joined, weights: np.ndarray) -> dict[str, float]:
-    """Return how good predictions are."""
-    chance = sigmoid(data.rows @ weights)
-    bins = np.minimum((10 * chance).astype(int), 9)
-    apart = [abs(chance[bins == b].mean() - data.labels[bins == b].mean()) * np.mean(bins == b) for b in set(bins)]
-    return {
-        "auc": float(roc_auc_score(data.labels, chance)),
-        "accuracy": float(np.mean((chance > 0.5) == data.labels)),
-        "brier": float(brier_score_loss(data.labels, chance)),
-        "calibration": float(sum(apart)),
-    }
-
-
-def through_channel(data: Joined, epsilon: float, method: object) -> np.ndarray:
+def through_channel(data: Joined, epsilon: float, method: str, run: int) -> np.ndarray:
     """Fit with the whole channel; return the weights of coded columns, the constant's first."""
-    from colonnade.estimation.scoring import coded_weights
-
     with data.federation(budget=cn.Budget(epsilon=2 * epsilon, delta=DELTA)) as federation:
-        model = cn.LogisticRegression(data.target, method=method, epsilon=epsilon, delta=DELTA).fit(federation)
+        study = cn.LogisticRegression(data.target, method=method, epsilon=epsilon, delta=DELTA)
+        model = study.fit(federation, repeat=run)
     weights, intercepts = coded_weights(data.explaining, model.coef_, model.intercept_)
     return np.append(intercepts, weights[0])
 
 
-def mean(found: list[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of each figure."""
-    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+def accuracy(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the label on the page
+    train, test = loaded(set).split(run)
 
+    def row(method: str, epsilon: float | str, weights: np.ndarray, **more: float) -> Row:
+        return Row({"set": set, "method": method, "epsilon": epsilon}, {**figures(test, weights), **more})
 
-def measured(name: str, draws: int, channel: bool) -> dict:
-    """Return all figures of one set."""
-    data = SETS[name]()
-    train, test = data.split()
+    yield row("maximum likelihood", "none", maximum_likelihood(train.rows, train.labels))
     simulated = Central(train)
-    found: dict = {
-        "people": len(data.frame),
-        "columns": int(data.rows.shape[1]),
-        "maximum likelihood": figures(test, maximum_likelihood(train.rows, train.labels)),
-    }
     for epsilon in EPSILONS:
-        runs = [figures(test, simulated.fit(epsilon, np.random.default_rng(seed))) for seed in range(draws)]
-        found[f"central {epsilon:g}"] = mean(runs)
-        for method in ("newton", "secure") if channel else ():
-            runs = [figures(test, through_channel(train, epsilon, method)) for _ in range(max(1, draws // 4))]
-            found[f"{method} {epsilon:g}"] = mean(runs)
-    near, whole = Nearness(data), Central(data)
-    found["sampling errors off, central"] = max(
-        near.largest(whole.fit(NEAREST, np.random.default_rng(seed))) for seed in range(draws)
+        yield row("central", epsilon, simulated.fit(epsilon, np.random.default_rng(run)))
+        for method in ("newton", "secure"):
+            begin = time.process_time()
+            weights = through_channel(train, epsilon, method, run)
+            yield row(method, epsilon, weights, seconds=time.process_time() - begin)
+    asked = {"train": train.rows[:, 1:].tolist(), "labels": train.labels.astype(int).tolist()}
+    asked |= {"test": test.rows[:, 1:].tolist(), "truth": test.labels.astype(int).tolist()}
+    try:
+        found = DIFFPRIVLIB.ask(PEER, epsilons=EPSILONS, bound=math.sqrt(len(train.explaining)), **asked)
+    except Unavailable:
+        return  # the rows of ours stand without it
+    for epsilon, share in zip(EPSILONS, found, strict=True):
+        yield Row({"set": set, "method": "diffprivlib", "epsilon": epsilon}, {"accuracy": share})
+
+
+@cache
+def nearness(name: str) -> tuple[Nearness, Central]:
+    return Nearness(loaded(name)), Central(loaded(name))
+
+
+def near_likelihood(run: int, set: str) -> Iterator[Row]:  # noqa: A002
+    near, whole = nearness(set)
+    off = near.largest(whole.fit(NEAREST, np.random.default_rng(run)))
+    yield Row({"set": set, "how": "central"}, {"sampling errors off": off})
+    off = near.largest(through_channel(loaded(set), NEAREST, "newton", run))
+    yield Row({"set": set, "how": "channel"}, {"sampling errors off": off})
+
+
+def without_sampling(run: int, set: str, epsilon: float) -> Iterator[Row]:  # noqa: A002
+    yield Row({"set": set, "epsilon": epsilon}, intervals.without_sampling(loaded(set), epsilon, run))
+
+
+def with_sampling(run: int, set: str, epsilon: float) -> Iterator[Row]:  # noqa: A002
+    yield Row({"set": f"{set}, samples", "epsilon": epsilon}, intervals.with_sampling(loaded(set), epsilon, run))
+
+
+# Claims -----------------------------------------------------------------------------------------------------------------------
+
+
+def total(found: Results, part: str, one: str, other: str) -> Sample:
+    """Return a share over all rows, one value per run."""
+    rows = [samples for _, samples in found.rows(part)]
+    runs = min((samples[one].runs for samples in rows), default=0)
+    sums = lambda name, run: sum(samples[name].values[run] for samples in rows)  # noqa: E731
+    return Sample(tuple(sums(one, run) / max(sums(other, run), 1) for run in range(runs)))
+
+
+def coverage_claims(part: str) -> Iterator[Claim]:
+    def covered(found: Results) -> Iterator[Test]:
+        one = total(found, part, "covered", "intervals")
+        if one.runs:
+            yield above(one, 0.93)
+            yield below(one, 0.98)
+
+    def called(found: Results) -> Iterator[Test]:
+        one = total(found, part, "called of oracle", "oracle draws")
+        if one.runs:
+            yield above(one, 0.8)
+
+    yield Claim(f"{part}: intervals cover, all together", "93 to 98 %", covered, "the issue")
+    yield Claim(f"{part}: of what the oracle determines, called determined", "at least 80 %", called, "the issue")
+    yield Claim(
+        f"{part}: median width over the oracle's, every row",
+        "at most 1.3",
+        lambda found: [below(samples["width"], 1.3) for _, samples in found.rows(part) if "width" in samples],
+        "the issue",
     )
-    if channel:
-        found["sampling errors off, newton"] = near.largest(through_channel(data, NEAREST, "newton"))
-    return found
 
 
-def shown(name: str, found: dict) -> None:
-    """Print one set."""
-    print(f"{name}: {found['people']:,} people, {found['columns']} coded columns")
-    for row, value in found.items():
-        if isinstance(value, dict):
-            bar = BARS.get((name, float(row.split()[-1]))) if row[-1].isdigit() else None
-            print(f"  {row:22}", "  ".join(f"{k} {v:.4f}" for k, v in value.items()), f"bar {bar}" if bar else "")
-        elif isinstance(value, float):
-            print(f"  {row:34} {value:.2f}")
-
-
-def main() -> None:
-    """Run it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--central", action="store_true")
-    options = parser.parse_args()
-    results = {}
-    for name in SETS:
-        results[name] = measured(name, 2 if options.quick else 8, not options.central)
-        shown(name, results[name])
-    kind = "central" if options.central else "latest"
-    report = {"delta": DELTA, "collusion": 1, "machine": platform.machine(), "sets": results}
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / f"{kind}.json").write_text(json.dumps(report, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+CLAIMS = [
+    *(
+        Claim(
+            f"{name}, ε = {epsilon:g}: area under the curve of newton",
+            f"at least {bar:g}",
+            lambda found, name=name, epsilon=epsilon, bar=bar: [
+                above(found.sample("accuracy", "auc", set=name, method="newton", epsilon=epsilon), bar)
+            ],
+            "the issue",
+        )
+        for (name, epsilon), bar in BARS.items()
+    ),
+    Claim(
+        "the channel gives what one curator with its noise would: areas differ by at most 0.01, every set and ε",
+        "margin 0.01",
+        lambda found: [
+            same(*(found.sample("accuracy", "auc", set=s, epsilon=e, method=m) for m in ("newton", "central")), 0.01)
+            for s in found.labels("accuracy", "set")
+            for e in EPSILONS
+        ],
+        "our margin",
+    ),
+    Claim(
+        f"ε = {NEAREST:g}: within {NEAR:g} sampling errors of maximum likelihood",
+        f"at most {NEAR:g}",
+        lambda found: [below(samples["sampling errors off"], NEAR) for _, samples in found.rows("nearness")],
+        "the issue",
+    ),
+    *coverage_claims("without sampling"),
+    *coverage_claims("with sampling"),
+]
+ROLES = {
+    "newton": "ours",
+    "secure": "ours",
+    "central": "central",
+    "diffprivlib": "peer",
+    "maximum likelihood": "plain",
+}
+WHERE = {"set": "set", "epsilon": "ε"}
+COVERED = {
+    "oracle": "determined for the oracle",
+    "coefficients": "coefficients",
+    "called of oracle": "of these called so, all draws",
+    "oracle draws": "of",
+    "covered": "covered",
+    "intervals": "of intervals",
+    "worst": "worst p",
+    "width": "width, oracle = 1",
+}
+BENCHMARK = Benchmark(
+    name="newton",
+    title="Logistic regression by Newton steps",
+    about=__doc__ or "",
+    packages=("numpy", "scikit-learn"),
+    parts=[
+        Part("accuracy", accuracy, [{"set": name} for name in SETS], 4, 11.0, machine=frozenset({"seconds"})),
+        Part("nearness", near_likelihood, [{"set": name} for name in SETS], 3, 2.0),
+        Part(
+            "without sampling",
+            without_sampling,
+            [{"set": name, "epsilon": epsilon} for name in SETS for epsilon in intervals.EPSILONS],
+            3,
+            4.0,
+        ),
+        Part(
+            "with sampling",
+            with_sampling,
+            [{"set": name, "epsilon": epsilon} for name in ("demo, large", "bank") for epsilon in intervals.EPSILONS],
+            3,
+            3.0,
+        ),
+    ],
+    shown=[
+        "## Accuracy",
+        Plot(
+            "auc",
+            "accuracy",
+            "auc",
+            "epsilon",
+            "method",
+            "Logistic regression by Newton steps: AUC",
+            "AUC",
+            panel="set",
+        ),
+        Table(
+            "accuracy", {"auc": "AUC"}, WHERE, across="method", words="Area under the curve.", roles=ROLES, higher=True
+        ),
+        Table(
+            "accuracy", {"accuracy": "accuracy"}, WHERE, across="method", words="Accuracy.", roles=ROLES, higher=True
+        ),
+        Table("accuracy", {"brier": "Brier"}, WHERE, across="method", words="Brier score.", filled="brier"),
+        Table(
+            "accuracy",
+            {"calibration": "calibration"},
+            WHERE,
+            across="method",
+            words="Calibration error.",
+            filled="brier",
+        ),
+        Table(
+            "accuracy",
+            {"seconds": "seconds"},
+            WHERE,
+            across="method",
+            words="Processor seconds of a fit.",
+            filled="seconds",
+            digits=3,
+        ),
+        "## Nearness to maximum likelihood",
+        Table("nearness", {"sampling errors off": "sampling errors off"}, {"set": "set"}, across="how", digits=3),
+        "## Intervals",
+        Table(
+            "without sampling", COVERED, WHERE, words=f"Without sampling, {intervals.BATCH} draws per run.", digits=3
+        ),
+        Table("with sampling", COVERED, WHERE, words=f"With sampling, {intervals.BATCH} draws per run.", digits=3),
+    ],
+    claims=CLAIMS,
+)

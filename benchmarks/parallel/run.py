@@ -1,34 +1,26 @@
 """Two hundred secure studies at once on four members, again and again: does anything grow?
 
-    python benchmarks/parallel/run.py [--seconds 600] [--studies 200]
-
 Three parties and a node without data are served on this machine, over the loopback interface with mutual TLS. A coordinator
-(this process) starts 200 secure studies at once (`PCA` of two columns of two parties), waits for all of them, and starts the next
-200, until the time is over. After every such wave it notes memory, threads and descriptors of every process. The first wave loads
-columns, compiled code and threads, so growth is counted from the second one on, by a straight line through all waves. Every study
-is a new question, so ledgers get longer. In the end their rows are counted.
+(this process) starts 200 secure studies at once (`PCA` of two columns of two parties), waits for all of them, and starts the
+next 200, until the time is over. After every such wave it notes memory, threads and descriptors of every process. The first
+wave loads columns, compiled code and threads, so growth is counted from the second one on, by a straight line through all
+waves. Every study is a new question, so ledgers get longer. In the end their rows are counted. A run is a new federation.
 """
 
-import argparse
-import json
 import os
-import platform
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Claim, Part, Row, Table, below, near
+from benchmarks.network import sites  # members as processes, shared with the network benchmark
 
 import colonnade as cn
 from colonnade.party.ledger.ledger import SqliteLedger
-
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "network"))
-
-import sites  # noqa: E402  # members as processes, shared with the network benchmark
 
 NODE = "fourth"
 PEOPLE, COLUMNS = 300, 6
@@ -70,7 +62,6 @@ def waves(
             number += studies
             seen = {name: footprint(pid) for name, pid in processes.items()}
             found.append({"studies": number, "seconds": time.monotonic() - start, "processes": seen})
-            print(f"{number:,} studies, the last {studies} in {found[-1]['seconds']:.1f} s", flush=True)
     return found
 
 
@@ -83,7 +74,7 @@ def paid(folder: Path, tables: dict[str, pd.DataFrame]) -> dict[str, int]:
     return counts
 
 
-def run(seconds: float, studies: int) -> dict:
+def grows(_run: int, studies: int, seconds: float) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="cn-") as name:
         folder, tables = Path(name), sites.random_tables(PEOPLE, COLUMNS)
         papers = sites.draw_up(folder, tables, 1.0, nodes=(NODE,))
@@ -100,78 +91,87 @@ def run(seconds: float, studies: int) -> dict:
         finally:
             for process in served.values():
                 sites.end(process)
-    return {
-        "studies_at_once": studies,
-        "waves": found,
-        "same_processes": alive,
-        "paid": counts,
-        "expected": {
-            member: sum(member in str(pair) for pair in pairs(tables)) * found[-1]["studies"] // len(pairs(tables))
-            for member in tables
-        },
-        "circumstances": {
-            "python": platform.python_version(),
-            "processors": os.cpu_count(),
-            "load": os.getloadavg()[0],
-        },
+    expected = 2 * found[-1]["studies"]  # each is of two parties
+    took = sum(wave["seconds"] for wave in found)
+    values = {
+        "studies": found[-1]["studies"],
+        "seconds": took,
+        "reservations missing": expected - sum(counts.values()),
+        "processes replaced": float(not alive),
     }
+    yield Row({"studies at once": studies}, values)
+    for process, last in found[-1]["processes"].items():
+        first = found[min(1, len(found) - 1)]["processes"][process]
+        changes = {f"more {what}": last[what] - first[what] for what in ("threads", "descriptors")}
+        changes |= {"MB": last["memory"], "MB per 1,000 studies": growth(found, process, "memory")}
+        yield Row({"process": process}, changes)
 
 
 def growth(found: list[dict], process: str, what: str) -> float:
     """Return by how much something grows per thousand studies, from the second wave on."""
     later = found[1:] if len(found) > 2 else found
     if len(later) < 2:
-        return float("nan")
+        return 0.0
     studies = np.array([wave["studies"] for wave in later]) / 1000
     return float(np.polyfit(studies, [wave["processes"][process][what] for wave in later], 1)[0])
 
 
-def as_markdown(result: dict) -> str:
-    found, where = result["waves"], result["circumstances"]
-    first, last = found[min(1, len(found) - 1)]["processes"], found[-1]["processes"]
-    rows = []
-    for process in last:
-        cells = [f"{first[process]['memory']:.0f} → {last[process]['memory']:.0f}"]
-        cells += [f"{growth(found, process, 'memory'):+.2f}"]
-        cells += [f"{first[process][what]:.0f} → {last[process][what]:.0f}" for what in ("threads", "descriptors")]
-        rows.append(f"| {process} | {' | '.join(cells)} |")
-    took = sum(wave["seconds"] for wave in found)
-    short = sum(result["expected"].values()) - sum(result["paid"].values())
-    return "\n".join(
-        [
-            "# Two hundred studies at once",
-            "",
-            (__doc__ or "").split("\n\n", 2)[2].strip(),
-            "",
-            (
-                f"{found[-1]['studies']:,} studies in {took / 60:.1f} minutes, {result['studies_at_once']} at once, all of "
-                f"them answered. Ledgers hold {sum(result['paid'].values()):,} reservations of "
-                f"{sum(result['expected'].values()):,} expected ({short} off). Processes were replaced: "
-                f"{'none' if result['same_processes'] else 'SOME'}."
-            ),
-            "",
-            "| process | MB, second wave → last | MB per 1,000 studies | threads | descriptors |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-            f"Python {where['python']}, {where['processors']} processors; load {where['load']:.1f}.",
-            "",
-        ]
-    )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--studies", type=int, default=200)
-    arguments = parser.parse_args()
-    result = run(arguments.seconds, arguments.studies)
-    report = as_markdown(result)
-    print(report)
-    (HERE / "results").mkdir(exist_ok=True)
-    (HERE / "results" / "latest.json").write_text(json.dumps(result, indent=2) + "\n")
-    (HERE / "README.md").write_text(report)
-
-
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(
+    name="parallel",
+    title="Two hundred studies at once",
+    about=__doc__ or "",
+    alone=True,
+    packages=("numpy", "nvflare"),
+    parts=[
+        Part(
+            "waves",
+            grows,
+            [{"studies": 200, "seconds": 80.0}],
+            3,
+            5.0,
+            quick=[{"studies": 20, "seconds": 5.0}],
+            machine=frozenset({"studies", "seconds", "MB"}),
+        )
+    ],
+    shown=[
+        Table(
+            "waves",
+            {
+                "studies": "studies",
+                "seconds": "seconds",
+                "reservations missing": "reservations missing in ledgers",
+                "processes replaced": "processes replaced",
+            },
+            {"studies at once": "at once"},
+            filled="studies",
+        ),
+        Table(
+            "waves",
+            {
+                "MB": "MB at the end",
+                "MB per 1,000 studies": "MB per 1,000 studies",
+                "more threads": "more threads than after the second wave",
+                "more descriptors": "more descriptors",
+            },
+            {"process": "process"},
+            filled="MB",
+            digits=3,
+        ),
+    ],
+    claims=[
+        Claim(
+            "every study is in the ledgers of those who took part",
+            "none is missing",
+            lambda found: [
+                near(one["reservations missing"], 0.0, 0.5) for _, one in found.rows("waves") if "studies" in one
+            ],
+            "our bar",
+        ),
+        Claim(
+            "no process grows by more than 5 MB per 1,000 studies",
+            "at most 5 MB",
+            lambda found: [below(one["MB per 1,000 studies"], 5.0) for _, one in found.rows("waves") if "MB" in one],
+            "our bar",
+        ),
+    ],
+)

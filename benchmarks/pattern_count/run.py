@@ -1,49 +1,45 @@
 """Pattern counting: our ``response`` against the paper's Algorithm 1 as written, and against bare numpy for speed.
 
-The paper is Primitives (docs/references.md#primitives).
+The paper is [Primitives](../../docs/references.md#primitives). It reports no experiments.
 
-    python benchmarks/pattern_count/run.py [--quick]
-
-*Accuracy.* K = 5 categories at each of two parties, ε = 0.5 a party, correlated columns: the ℓ1 error of the table over the
-number of people. The paper's algorithm (``published.toml``) runs on the same data with numpy's generator: unary encoding with
-½ ± ε/16, products of unbiased terms, ``max(0, ·)``. Ours runs through gate, codec and ledger.
+*Accuracy.* K = 5 categories at each of two parties, ε = 0.5 per party, correlated columns, 100,000 people: the ℓ1 error of
+the table over the number of people. The paper's algorithm (``published.toml``) runs on the same data with numpy's generator:
+unary encoding with ½ ± ε/16, products of unbiased terms, ``max(0, ·)``. It has a real ε of half of what it charges. Ours runs
+through gate, codec and ledger. OpenDP's discrete Laplace noise on the pooled table (a curator, ε = 1 per person, which is as
+much) is beside them.
 
 *Speed.* The same study on a million people and three parties, from ``fit`` to counts, beside a vectorised numpy/PCG64 draw of
 the same reports and nothing else: no gate, no codec, no ledger, no decoding, no estimate. The first fit of a federation also
-reads and encodes its columns, which numpy is given; the bar is on both. Best of several, taken in turns.
+reads and encodes its columns, which numpy is given; the bar is on both.
 
-*Rates.* Exponents of the error in the number of people, in ε and in the sampling rate, fitted to measured errors.
+*Rates.* Exponents of the error in the number of people, in ε and in the sampling rate, from measured squared errors.
 """
 
-import argparse
-import json
 import math
-import platform
-import subprocess
 import time
 import tomllib
-from collections.abc import Callable
-from functools import partial
-from importlib.metadata import version
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, Unavailable, exponent, faster, within
+from benchmarks.frame.claims import Test
 
 import colonnade as cn
 from colonnade.estimation.counts import project_to_simplex
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.response import Channel, best_channel
 
-HERE = Path(__file__).parent
+PUBLISHED = tomllib.loads((Path(__file__).parent / "published.toml").read_text())
 SEED = 20_240_601
-CATEGORIES, EPSILON, PEOPLE, RUNS = 5, 0.5, 100_000, 20
-ACCURACY_BAR, SPEED_BAR = 0.3, 10.0
+CATEGORIES, EPSILON, PEOPLE = 5, 0.5, 100_000
+ACCURACY_BAR, SPEED_BAR, MARGIN = 0.3, 10.0, 0.1
 
 
+@cache
 def correlated(people: int, parties: int, seed: int = SEED) -> list[np.ndarray]:
     """Codes at each party: a skewed first column, and others that copy it for three people in five."""
     rng = np.random.default_rng(seed)
@@ -106,241 +102,151 @@ def bare_reports(codes: list[np.ndarray], channel: Channel, rng: np.random.Gener
 # What is measured -----------------------------------------------------------------------------------------------------------
 
 
-def accuracy(people: int, runs: int, divisor: int) -> dict:
-    codes = correlated(people, 2)
+@cache
+def opened(people: int, parties: int) -> cn.Federation:
+    return a_federation(correlated(people, parties), 9_000.0)
+
+
+def accuracy(run: int) -> Iterator[Row]:
+    codes = correlated(PEOPLE, 2)
     truth = true_counts(codes)
-    error = lambda counts: float(np.abs(counts - truth).sum() / people)  # noqa: E731
-    rng = np.random.default_rng(SEED + 1)
-    paper = [paper_estimate(codes, divisor, rng) for _ in range(runs)]
-    with a_federation(codes, runs * EPSILON) as federation:
-        ours = [study(2).fit(federation, repeat=run) for run in range(1, runs + 1)]
-    clipped = [error(np.maximum(estimate, 0)) for estimate in paper]
-    errors = {
-        "Algorithm 1 as written": clipped,
-        "Algorithm 1, projected instead of clipped": [error(project_to_simplex(one, people)) for one in paper],
-        "response, clipped instead of fitted": [error(np.maximum(one.unbiased_.to_numpy(), 0)) for one in ours],
-        "response": [error(one.counts_.to_numpy()) for one in ours],
+    paper = paper_estimate(codes, PUBLISHED["algorithm"]["divisor"], np.random.default_rng([SEED, run]))
+    ours = study(2).fit(opened(PEOPLE, 2), repeat=run)
+    found = {
+        "Algorithm 1 as written": np.maximum(paper, 0),
+        "Algorithm 1, projected instead of clipped": project_to_simplex(paper, PEOPLE),
+        "response, clipped instead of fitted": np.maximum(ours.unbiased_.to_numpy(), 0),
+        "response": ours.counts_.to_numpy(),
+        "OpenDP, one curator": _opendp(truth, 2 * EPSILON),
     }
-    return {
-        "people": people,
-        "categories": CATEGORIES,
-        "parties": 2,
-        "epsilon_a_party": EPSILON,
-        "runs": runs,
-        "real_epsilon_of_algorithm_1": 2 * math.log((1 + 2 * EPSILON / divisor) / (1 - 2 * EPSILON / divisor)),
-        "total_of_algorithm_1_over_people": float(np.mean([np.maximum(one, 0).sum() for one in paper]) / people),
-        "error": {name: summary(values) for name, values in errors.items()},
-        "ratio": ratio_of_means(errors["response"], clipped),
-        "bar": ACCURACY_BAR,
-    }
+    for method, counts in found.items():
+        values = {"error": float(np.abs(counts - truth).sum() / PEOPLE), "total": float(counts.sum() / PEOPLE)}
+        yield Row({"what": "ℓ1 error over people", "method": method}, values)
 
 
-def speed(people: int, federations: int) -> dict:
-    codes = correlated(people, 3)
+def _opendp(truth: np.ndarray, epsilon: float) -> np.ndarray:
+    try:
+        import opendp.prelude as dp
+    except ModuleNotFoundError as missing:
+        raise Unavailable("OpenDP is not installed: pip install colonnade[bench]") from missing
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    return np.array(dp.m.make_laplace(*space, 1 / epsilon)([round(one) for one in truth]))
+
+
+def speed(run: int, people: int) -> Iterator[Row]:
+    """One federation: the first fit, a second one, and numpy's draw after each."""
+    codes, rng = correlated(people, 3), np.random.default_rng([SEED, run])
     channel = best_channel(CATEGORIES, Price.of(EPSILON))
-    rng = np.random.default_rng(SEED + 2)
     with a_federation([column[:1000] for column in codes], EPSILON) as small:
         study(3).fit(small)  # compiled code is loaded here, not in a timed run
-    taken: dict[str, list[Seconds]] = {"bare numpy": [], "first fit": [], "fit": []}
-    for _ in range(federations):
-        with a_federation(codes, 3 * EPSILON) as federation:
-            for draw in (1, 2, 3):
-                fit = partial(study(3).fit, federation, repeat=draw)
-                taken["first fit" if draw == 1 else "fit"].append(timed(fit))
-                taken["bare numpy"].append(timed(partial(bare_reports, codes, channel, rng)))
-            transcript = study(3).fit(federation).transcript_
-    best = {name: Seconds(*map(min, zip(*times, strict=True))) for name, times in taken.items()}
-    return {
-        "people": people,
-        "parties": 3,
-        "categories": CATEGORIES,
-        "channel": f"{channel.kind}, {channel.size} of {channel.categories}",
-        "repetitions": {name: len(times) for name, times in taken.items()},
-        "seconds": {name: one._asdict() for name, one in best.items()},
-        "ratio": best["fit"].elapsed / best["bare numpy"].elapsed,
-        "ratio_first_fit": best["first fit"].elapsed / best["bare numpy"].elapsed,
-        "ratio_processor": best["fit"].processor / best["bare numpy"].processor,
-        "ratio_first_fit_processor": best["first fit"].processor / best["bare numpy"].processor,
-        "bytes_a_person_and_party": transcript.bytes / (3 * people),
-        "bar": SPEED_BAR,
-    }
+    with a_federation(codes, 2 * EPSILON) as federation:
+        for draw, name in ((1, "first fit"), (2, "fit")):
+            elapsed, processor = timed(partial(study(3).fit, federation, repeat=draw))
+            yield Row({"what": name}, {"elapsed": elapsed, "processor": processor})
+        sent = study(3).fit(federation).transcript_.bytes / (3 * people)
+    elapsed, processor = timed(partial(bare_reports, codes, channel, rng))
+    yield Row({"what": "bare numpy"}, {"elapsed": elapsed, "processor": processor})
+    yield Row({"people": people}, {"bytes": sent})
 
 
-class Seconds(NamedTuple):
-    elapsed: float
-    processor: float
-
-
-def timed(call: Callable[[], object]) -> Seconds:
+def timed(call: Callable[[], object]) -> tuple[float, float]:
     elapsed, processor = time.perf_counter(), time.process_time()
     call()
-    return Seconds(time.perf_counter() - elapsed, time.process_time() - processor)
+    return time.perf_counter() - elapsed, time.process_time() - processor
 
 
-def rates(people: int, runs: int) -> dict:
-    def spread(codes, factor=1.0, **options) -> float:
-        """The root mean squared error of the unbiased counts."""
-        truth = true_counts(codes)
-        with a_federation(codes, runs * EPSILON * factor) as federation:
-            draws = [study(2, **options).fit(federation, repeat=run).unbiased_ for run in range(1, runs + 1)]
-        return float(np.sqrt(np.mean([(draw.to_numpy() - truth) ** 2 for draw in draws])))
-
-    codes = correlated(people, 2)
-    sizes = (people // 16, people // 4, people)
-    prices = (EPSILON / 4, EPSILON / 2, EPSILON)
-    kept = (1 / 16, 1 / 4, 1.0)
-    return {
-        "runs": runs,
-        "exponent_of_people": slope(sizes, [spread(correlated(size, 2)) for size in sizes]),
-        "exponent_of_epsilon_a_party": slope(prices, [spread(codes, epsilon=one) for one in prices]) / 2,
-        "exponent_of_rate": slope(kept, [spread(codes, sample=one) for one in kept]),
-    }
+def rates(run: int, people: int, epsilon: float, sample: float) -> Iterator[Row]:
+    """The mean squared error of the unbiased counts."""
+    found = study(2, sample=sample, epsilon=epsilon).fit(opened(people, 2), repeat=run).unbiased_.to_numpy()
+    error = float(np.mean((found - true_counts(correlated(people, 2))) ** 2))
+    yield Row({"people": people, "epsilon": epsilon, "sample": sample}, {"squared error": error})
 
 
-def slope(places, values) -> float:
-    return float(np.polyfit(np.log(places), np.log(values), 1)[0])
+# Claims -----------------------------------------------------------------------------------------------------------------------
+
+LARGE = 4 * PEOPLE
+BASE = {"people": LARGE, "epsilon": EPSILON, "sample": 1.0}
+CASES = [BASE, {**BASE, "people": LARGE // 16}, {**BASE, "epsilon": EPSILON / 4}, {**BASE, "sample": 1 / 16}]
 
 
-def summary(values: list[float]) -> dict:
-    """Mean and its 95 % interval by Student's t."""
-    mean, half = float(np.mean(values)), 0.0
-    if len(values) > 1:
-        half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+def rate(words: str, other: dict[str, float], factor: float, published: float, power: float) -> Claim:
+    def tests(found: Results) -> Iterator[Test]:
+        less, more = (found.sample("rates", "squared error", **case) for case in (other, BASE))
+        yield exponent(less, more, factor, published - MARGIN, published + MARGIN, power)
+
+    return Claim(words, f"x = {published:g}; margin {MARGIN:g}", tests, "Theorems B.1 and B.2; our margin")
 
 
-def ratio_of_means(above: list[float], below: list[float]) -> dict:
-    """The ratio and its 95 % interval by resampling both."""
-    rng = np.random.default_rng(SEED + 3)
-    picks = rng.integers(len(above), size=(2, 10_000, len(above)))
-    ratios = np.asarray(above)[picks[0]].mean(axis=1) / np.asarray(below)[picks[1]].mean(axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return {"mean": float(np.mean(above) / np.mean(below)), "low": float(low), "high": float(high)}
+def against_numpy(what: str) -> Claim:
+    words = f"{what}: at most {SPEED_BAR:g} times numpy's draw of the reports, by the clock"
+    return Claim(
+        words,
+        f"at most {SPEED_BAR:g} ×",
+        lambda found: [
+            within(*(found.sample("speed", "elapsed", what=one) for one in (what, "bare numpy")), SPEED_BAR)
+        ],
+        "our bar",
+    )
 
 
-# Putting it down ------------------------------------------------------------------------------------------------------------
-
-
-def run(quick: bool = False) -> dict:
-    """Measure everything, print it, and (unless quick) keep it in ``results/latest.json`` and ``README.md``."""
-    published = tomllib.loads((HERE / "published.toml").read_text())
-    begin = time.time()
-    result = {
-        "accuracy": accuracy(PEOPLE, 5 if quick else RUNS, published["algorithm"]["divisor"]),
-        "speed": speed(1_000_000, 2 if quick else 5),
-        "rates": rates(PEOPLE if quick else 4 * PEOPLE, 3 if quick else 20),
-    }
-    result["met"] = {
-        "accuracy": result["accuracy"]["ratio"]["high"] <= ACCURACY_BAR,
-        "speed": max(result["speed"]["ratio"], result["speed"]["ratio_first_fit"]) <= SPEED_BAR,
-    }
-    result["run"] = {**circumstances(), "seed": SEED, "quick": quick, "seconds": time.time() - begin}
-    report = as_markdown(result, published)
-    print(report)
-    if not quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-        (HERE / "README.md").write_text(report)
-    return result
-
-
-def circumstances() -> dict:
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
-    names = [line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")]
-    return {
-        "commit": git.stdout.strip() if git.returncode == 0 else None,
-        "version": cn.__version__,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{names[0] if names else platform.processor()}, {len(names) or '?'} cores",
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-    }
-
-
-def _cpuinfo() -> list[str]:
-    file = Path("/proc/cpuinfo")
-    return file.read_text().splitlines() if file.exists() else []
-
-
-def as_markdown(result: dict, published: dict) -> str:
-    parts = [
-        "# Pattern counting ([Primitives](../../docs/references.md#primitives), Algorithm 1, Theorems B.1 and B.2)",
-        "Written by `run.py` (`colonnade bench pattern-count`); do not edit. Its docstring says what is measured.",
+CLAIMS = [
+    Claim(
+        "error of `response` over that of Algorithm 1 as written",
+        f"at most {ACCURACY_BAR:g}, so smaller by",
+        lambda found: [
+            faster(
+                found.sample("accuracy", "error", method="response"),
+                found.sample("accuracy", "error", method="Algorithm 1 as written"),
+                1 / ACCURACY_BAR,
+            )
+        ],
+        "our bar",
+    ),
+    against_numpy("fit"),
+    against_numpy("first fit"),
+    rate("error ∝ people^x", CASES[1], 16.0, PUBLISHED["error"]["exponent_of_people"], 2.0),
+    rate("error ∝ ε^x per party", CASES[2], 4.0, PUBLISHED["error"]["exponent_of_epsilon_a_party"], 4.0),
+    rate("error ∝ rate^x of sampling", CASES[3], 16.0, PUBLISHED["sampling"]["exponent_of_rate"], 2.0),
+]
+BENCHMARK = Benchmark(
+    name="pattern_count",
+    title="Pattern counting ([Primitives](../../docs/references.md#primitives), Algorithm 1, Theorems B.1 and B.2)",
+    about=__doc__ or "",
+    alone=True,
+    packages=("numpy", "numba", "opendp"),
+    parts=[
+        Part("accuracy", accuracy, [{}], 20, 0.5),
+        Part("speed", speed, [{"people": 1_000_000}], 5, 1.0, machine=frozenset({"elapsed", "processor"})),
+        Part("rates", rates, CASES, 40, 1.0),
+    ],
+    shown=[
         "## Accuracy",
-        *_accuracy_section(result["accuracy"], result["met"]["accuracy"]),
+        Table(
+            "accuracy",
+            {"error": "error"},
+            {"what": "what"},
+            across="method",
+            roles={"response": "ours", "Algorithm 1 as written": "peer", "OpenDP, one curator": "central"},
+            higher=False,
+        ),
+        Table("accuracy", {"total": "counts add up to, of the people"}, {"method": "method"}),
         "## Speed",
-        *_speed_section(result["speed"], result["met"]["speed"]),
+        Table(
+            "speed",
+            {"elapsed": "seconds by the clock", "processor": "processor seconds"},
+            {"what": "what"},
+            filled="elapsed",
+            digits=3,
+            costs=True,
+        ),
+        Table("speed", {"bytes": "bytes per person and party, both ways"}, {"people": "people"}, filled="bytes"),
         "## Rates",
-        *_rates_section(result["rates"], published),
-        "## Run",
-        "\n".join(f"* {name}: {value}" for name, value in result["run"].items()),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _accuracy_section(one: dict, met: bool) -> list[str]:
-    rows = [(name, f"{e['mean']:.3f}", f"{e['low']:.3f} – {e['high']:.3f}") for name, e in one["error"].items()]
-    setting = f"K = {CATEGORIES}, two parties, {one['people']:,} people, ε = {EPSILON} a party, correlated columns"
-    ratio = f"{one['ratio']['mean']:.3f} ({one['ratio']['low']:.3f} – {one['ratio']['high']:.3f})"
-    real, total = one["real_epsilon_of_algorithm_1"], one["total_of_algorithm_1_over_people"]
-    return [
-        f"{setting}, {one['runs']} runs: ‖error‖₁ over people, mean with 95 % interval.",
-        _table(("method", "error", "interval"), rows),
-        f"`response` over Algorithm 1 as written: **{ratio}**; the bar is {ACCURACY_BAR}: {_verdict(met)}.",
-        f"Algorithm 1 has a real ε of {real:.5f} where it charges {EPSILON}; its counts add up to {total:.2f} m.",
-    ]
-
-
-def _speed_section(one: dict, met: bool) -> list[str]:
-    def row(words: str, name: str, suffix: str | None) -> tuple[str, ...]:
-        ratios = ("1", "1") if suffix is None else (f"**{one[suffix]:.2f}**", f"{one[f'{suffix}_processor']:.2f}")
-        seconds = one["seconds"][name]
-        return words, f"{seconds['elapsed']:.3f}", ratios[0], f"{seconds['processor']:.3f}", ratios[1]
-
-    rows = [
-        row("numpy/PCG64, drawing the reports only", "bare numpy", None),
-        row("`fit`, columns at hand", "fit", "ratio"),
-        row("`fit`, the first of a federation: reads and encodes the columns", "first fit", "ratio_first_fit"),
-    ]
-    counts = ", ".join(f"{name} {count}" for name, count in one["repetitions"].items())
-    return [
-        f"{one['people']:,} people, three parties, channel {one['channel']}; best of ({counts}), in turns.",
-        _table(("", "elapsed", "over numpy", "processor", "over numpy"), rows),
-        f"The bar is {SPEED_BAR:.0f}, on elapsed time: {_verdict(met)}.",
-        f"{one['bytes_a_person_and_party']:.3f} bytes a person and party travelled, both ways.",
-    ]
-
-
-def _rates_section(one: dict, published: dict) -> list[str]:
-    claims = [
-        ("error ∝ mˣ", "error", "exponent_of_people"),
-        ("error ∝ εˣ a party", "error", "exponent_of_epsilon_a_party"),
-        ("error ∝ rateˣ of sampling", "sampling", "exponent_of_rate"),
-    ]
-    rows = [
-        (claim, f"{published[part][name]:g}", f"{one[name]:.3f}", _agrees(one[name], published[part][name]))
-        for claim, part, name in claims
-    ]
-    return [_table(("claim", "published", "ours", "agrees?"), rows), "The paper reports no experiments."]
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
-
-
-def _agrees(ours: float, theirs: float) -> str:
-    return "yes" if abs(ours - theirs) < 0.1 else "no"
-
-
-def _verdict(met: bool) -> str:
-    return "met" if met else "**NOT met**"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer runs; keeps nothing")
-    run(parser.parse_args().quick)
-
-
-if __name__ == "__main__":
-    main()
+        Table(
+            "rates",
+            {"squared error": "squared error"},
+            {"people": "people", "epsilon": "ε per party", "sample": "sampled"},
+        ),
+    ],
+    claims=CLAIMS,
+)

@@ -1,51 +1,44 @@
 """Scoring a million people across three parties, and evaluating models privately, beside the exact figures.
 
-    python benchmarks/prediction/run.py [--quick]
-
-COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
-
 *Scoring.* Three parties of ten columns each: the time of ``model.predict(federation, to="bank")``, with everything included
-(agreeing, products, masks, sealing, adding up, keeping), over that of the plaintext product of the whole table with the weights,
-taken in turns; the ratio is the median over turns, so that other work on the machine weighs on both. Memory is the peak of a
-process that holds all three parties, before and after; what was delivered in every turn stays in memory here.
+(agreeing, products, masks, sealing, adding up, keeping), beside that of the plaintext product of the whole table with the
+weights, in the same run, so that other work on the machine weighs on both. Memory is the peak of a process that holds all
+three parties.
 
-*Evaluation.* King County houses and Adult, people held out: how far figures are off, over their own intervals, and how often the
-interval covers the exact figure, over draws of the noise.
+*Evaluation.* King County houses and Adult, 4,000 people held out: how far figures are off, how wide their intervals are, and
+how often the interval covers the exact figure, over draws of the noise.
 """
 
-import argparse
-import json
 import math
-import os
-import platform
 import resource
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, below, data_file, share, within
+from benchmarks.frame.claims import Test
 from sklearn.metrics import r2_score, roc_auc_score
 
 import colonnade as cn
-from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult, kc_house
+from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimators.export import design_matrix
 
-HERE = Path(__file__).parent
 PARTIES = ("bank", "telco", "insurer")
 COLUMNS = 10
 BAR = 10.0
 EPSILONS = (0.5, 1.0, 4.0)
+HELD_OUT = 4_000
 
 
-# Scoring --------------------------------------------------------------------------------------------------------------------
+# Scoring ------
 
 
-def scoring(people: int, rounds: int) -> dict:
-    """Time both sides in turns; the plaintext side has the table and the weights at hand and nothing else to do."""
+@cache
+def scored(people: int) -> tuple[cn.Federation, Any, np.ndarray]:
+    """Three parties, a model of theirs, and their table in one piece."""
     rng = np.random.default_rng(0)
     values = rng.uniform(-1, 1, (people, len(PARTIES) * COLUMNS))
     parties = {}
@@ -55,28 +48,24 @@ def scoring(people: int, rounds: int) -> dict:
         parties[name] = cn.Party(frame, schema=cn.Schema({f"x{p}": cn.Numeric(-1, 1) for p in range(COLUMNS)}))
     policies = {name: cn.Policy(predictions={"LinearRegression": ["bank"]}) for name in PARTIES}
     budget = cn.Budget(epsilon=1.0, delta=1e-6)
-    with cn.Federation.simulate(parties, id="id", budget=budget, policies=policies) as federation:
-        model = cn.LinearRegression("bank.x0", epsilon=1.0, delta=1e-6).fit(federation)
-        table = np.ascontiguousarray(values[:, 1:])
-        plain, ours, before = [], [], _memory()
-        for _ in range(rounds):
-            plain.append(_seconds(lambda: table @ model.coef_ + model.intercept_))
-            model.intercept_ += 1e-3  # another plan: nothing is remembered
-            ours.append(_seconds(lambda: model.predict(federation, to="bank")))
-        delivery = model.predict(federation, to="bank")
-        worst = float(np.max(np.abs(np.asarray(delivery) - (table @ model.coef_ + model.intercept_))))
-        return {
-            "people": people,
-            "columns": len(PARTIES) * COLUMNS - 1,
-            "plaintext_seconds": float(np.median(plain)),
-            "seconds": float(np.median(ours)),
-            "ratio": float(np.median(np.divide(ours, plain))),
-            "ratio_of_best": min(ours) / min(plain),
-            "largest_difference": worst,
-            "bytes": int(delivery.transcript_.bytes),
-            "memory_before_mb": before,
-            "memory_peak_mb": _memory(),
-        }
+    federation = cn.Federation.simulate(parties, id="id", budget=budget, policies=policies)
+    model = cn.LinearRegression("bank.x0", epsilon=1.0, delta=1e-6).fit(federation)
+    return federation, model, np.ascontiguousarray(values[:, 1:])
+
+
+def scoring(_run: int, people: int) -> Iterator[Row]:
+    """Time both sides in turns; the plaintext side has the table and the weights at hand and nothing else to do."""
+    federation, model, table = scored(people)
+    plain = _seconds(lambda: table @ model.coef_ + model.intercept_)
+    model.intercept_ += 1e-3  # another plan: nothing is remembered
+    begin = time.perf_counter()
+    delivery = model.predict(federation, to="bank")
+    ours = time.perf_counter() - begin
+    worst = float(np.max(np.abs(np.asarray(delivery) - (table @ model.coef_ + model.intercept_))))
+    yield Row({"people": people, "who": "plaintext product"}, {"seconds": plain})
+    yield Row({"people": people, "who": "to one party"}, {"seconds": ours})
+    values = {"MB": delivery.transcript_.bytes / 1e6, "largest difference": worst, "peak memory, MB": _memory()}
+    yield Row({"people": people}, values)
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -89,17 +78,7 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-# Evaluation -----------------------------------------------------------------------------------------------------------------
-
-
-def data_folder() -> Path:
-    folder = Path(os.environ.get(DATA_VARIABLE, HERE.parents[2] / "shared" / "data"))
-    if not folder.is_dir():
-        raise cn.BadInput(
-            "The folder of the data sets was not found.",
-            remedy=f"Set {DATA_VARIABLE} to a folder that holds their Parquet files.",
-        )
-    return folder
+# Evaluation ------
 
 
 def exact_regression(model: Any, rows: pd.DataFrame) -> dict[str, float]:
@@ -130,49 +109,53 @@ def exact_clusters(model: Any, rows: pd.DataFrame) -> dict[str, float]:
     return {"loss": float(((coded_rows(model, rows)[:, None] - centres) ** 2).sum(axis=2).min(axis=1).mean())}
 
 
-CASES: tuple[tuple[str, Callable, Callable[[PublicData], Any], Callable], ...] = (
-    ("King County", kc_house, lambda d: cn.LinearRegression(d.target, epsilon=4.0, delta=1e-6), exact_regression),
-    ("King County", kc_house, lambda _: cn.PCA(3, epsilon=4.0, delta=1e-6), exact_components),
-    ("King County", kc_house, lambda _: cn.KMeans(3, epsilon=4.0, delta=1e-6), exact_clusters),
-    ("Adult", adult, lambda d: cn.LogisticRegression(d.target, epsilon=4.0, delta=1e-6), exact_classification),
-    ("Adult", adult, lambda _: cn.PCA(3, epsilon=4.0, delta=1e-6), exact_components),
-    ("Adult", adult, lambda _: cn.KMeans(3, epsilon=4.0, delta=1e-6), exact_clusters),
-)
+CASES: dict[str, tuple[str, Callable[[str], Any], Callable]] = {
+    "King County, LinearRegression": (
+        "King County",
+        lambda t: cn.LinearRegression(t, epsilon=4.0, delta=1e-6),
+        exact_regression,
+    ),
+    "King County, PCA": ("King County", lambda _: cn.PCA(3, epsilon=4.0, delta=1e-6), exact_components),
+    "King County, KMeans": ("King County", lambda _: cn.KMeans(3, epsilon=4.0, delta=1e-6), exact_clusters),
+    "Adult, LogisticRegression": (
+        "Adult",
+        lambda t: cn.LogisticRegression(t, epsilon=4.0, delta=1e-6),
+        exact_classification,
+    ),
+    "Adult, PCA": ("Adult", lambda _: cn.PCA(3, epsilon=4.0, delta=1e-6), exact_components),
+    "Adult, KMeans": ("Adult", lambda _: cn.KMeans(3, epsilon=4.0, delta=1e-6), exact_clusters),
+}
 
 
-def evaluation(draws: int, people: int) -> list[dict]:
-    rows = []
-    for title, load, make, exact in CASES:
-        data = load(data_folder())
-        order = np.random.default_rng(1).permutation(len(data.frame))
-        held_out, rest = np.sort(order[:people]), np.sort(order[people:])
-        frame = data.frame.loc[held_out]
-        named = pd.DataFrame({f"{p}.{c}": frame[c] for p, schema in data.schemas.items() for c in schema})
-        with _federation(data, rest) as train, _federation(data, held_out) as test:
-            model = make(data).fit(train)
-            figures = exact(model, named)
-            for epsilon in EPSILONS:
-                begin = time.perf_counter()
-                found = [model.evaluate(test, epsilon=epsilon, delta=1e-6, repeat=r) for r in range(1, draws + 1)]
-                seconds = (time.perf_counter() - begin) / draws
-                for name, value in figures.items():
-                    metrics = [one[name] for one in found]
-                    rows.append(
-                        {
-                            "data": title,
-                            "model": type(model).__name__,
-                            "people": people,
-                            "figure": name,
-                            "epsilon": epsilon,
-                            "exact": value,
-                            "typical_error": float(np.median([abs(m.value - value) for m in metrics])),
-                            "typical_width": float(np.median([m.high - m.low for m in metrics])),
-                            "covered": int(sum(m.covers(value) for m in metrics)),
-                            "draws": draws,
-                            "seconds": seconds,
-                        }
-                    )
-    return rows
+@cache
+def fitted(case: str) -> tuple[Any, cn.Federation, dict[str, float]]:
+    """A model, the people held out, and the exact figures."""
+    title, make, exact = CASES[case]
+    data = adult(data_file("adult")) if title == "Adult" else kc_house(data_file("kc_house"))
+    order = np.random.default_rng(1).permutation(len(data.frame))
+    held_out, rest = np.sort(order[:HELD_OUT]), np.sort(order[HELD_OUT:])
+    frame = data.frame.loc[held_out]
+    named = pd.DataFrame({f"{p}.{c}": frame[c] for p, schema in data.schemas.items() for c in schema})
+    with _federation(data, rest) as train:
+        model = make(data.target).fit(train)
+    return model, _federation(data, held_out), exact(model, named)
+
+
+def evaluation(run: int, model: str, epsilon: float) -> Iterator[Row]:
+    made, test, figures = fitted(model)
+    found = made.evaluate(test, epsilon=epsilon, delta=1e-6, repeat=run)
+    for name, value in figures.items():
+        one = found[name]
+        values = {
+            "exact": value,
+            "error": abs(one.value - value),
+            "width": one.high - one.low,
+            "covered": one.covers(value),
+        }
+        finite = {
+            what: float(value_) for what, value_ in values.items() if math.isfinite(value_)
+        }  # an interval may be open
+        yield Row({"model": model, "figure": name, "epsilon": epsilon}, finite)
 
 
 def _federation(data: PublicData, rows: np.ndarray) -> cn.Federation:
@@ -180,81 +163,81 @@ def _federation(data: PublicData, rows: np.ndarray) -> cn.Federation:
     return cn.Federation.simulate(parties, id="person", budget=cn.Budget(epsilon=1e4, delta=1e-5))
 
 
-# Report ---------------------------------------------------------------------------------------------------------------------
+def _covers(found: Results) -> Iterator[Test]:
+    covered = [sum(samples["covered"].values) for _, samples in found.rows("evaluation")]
+    trials = [samples["covered"].runs for _, samples in found.rows("evaluation")]
+    if trials:
+        yield share(sum(covered), sum(trials), 0.93, 1.0)
 
 
-def run(quick: bool = False) -> dict:
-    return {
-        "scoring": scoring(100_000 if quick else 1_000_000, 3 if quick else 15),
-        "evaluation": evaluation(2 if quick else 20, 1_000 if quick else 4_000),
-        "machine": {
-            "python": platform.python_version(),
-            "processors": os.cpu_count(),
-            "load": round(os.getloadavg()[0], 1),
-            "commit": _commit(),
-        },
-    }
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=HERE
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def readme(results: dict) -> str:
-    one, machine = results["scoring"], results["machine"]
-    ratio = f"{one['ratio']:.1f} × ({'met' if one['ratio'] <= BAR else 'missed'}; best of each {one['ratio_of_best']:.1f} ×)"
-    scored = [
-        f"{one['people']:,}",
-        str(one["columns"]),
-        f"{one['plaintext_seconds'] * 1e3:.1f} ms",
-        f"{one['seconds'] * 1e3:.0f} ms",
-        ratio,
-        f"{one['bytes'] / 1e6:.1f} MB",
-        f"{one['memory_before_mb']:,.0f} → {one['memory_peak_mb']:,.0f} MB",
-    ]
-    lines = [
-        "# Using what was learned: scoring and private evaluation",
-        "",
-        *(__doc__ or "").split("\n\n", 3)[3].strip().splitlines(),
-        "",
+BENCHMARK = Benchmark(
+    name="prediction",
+    title="Using what was learned: scoring and private evaluation",
+    about=__doc__ or "",
+    alone=True,
+    parts=[
+        Part("scoring", scoring, [{"people": 1_000_000}], 12, 1.5, machine=frozenset({"seconds", "peak memory, MB"})),
+        Part(
+            "evaluation",
+            evaluation,
+            [{"model": model, "epsilon": epsilon} for model in CASES for epsilon in EPSILONS],
+            20,
+            5.0,
+        ),
+    ],
+    shown=[
         "## Scoring",
-        "",
-        "| people | columns | plaintext product | to one party | ratio (bar: 10) | bytes | peak memory, before → after |",
-        "|---|---|---|---|---|---|---|",
-        f"| {' | '.join(scored)} |",
-        "",
-        f"Largest difference from the plaintext product: {one['largest_difference']:.1e}.",
-        "",
+        Table(
+            "scoring",
+            {"seconds": "seconds"},
+            {"people": "people"},
+            across="who",
+            filled="seconds",
+            digits=3,
+            costs=True,
+        ),
+        Table(
+            "scoring",
+            {
+                "MB": "MB sent",
+                "peak memory, MB": "peak memory, MB",
+                "largest difference": "largest difference from the plaintext",
+            },
+            {"people": "people"},
+            filled="MB",
+            digits=3,
+        ),
         "## Evaluation",
-        "",
-        "| data | model | figure | ε | exact | typical error | width of the 95 % interval | covered | seconds |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r['data']} ({r['people']:,} held out) | {r['model']} | {r['figure']} | {r['epsilon']:g} | {r['exact']:.4g} "
-        f"| {r['typical_error']:.2g} | {r['typical_width']:.2g} | {r['covered']} of {r['draws']} | {r['seconds']:.1f} |"
-        for r in results["evaluation"]
-    ]
-    where = f"Python {machine['python']}, {machine['processors']} processors, load at the end {machine['load']}"
-    lines += ["", f"{where}, commit {machine['commit']}.", ""]
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller, and nothing is kept")
-    quick = parser.parse_args().quick
-    results = run(quick)
-    page = readme(results)
-    sys.stdout.write(page)
-    if not quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(results, indent=1, default=float) + "\n")
-        (HERE / "README.md").write_text(page)
-
-
-if __name__ == "__main__":
-    main()
+        Table(
+            "evaluation",
+            {"exact": "exact", "error": "error", "width": "width of the 95 % interval", "covered": "covered"},
+            {"model": "model", "figure": "figure", "epsilon": "ε"},
+            digits=3,
+        ),
+    ],
+    claims=[
+        Claim(
+            f"scoring takes at most {BAR:g} times the plaintext product",
+            f"at most {BAR:g} ×",
+            lambda found: [
+                within(
+                    *(
+                        found.sample("scoring", "seconds", people=1_000_000, who=w)
+                        for w in ("to one party", "plaintext product")
+                    ),
+                    BAR,
+                )
+            ],
+            "our bar",
+        ),
+        Claim(
+            "deliveries equal the plaintext product",
+            "within 10⁻⁶",
+            lambda found: [
+                below(samples["largest difference"], 1e-6) for _, samples in found.rows("scoring") if "MB" in samples
+            ],
+            "fixed point",
+        ),
+        Claim("95 % intervals of evaluations cover, all cases together", "93 to 100 %", _covers, "our bar"),
+    ],
+)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.previews.preview_sets import Divided
 from numpy.typing import NDArray
-from preview_sets import Divided
 
 import colonnade as cn
 from colonnade.coding.columns import to_coded_units

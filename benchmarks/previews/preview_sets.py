@@ -8,9 +8,9 @@ are those that occur.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
+from benchmarks.frame import data_file
 
 import colonnade as cn
 
@@ -92,36 +92,36 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
     return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
 
 
-def _adult(folder: Path) -> Divided:
-    return divide("Adult", pd.read_parquet(folder / "adult.parquet").drop(columns="split"), "income")
+def _adult() -> Divided:
+    return divide("Adult", pd.read_parquet(data_file("adult")).drop(columns="split"), "income")
 
 
-def _bank(folder: Path) -> Divided:
-    return divide("Bank marketing", pd.read_parquet(folder / "bank_marketing.parquet"), "y")
+def _bank() -> Divided:
+    return divide("Bank marketing", pd.read_parquet(data_file("bank_marketing")), "y")
 
 
-def _credit(folder: Path) -> Divided:
-    frame = pd.read_parquet(folder / "credit_card_default.parquet").drop(columns="ID")
+def _credit() -> Divided:
+    frame = pd.read_parquet(data_file("credit_card_default")).drop(columns="ID")
     coded = ["SEX", "EDUCATION", "MARRIAGE", "default.payment.next.month"]
     return divide(
         "Credit card default", frame.astype(dict.fromkeys(coded, int)).astype(dict.fromkeys(coded, str)), coded[-1]
     )
 
 
-def _california(folder: Path) -> Divided:
-    return divide("California", pd.read_parquet(folder / "california_housing.parquet"), "median_house_value")
+def _california() -> Divided:
+    return divide("California", pd.read_parquet(data_file("california_housing")), "median_house_value")
 
 
-def _kc_house(folder: Path) -> Divided:
-    frame = pd.read_parquet(folder / "kc_house.parquet").drop(columns=["id", "date", "zipcode"])
+def _kc_house() -> Divided:
+    frame = pd.read_parquet(data_file("kc_house")).drop(columns=["id", "date", "zipcode"])
     return divide("KC House", frame, "price")
 
 
-def _diamonds(folder: Path) -> Divided:
-    return divide("Diamonds", pd.read_parquet(folder / "diamonds.parquet"), "price")
+def _diamonds() -> Divided:
+    return divide("Diamonds", pd.read_parquet(data_file("diamonds")), "price")
 
 
-SETS: dict[str, Callable[[Path], Divided]] = {
+SETS: dict[str, Callable[[], Divided]] = {
     "adult": _adult,
     "bank": _bank,
     "credit": _credit,
@@ -131,47 +131,20 @@ SETS: dict[str, Callable[[Path], Divided]] = {
 }
 
 
-def _letter(folder: Path) -> Divided:
-    return divide("Letter", pd.read_parquet(folder / "letter.parquet"), "lettr")
-
-
-def _dutch(folder: Path) -> Divided:
-    return divide("Dutch census", pd.read_parquet(folder / "dutch_census.parquet").astype(str), "occupation")
-
-
-def _flights(folder: Path) -> Divided:
-    columns = ["month", "dep_delay", "arr_delay", "air_time", "distance", "hour", "carrier", "origin"]
-    return divide("Flights", pd.read_parquet(folder / "nycflights13_flights.parquet")[columns].iloc[::6], "arr_delay")
-
-
-def _kdd(folder: Path) -> Divided:
-    frame = pd.read_parquet(folder / "nsl_kdd.parquet").drop(columns=["difficulty", "split"]).iloc[::3]
-    return divide("NSL-KDD", frame.assign(label=frame["label"].eq("normal").map({True: "no", False: "yes"})), "label")
-
-
-OTHERS: dict[str, Callable[[Path], Divided]] = {
-    "letter": _letter,
-    "dutch": _dutch,
-    "flights": _flights,
-    "kdd": _kdd,
-}
-"""Further sets, for ``--others``. They too were in view when the assumptions of previews were settled."""
-
-
-def _weather(folder: Path) -> Divided:
-    frame = pd.read_parquet(folder / "nycflights13_weather.parquet").drop(columns=["wind_gust", "time_hour"])
+def _weather() -> Divided:
+    frame = pd.read_parquet(data_file("nycflights13_weather")).drop(columns=["wind_gust", "time_hour"])
     return divide("Weather", frame, "temp")
 
 
-def _songs(folder: Path) -> Divided:
-    return divide("Million songs", pd.read_parquet(folder / "millionsong_sample.parquet"), "year")
+def _songs() -> Divided:
+    return divide("Million songs", pd.read_parquet(data_file("millionsong_sample")), "year")
 
 
-def _blogs(folder: Path) -> Divided:
+def _blogs() -> Divided:
     return divide(
-        "Blog feedback", pd.read_parquet(folder / "blog_feedback.parquet").drop(columns="split").iloc[::3], "target"
+        "Blog feedback", pd.read_parquet(data_file("blog_feedback")).drop(columns="split").iloc[::3], "target"
     )
 
 
-UNSEEN: dict[str, Callable[[Path], Divided]] = {"weather": _weather, "songs": _songs, "blogs": _blogs}
-"""Sets that were run after the assumptions had been settled, for ``--unseen``. Nothing may be changed to suit them."""
+UNSEEN: dict[str, Callable[[], Divided]] = {"weather": _weather, "songs": _songs, "blogs": _blogs}
+"""Sets that were run after the assumptions had been settled. Nothing may be changed to suit them."""

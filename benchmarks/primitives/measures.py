@@ -1,4 +1,4 @@
-"""What the benchmark of the primitives measures; `run.py` says how it is put down."""
+"""What the benchmark of the primitives measures: data, one run of each estimate, and what theory predicts."""
 
 import json
 import math
@@ -7,10 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Row
 
 import colonnade as cn
 from colonnade.coordinator.protocols.local_moments import SketchedMoments
@@ -21,8 +25,8 @@ from colonnade.privacy.calibration import gaussian_party_price
 HERE = Path(__file__).parent
 SEED = 20_240_611
 EPSILON, DELTA, HIGHEST = 0.5, 1e-6, 20
-ORDERS = (0.5, 1.5, 2, 3, 4)
-BARS = {2: 0.01, 3: 0.03}
+PEOPLE = 100_000
+PUBLISHED = tomllib.loads((HERE / "published.toml").read_text())
 
 
 # Data -----------------------------------------------------------------------------------------------------------------------
@@ -34,14 +38,16 @@ def visits(people: int, parties: int, seed: int = SEED) -> list[np.ndarray]:
     return [np.minimum(rng.poisson(2.0, people), HIGHEST) for _ in range(parties)]
 
 
-def visit_federation(columns: list[np.ndarray], budget: float, delta: float = 0.0) -> cn.Federation:
+@cache
+def visit_federation(people: int, parties: int) -> cn.Federation:
+    columns = visits(people, parties)
     schema = cn.Schema(visits=cn.Numeric(0, HIGHEST, integer=True))
     ids = np.arange(len(columns[0]))
     parties = {
         f"party{number + 1}": cn.Party(pd.DataFrame({"id": ids, "visits": column}), schema=schema)
         for number, column in enumerate(columns)
     }
-    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=budget, delta=delta))
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=9_000.0, delta=1e-3))
 
 
 def names(parties: int) -> list[str]:
@@ -51,33 +57,25 @@ def names(parties: int) -> list[str]:
 # Moments --------------------------------------------------------------------------------------------------------------------
 
 
-def moments(people: int, runs: int, published: dict, *, as_written: bool) -> dict:
-    columns = visits(people, 2)
-    sums = np.sum(columns, axis=0).astype(float)
-    rows = {}
-    with visit_federation(columns, 2 * runs * EPSILON) as federation:
-        for p in ORDERS:
-            draws = [
-                cn.Moment(names(2), p, epsilon=EPSILON, unit="party").fit(federation, repeat=run)
-                for run in range(1, runs + 1)
-            ]
-            values, truth = np.array([draw.value_ for draw in draws]), float((sums**p).sum())
-            rows[str(p)] = {
-                "relative_sd": float(values.std(ddof=1)) / truth,
-                "predicted": float(np.mean([draw.stderr_ for draw in draws])) / truth,
-                "bias_in_standard_errors": float((values.mean() - truth) / values.std(ddof=1) * math.sqrt(runs)),
-                "obvious_continuations": obvious(p, sums),
-            }
-    result = {"people": people, "parties": 2, "epsilon_a_party": EPSILON, "runs": runs, "orders": rows}
-    if as_written:
-        result["as_written"] = algorithm_2(columns, published["moments"])
-    return result
+def moment(run: int, p: float, people: int = PEOPLE, parties: int = 2, epsilon: float = EPSILON) -> Iterator[Row]:
+    """One estimate of a moment of sums of visits, relative to the true one."""
+    sums = np.sum(visits(people, parties), axis=0).astype(float)
+    study = cn.Moment(names(parties), p, epsilon=epsilon, unit="party")
+    found, truth = study.fit(visit_federation(people, parties), repeat=run), float((sums**p).sum())
+    values = {
+        "estimate": found.value_ / truth,
+        "squared": (found.value_ / truth - 1) ** 2,
+        "stated": found.stderr_ / truth,
+    }
+    if people == PEOPLE and p % 2:
+        values["obvious"] = min(obvious(p).values())
+    yield Row({"p": p, "people": people, "parties": parties, "epsilon": epsilon}, values)
 
 
-def obvious(p: float, sums: np.ndarray) -> dict:
+@cache
+def obvious(p: float) -> dict[str, float]:
     """The relative standard deviation with the usual continuations of y^p below zero, exactly, by the law of the noise."""
-    if p % 2 == 0:
-        return {}
+    sums = np.sum(visits(PEOPLE, 2), axis=0).astype(float)
     law = UnbiasedPower(p, [2, 2]).law
     c = 0.25 / math.sinh(0.25) ** 2
     top = int(sums.max())
@@ -96,16 +94,17 @@ def obvious(p: float, sums: np.ndarray) -> dict:
     return found
 
 
-def algorithm_2(columns: list[np.ndarray], published: dict, alpha: float = 0.3) -> dict:
-    """Algorithm 2 of Primitives (docs/references.md#primitives), once, with numpy's generator: M + 1 categories per party.
+def as_written(run: int, alpha: float = 0.3) -> Iterator[Row]:
+    """Algorithm 2 of Primitives (docs/references.md#primitives), with numpy's generator: M + 1 categories per party.
 
     Every pattern is counted and clipped.
     """
+    columns, published = visits(PEOPLE, 2), PUBLISHED["moments"]
     people, parties, begin = len(columns[0]), len(columns), time.time()
     scale = published["laplace_scale_times_epsilon"] / EPSILON
     bound = parties * scale * math.log(published["failure_share"] * (people * parties) ** 2)
     largest = math.ceil(2 * bound / alpha)
-    rng = np.random.default_rng(SEED + 4)
+    rng = np.random.default_rng([SEED, run])
     noisy = sum(column + rng.laplace(scale=scale, size=people) for column in columns)
     large = noisy >= largest / 2
     bias = EPSILON / 2 / published["divisor"]
@@ -122,48 +121,13 @@ def algorithm_2(columns: list[np.ndarray], published: dict, alpha: float = 0.3) 
         counts += terms[0].T @ terms[1]
     first, second = np.ogrid[: largest + 1, : largest + 1]
     sums = np.sum(columns, axis=0).astype(float)
-    relative = {}
     for p in (2, 3):
         total = float((noisy[large] ** p).sum() + (np.maximum(counts, 0) * (first + second).astype(float) ** p).sum())
-        relative[str(p)] = total / float((sums**p).sum()) - 1
-    return {
-        "alpha": alpha,
-        "patterns": (largest + 1) ** 2,
-        "cell_sd": float(counts.std()),
-        "relative_error": relative,
-        "seconds": time.time() - begin,
-    }
+        values = {"times the moment": total / float((sums**p).sum()) - 1, "sd of a count": float(counts.std())}
+        yield Row({"p": p, "patterns": (largest + 1) ** 2}, {**values, "seconds": time.time() - begin})
 
 
-def rates(people: int, runs: int) -> dict:
-    """Exponents of the error of the second moment, from its standard deviation over runs."""
-
-    def spread(people: int, parties: int, epsilon: float, p: float = 2) -> float:
-        columns = visits(people, parties)
-        with visit_federation(columns, 2 * runs * epsilon) as federation:
-            draws = [
-                cn.Moment(names(parties), p, epsilon=epsilon, unit="party").fit(federation, repeat=run).value_
-                for run in range(1, runs + 1)
-            ]
-        return float(np.std(draws, ddof=1))
-
-    sizes, prices = (people // 16, people // 4, people), (0.02, 0.05, 0.1)
-    of_people = [spread(size, 2, EPSILON) for size in sizes]
-    of_price = [spread(people // 4, 2, price) for price in prices]
-    parties = {str(count): spread(people // 4, count, EPSILON) for count in (1, 2, 3, 4)}
-    return {
-        "runs": runs,
-        "exponent_of_people": slope(sizes, of_people),
-        "exponent_of_epsilon": slope(prices, of_price),
-        "error_by_parties": parties,
-    }
-
-
-def slope(places, values) -> float:
-    return float(np.polyfit(np.log(places), np.log(values), 1)[0])
-
-
-# Sketches -------------------------------------------------------------------------------------------------------------------
+# Sketches ------
 
 
 def mixed(people: int) -> tuple[dict[str, pd.DataFrame], dict[str, cn.Schema], np.ndarray]:
@@ -187,81 +151,51 @@ def mixed(people: int) -> tuple[dict[str, pd.DataFrame], dict[str, cn.Schema], n
 COLUMNS = ["bank.a", "bank.b", "telco.c", "telco.d"]
 
 
-def mixed_federation(people: int, budget: float) -> tuple[cn.Federation, np.ndarray]:
+@cache
+def mixed_federation(people: int) -> tuple[cn.Federation, np.ndarray]:
     frames, schema, coded = mixed(people)
     parties = {name: cn.Party(frame, schema=schema[name]) for name, frame in frames.items()}
-    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=budget, delta=1e-4)), coded
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=9_000.0, delta=1e-3)), coded
 
 
-def gram_errors(
-    federation: cn.Federation, exact: np.ndarray, epsilon: float, runs: int
-) -> tuple[np.ndarray, SketchedMoments]:
-    """Errors of the centred Gram matrix over runs, through gates, ledgers and codec."""
+def gram_error(people: int, epsilon: float, run: int) -> tuple[np.ndarray, SketchedMoments]:
+    """The error of the centred Gram matrix, through gates, ledgers and codec."""
+    federation, coded = mixed_federation(people)
+    centred = coded - coded.mean(axis=0)
     share = gaussian_party_price(Price.of(epsilon, DELTA), 2, "person")
-    errors = []
-    for run in range(1, runs + 1):
-        algorithm = SketchedMoments(federation.describe(COLUMNS), share, federation.people, draw=run)
-        plan = federation.plan(
-            algorithm,
-            task="moments",
-            method="sketch",
-            price=Price.of(epsilon, DELTA),
-            unit="person",
-            parameters={},
-            repeat=run,
-        )
-        found = federation.run(algorithm, plan).value
-        sums = found.matrix[0, 1:]
-        errors.append(found.matrix[1:, 1:] - np.outer(sums, sums) / federation.people - exact)
-    return np.array(errors), algorithm
+    algorithm = SketchedMoments(federation.describe(COLUMNS), share, federation.people, draw=run)
+    price = Price.of(epsilon, DELTA)
+    plan = federation.plan(
+        algorithm, task="moments", method="sketch", price=price, unit="person", parameters={}, repeat=run
+    )
+    found = federation.run(algorithm, plan).value
+    sums = found.matrix[0, 1:]
+    return found.matrix[1:, 1:] - np.outer(sums, sums) / federation.people - centred.T @ centred, algorithm
 
 
-def sketches(people: int, runs: int, epsilon: float) -> dict:
-    federation, coded = mixed_federation(people, 10_000.0)
+def sketches(run: int, epsilon: float) -> Iterator[Row]:
+    """Squared errors over what theory predicts for them."""
+    federation, coded = mixed_federation(PEOPLE)
     centred = coded - coded.mean(axis=0)
     exact = centred.T @ centred
-    with federation:
-        errors, algorithm = gram_errors(federation, exact, epsilon, runs)
-        model = [
-            cn.LinearRegression("telco.d", columns=COLUMNS[:3], method="sketch", epsilon=epsilon, delta=DELTA).fit(
-                federation, repeat=run
-            )
-            for run in range(1, runs + 1)
-        ]
-        components = [
-            cn.PCA(2, columns=COLUMNS, method="sketch", epsilon=epsilon, delta=DELTA).fit(federation, repeat=run)
-            for run in range(1, runs + 1)
-        ]
-    predicted = algorithm.variance(exact)[1:, 1:]
+    error, algorithm = gram_error(PEOPLE, epsilon, run)
+    price = {"method": "sketch", "epsilon": epsilon, "delta": DELTA}
+    model = cn.LinearRegression("telco.d", columns=COLUMNS[:3], **price).fit(federation, repeat=run)
+    components = cn.PCA(2, columns=COLUMNS, **price).fit(federation, repeat=run).components_
     best = float(np.linalg.eigvalsh(exact)[-2:].sum())
-    lost = [1 - float(np.trace(one.components_ @ exact @ one.components_.T)) / best for one in components]
+    lost = max(1 - float(np.trace(components @ exact @ components.T)) / best, 0.0)
     weights = np.linalg.solve(exact[:3, :3], exact[:3, 3])
-    solved = np.array([np.linalg.solve((exact + one)[:3, :3], (exact + one)[:3, 3]) for one in errors]) - weights
-    found = np.array([one.coef_ for one in model]) - weights
-    covariance = coefficient_covariance(exact, algorithm.entry_noise(), weights, algorithm.size)
-    return {
-        "people": people,
-        "epsilon": epsilon,
-        "delta": DELTA,
-        "runs": runs,
-        "size": algorithm.size,
-        "gram": compared(np.sqrt((errors**2).sum(axis=(1, 2))), math.sqrt(float(predicted.sum()))),
-        "components": compared(
-            np.sqrt(np.maximum(lost, 0)),
-            math.sqrt(predicted_loss(exact, algorithm.entry_noise(), algorithm.size) / best),
-        ),
-        "plain_regression": compared(np.sqrt((solved**2).sum(axis=1)), math.sqrt(float(np.trace(covariance)))),
-        "regression": compared(np.sqrt((found**2).sum(axis=1)), math.sqrt(float(np.trace(covariance)))),
-        "paper_noise_over_ours": 23.572 / 10.0,
+    solved = np.linalg.solve((exact + error)[:3, :3], (exact + error)[:3, 3]) - weights
+    noise, size = algorithm.entry_noise(), algorithm.size
+    spread = float(np.trace(coefficient_covariance(exact, noise, weights, size)))
+    ratios = {
+        "Gram matrix, Frobenius": float((error**2).sum()) / float(algorithm.variance(exact)[1:, 1:].sum()),
+        "captured variance lost": lost / (predicted_loss(exact, noise, size) / best),
+        "coefficients, ℓ2, plain solve": float((solved**2).sum()) / spread,
+        "coefficients, ℓ2, `LinearRegression` (shrinks)": float(((model.coef_ - weights) ** 2).sum()) / spread,
     }
-
-
-def compared(errors: np.ndarray, predicted: float) -> dict:
-    """Root mean square over runs beside the prediction, with the ratio's standard error."""
-    mean = float(np.mean(errors**2))
-    relative = float(np.std(errors**2, ddof=1) / math.sqrt(len(errors)) / mean / 2)
-    ratio = math.sqrt(mean) / predicted
-    return {"measured": math.sqrt(mean), "predicted": predicted, "ratio": ratio, "ratio_error": ratio * relative}
+    for name, ratio in ratios.items():
+        yield Row({"error": name, "epsilon": epsilon, "size": size}, {"squared ratio": ratio})
 
 
 def predicted_loss(exact: np.ndarray, noise: np.ndarray, size: int) -> float:
@@ -296,46 +230,29 @@ def coefficient_covariance(gram: np.ndarray, noise: np.ndarray, weights: np.ndar
     return inverse @ middle @ inverse
 
 
-# Three lines: ours without peers, the lower bound, the secure channel ---------------------------------------------------------
+# Three lines: ours without peers, the lower bound, the secure channel -----
 
 
-def lines(sizes: tuple[int, ...], runs: int) -> dict:
-    epsilon = 1.0
-    local: dict[str, list] = {"counts": [], "moment": [], "gram": []}
-    secure: dict[str, list] = {"counts": [], "moment": [], "gram": []}
-    for people in sizes:
-        counts = count_errors(people, epsilon, runs)
-        local["counts"].append((people, counts[0]))
-        secure["counts"].append((people, counts[1]))
-        with visit_federation(visits(people, 2), 100 * runs, 1e-4) as federation:
-            draws = [
-                cn.Moment(names(2), 2, change="bounds", epsilon=epsilon).fit(federation, repeat=run)
-                for run in range(1, runs + 1)
-            ]
-            local["moment"].append((people, float(np.sqrt(np.mean([one.stderr_**2 for one in draws])))))
-            moments = federation.moments(names(2), epsilon=epsilon, delta=DELTA).moments
-            # (Σx)² in own units from the coded matrix: a quadratic form of sums of products, half-widths 10
-            form = np.outer([HIGHEST, HIGHEST / 2, HIGHEST / 2], [HIGHEST, HIGHEST / 2, HIGHEST / 2])
-            weight = np.where(np.eye(3, dtype=bool), 1.0, 2.0)
-            error = math.sqrt(float((np.triu(weight * form) ** 2 * moments.variance).sum()))
-            secure["moment"].append((people, error))
-        federation, coded = mixed_federation(people, 100 * runs)
-        centred = coded - coded.mean(axis=0)
-        with federation:
-            errors, _ = gram_errors(federation, centred.T @ centred, epsilon, runs)
-            local["gram"].append((people, float(np.sqrt(np.mean(errors**2)))))
-            release = federation.moments(COLUMNS, epsilon=epsilon, delta=DELTA).moments
-            secure["gram"].append((people, float(np.sqrt(release.variance[1:, 1:].mean()))))
-    return {
-        "epsilon": epsilon,
-        "delta": DELTA,
-        "local": local,
-        "secure": secure,
-        "exponent_of_people": {name: slope(*zip(*line, strict=True)) for name, line in local.items()},
-    }
+def lines(run: int, people: int) -> Iterator[Row]:
+    """Root mean square errors of one draw: each party alone, and the secure channel at the same price."""
+    epsilon, found = 1.0, {}
+    found["counts"] = count_errors(people, epsilon, run)
+    visited = visit_federation(people, 2)
+    alone = cn.Moment(names(2), 2, change="bounds", epsilon=epsilon).fit(visited, repeat=run).stderr_
+    moments = visited.moments(names(2), epsilon=epsilon, delta=DELTA, repeat=run).moments
+    # (Σx)² in own units from the coded matrix: a quadratic form of sums of products, half-widths 10
+    form = np.outer([HIGHEST, HIGHEST / 2, HIGHEST / 2], [HIGHEST, HIGHEST / 2, HIGHEST / 2])
+    weight = np.where(np.eye(3, dtype=bool), 1.0, 2.0)
+    found["second moment"] = alone, math.sqrt(float((np.triu(weight * form) ** 2 * moments.variance).sum()))
+    error, _ = gram_error(people, epsilon, run)
+    release = mixed_federation(people)[0].moments(COLUMNS, epsilon=epsilon, delta=DELTA, repeat=run).moments
+    found["Gram entry"] = float(np.sqrt(np.mean(error**2))), float(np.sqrt(release.variance[1:, 1:].mean()))
+    for primitive, (local, secure) in found.items():
+        for who, one in (("each party alone", local), ("secure channel", secure), ("√people", math.sqrt(people))):
+            yield Row({"primitive": primitive, "people": people, "who": who}, {"error": one})
 
 
-def count_errors(people: int, epsilon: float, runs: int) -> tuple[float, float]:
+def count_errors(people: int, epsilon: float, run: int) -> tuple[float, float]:
     rng = np.random.default_rng(SEED + 2)
     ids, schema = np.arange(people), cn.Schema(kind=cn.Category(list(range(5))))
     first = rng.integers(0, 5, people)
@@ -345,19 +262,18 @@ def count_errors(people: int, epsilon: float, runs: int) -> tuple[float, float]:
         for name, column in (("one", first), ("two", second))
     }
     truth = np.bincount(first * 5 + second, minlength=25)
-    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=100.0 * runs)) as federation:
+    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=100.0)) as federation:
         errors = {}
         for method in ("response", "secure"):
             study = cn.PatternCount(["one.kind", "two.kind"], method=method, epsilon=epsilon)
-            draws = [study.fit(federation, repeat=run).unbiased_.to_numpy() - truth for run in range(1, runs + 1)]
-            errors[method] = float(np.sqrt(np.mean(np.square(draws))))
+            errors[method] = float(np.sqrt(np.mean((study.fit(federation, repeat=run).unbiased_ - truth) ** 2)))
     return errors["response"], errors["secure"]
 
 
-# Size -----------------------------------------------------------------------------------------------------------------------
+# Size -----
 
 
-def many_people(people: int) -> dict:
+def many_people(_run: int, people: int) -> Iterator[Row]:
     """Counts and moments of many people in a process of its own."""
     script = str(HERE / "many_people.py")
     with tempfile.TemporaryDirectory(prefix="colonnade-bench-") as folder:
@@ -366,4 +282,7 @@ def many_people(people: int) -> dict:
         done = subprocess.run(
             [sys.executable, script, str(people), folder], check=True, capture_output=True, text=True, env=quiet
         )
-    return json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    for step, seconds in found["seconds"].items():
+        yield Row({"people": people, "step": step}, {"seconds": seconds, "peak MB": found["peak_bytes"][step] / 1e6})
+    yield Row({"people": people}, {"peak over columns read": found["peak_over_columns_read"]})

@@ -1,6 +1,6 @@
 """What the arithmetic of the secure Gram channel costs: dealing, a node's product, opening; beside numpy in the same run.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/secure_gram/kernels.py [--quick]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/secure_gram/kernels.py ROWS COLUMNS
 
 As many owners as nodes, columns divided evenly. Processor time of one thread, the best of a few runs, back to back:
 
@@ -12,8 +12,8 @@ open      the coordinator: 2t + 1 masked products to integers
 numpy     a float64 ``X.T @ X`` of the same shape
 """
 
-import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,11 +25,7 @@ from colonnade.secure.keys import SeedStream
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, Elements, gram_bound
 from colonnade.secure.shamir import Dealing, Products, ShareProduct, default_threshold, entry_pairs, reconstruct
 
-SIZES = ((370_000, 14), (45_222, 41), (195_666, 117))
 NODES = (3, 4)
-BAR = 3.5
-"""What a node's product may cost at most, as a multiple of numpy's."""
-
 CHUNK_ROWS = 8192
 SCALE = 4096
 SEED = bytes(range(32))
@@ -110,70 +106,27 @@ def measure(
     full = best_time(lambda: multiply(arithmetic, widths, held, within=True), repetitions)
     cross = best_time(lambda: multiply(arithmetic, widths, held, within=False), repetitions)
     return {
-        "rows": rows,
-        "columns": columns,
         "nodes": nodes,
-        "arithmetic": name,
-        "moduli": list(arithmetic.moduli),
-        "numpy_ms": 1e3 * numpy_time,
-        "deal_ms": 1e3 * best_time(lambda: deal(arithmetic, nodes, secrets), repetitions),
-        "deal_ns_a_value": 1e9 * best_time(lambda: deal(arithmetic, nodes, secrets), repetitions) / secrets.size,
-        "product_full_ms": 1e3 * full,
-        "product_cross_ms": 1e3 * cross,
-        "full_to_numpy": full / numpy_time,
-        "cross_to_numpy": cross / numpy_time,
-        "check_ms": 1e3 * best_time(lambda: check(arithmetic, widths[0], held), repetitions),
-        "open_ms": 1e3 * best_time(opening(arithmetic, nodes, widths), repetitions),
-        "bytes_a_value_a_recipient": arithmetic.element_bytes,
-        "seeded_recipients": default_threshold(nodes),
-        "bar": BAR,
-        "within_bar": full / numpy_time <= BAR,
+        "arithmetic": f"{name}, {len(arithmetic.moduli)} moduli",
+        "numpy ms": 1e3 * numpy_time,
+        "deal ms": 1e3 * best_time(lambda: deal(arithmetic, nodes, secrets), repetitions),
+        "full ms": 1e3 * full,
+        "cross ms": 1e3 * cross,
+        "full to numpy": full / numpy_time,
+        "check ms": 1e3 * best_time(lambda: check(arithmetic, widths[0], held), repetitions),
+        "open ms": 1e3 * best_time(opening(arithmetic, nodes, widths), repetitions),
     }
 
 
-def run(quick: bool = False) -> dict[str, Any]:
-    """Measure every size; a quick run takes the smallest one only."""
-    repetitions = 3 if quick else 7
-    found = []
-    for rows, columns in SIZES[1:2] if quick else SIZES:
-        table = np.random.default_rng(0).standard_normal((rows, columns))
-        for nodes in NODES:
-            for name, arithmetic in arithmetics(rows, columns).items():
-                numpy_time = best_time(lambda table=table: table.T @ table, repetitions)
-                found.append(measure(name, arithmetic, rows, columns, nodes, numpy_time, repetitions))
-    return {"name": "secure-gram kernels", "measurements": found}
-
-
-def show(result: dict[str, Any]) -> None:
-    head = (
-        "rows × columns",
-        "N",
-        "arithmetic",
-        "numpy",
-        "deal",
-        "(ns/value)",
-        "product: full",
-        "cross",
-        "check",
-        "open",
-    )
-    print("{:>16} {:>2} {:<18} {:>8} {:>8} {:>10}   {:>16} {:>16} {:>7} {:>7} bytes".format(*head))
-    for m in result["measurements"]:
-        full = f"{m['product_full_ms']:.1f} ({m['full_to_numpy']:.2f} ×)"
-        cross = f"{m['product_cross_ms']:.1f} ({m['cross_to_numpy']:.2f} ×)"
-        print(
-            f"{m['rows']:>8} × {m['columns']:<5} {m['nodes']:>2} {m['arithmetic']:<18} {m['numpy_ms']:8.1f}"
-            f" {m['deal_ms']:8.1f} {m['deal_ns_a_value']:10.1f}   {full:>16} {cross:>16} {m['check_ms']:7.1f}"
-            f" {m['open_ms']:7.2f} {m['bytes_a_value_a_recipient']:>5}"
-            f"{'' if m['within_bar'] else '  above the bar of ' + str(m['bar'])}"
-        )
-    print("milliseconds; × is the ratio to numpy; bytes a value a recipient, the seeded recipients aside")
+def run(rows: int, columns: int, repetitions: int = 5) -> list[dict[str, Any]]:
+    """Measure one size."""
+    table, found = np.random.default_rng(0).standard_normal((rows, columns)), []
+    for nodes in NODES:
+        for name, arithmetic in arithmetics(rows, columns).items():
+            numpy_time = best_time(lambda: table.T @ table, repetitions)
+            found.append(measure(name, arithmetic, rows, columns, nodes, numpy_time, repetitions))
+    return found
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true", help="print the measurements as JSON")
-    arguments = parser.parse_args()
-    measured = run(quick=arguments.quick)
-    print(json.dumps(measured, indent=2)) if arguments.json else show(measured)
+    print(json.dumps(run(*map(int, sys.argv[1:3]))))

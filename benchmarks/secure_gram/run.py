@@ -1,67 +1,55 @@
-"""The secure Gram matrix: from ``federation.moments`` to the noisy matrix, beside MPyC 0.11 on the same integers.
-
-    COLONNADE_MPYC_PYTHON=/path/to/python python benchmarks/secure_gram/run.py [--quick]
+"""The secure Gram matrix: from ``federation.moments`` to the noisy matrix, beside MPyC and SecretFlow's SPU in the same run.
 
 *Ours.* Everything in one process and everything included: agreement, ledgers (durable), coding, sharing, sealing, codec,
 products, degree checks, noise, opening, papers. Warm: the columns are at hand and compiled code is loaded. As many threads as
-members. Best of several runs; each is a new draw.
+members. Best of three per run; each is a new draw. Where there are fewer data parties than three, a node without data helps.
 
-*MPyC* (``mpyc_gram.py``) multiplies integers of the same size, one process a party on this machine, with its vectorised
+*MPyC* (``mpyc_gram.py``) multiplies integers of the same size, one process per party on this machine, with its vectorised
 arithmetic: as its secure integers (SecInt), and in a bare prime field just large enough for our result (SecFld), which is the
-least that it could do. It adds no noise, encrypts nothing and records nothing. It is given a part of the rows, at three sizes
-that show it to be linear in them, and the better rate of the two larger is extrapolated to all rows. *Full* is the whole
-matrix, *cross* the blocks between parties, which is what we multiply on shares. It runs in the Python of COLONNADE_MPYC_PYTHON,
-or in this one if mpyc can be imported; without it, only our side is measured.
+least that it could do. It adds no noise, encrypts nothing and records nothing. It is given a part of the rows, at two sizes,
+and the better rate is extrapolated to all rows. *Full* is the whole matrix, *cross* the blocks between parties, which is what
+we multiply on shares.
 
-Both are timed in turns, by the clock and by processor seconds over all parties; best against best. A ratio is the smaller of
-the two, because other work on the machine disturbs both.
+*SPU* (``spu_gram.py``) multiplies the whole matrix in fixed point with its own simulator, all parties in one process: ABY3
+with three parties, semi2k with two. It adds no noise. Its largest error of an entry is shown; ours are exact before noise.
 
-*Products* come from ``kernels.py``: one node's exact product of shares beside a float64 ``X.T @ X``.
+Times are by the clock and by processor seconds over all parties. *Kernels*: one node's exact product of shares beside a
+float64 ``X.T @ X`` in one thread, and what dealing and opening cost (``kernels.py``).
 """
 
-import argparse
-import importlib.util
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
 import time
 import tomllib
-from importlib.metadata import version
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, Unavailable, below, faster
+from benchmarks.frame.claims import Test
+from benchmarks.frame.peers import MPYC, PATIENCE, SPU, quiet_environment
 
 import colonnade as cn
 from colonnade.steps.joint import read_joint
 
 HERE = Path(__file__).parent
-SEED = 20_240_602
-SCALE = 4096
+PUBLISHED = tomllib.loads((HERE / "published.toml").read_text())
+SEED, SCALE = 20_240_602, 4096
 EPSILON, DELTA = 1.0, 1e-6
-SIZES = {
-    (370_000, 14): (9_250, 18_500, 37_000),
-    (45_222, 41): (1_000, 2_000, 4_000),
-    (195_666, 117): (250, 500, 1_000),
-}
-"""Rows and columns, and how many rows the peer is given."""
-QUICK = {(45_222, 41): (500, 1_000, 2_000)}
-CASES = ((2, 3), (3, 3), (4, 4))
-"""Data parties and compute nodes; where there are fewer of the former, a node without data helps."""
+SIZES = {(370_000, 14): (9_250, 18_500), (45_222, 41): (2_000, 4_000), (195_666, 117): (500, 1_000)}
+"""Rows and columns, and how many rows MPyC is given."""
+MEMBERS = {2: 3, 3: 3, 4: 4}
+"""Compute nodes by number of data parties."""
 BARS = {"full": 100.0, "cross": 50.0}
 KINDS = ("SecInt", "SecFld")
 LARGEST_BYTES = 8.0
-PATIENCE = 900  # seconds for one call of the peer
-
-
-class Seconds(NamedTuple):
-    elapsed: float
-    processor: float
+PRODUCT_BAR = 3.5
+BITS = 46
 
 
 # Ours -----------------------------------------------------------------------------------------------------------------------
@@ -94,21 +82,17 @@ class Ours:
         self._blocks = tables(rows, columns, owners)
         self._federation = a_federation(self._blocks, nodes)
         self.nodes = nodes
-        self.taken: list[Seconds] = []
         self.release = self._federation.moments(epsilon=EPSILON, delta=DELTA, scale=SCALE)  # warm
         self.joint = read_joint(self.release.plan_, "gram")
 
-    def time(self, times: int) -> None:
-        for _ in range(times):
+    def best(self, times: int) -> dict[str, float]:
+        """Return the least seconds of several releases."""
+        taken = []
+        for repeat in range(2, times + 2):
             elapsed, processor = time.perf_counter(), time.process_time()
-            self.release = self._federation.moments(
-                epsilon=EPSILON, delta=DELTA, scale=SCALE, repeat=len(self.taken) + 2
-            )
-            self.taken.append(Seconds(time.perf_counter() - elapsed, time.process_time() - processor))
-
-    @property
-    def best(self) -> Seconds:
-        return Seconds(*map(min, zip(*self.taken, strict=True)))
+            self.release = self._federation.moments(epsilon=EPSILON, delta=DELTA, scale=SCALE, repeat=repeat)
+            taken.append((time.perf_counter() - elapsed, time.process_time() - processor))
+        return dict(zip(("elapsed", "processor"), map(min, zip(*taken, strict=True)), strict=True))
 
     def farthest(self) -> float:
         """How far the opened matrix is from the exact one: the largest deviation in standard errors of its noise."""
@@ -122,7 +106,7 @@ class Ours:
         return float((np.abs(moments.matrix - whole @ whole.T)[noisy] / np.sqrt(moments.variance[noisy])).max())
 
     def bytes_a_value(self) -> float:
-        """The most that a data party sent, all included, a value and a recipient of elements (seeds are not counted)."""
+        """Return the most that a data party sent, all included, per value and recipient of elements (seeds are not counted)."""
         threshold, sent = self.joint.threshold, []
         for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
             own = self.joint.nodes.index(owner) + 1
@@ -134,271 +118,220 @@ class Ours:
         self._federation.close()
 
 
-# The peer -------------------------------------------------------------------------------------------------------------------
+# What is measured -----------------------------------------------------------------------------------------------------------
 
 
-def peer_python() -> str | None:
-    named = os.environ.get("COLONNADE_MPYC_PYTHON")
-    if named:
-        return named
-    return sys.executable if importlib.util.find_spec("mpyc") is not None else None
+def product_of(_run: int, rows: int, columns: int, owners: int, who: str) -> Iterator[Row]:
+    labels = {"size": f"{rows:,} × {columns}", "owners": owners, "who": who}
+    if who == "ours":
+        values = _ours(rows, columns, owners)
+    elif who.startswith("MPyC"):
+        what, kind = who.removeprefix("MPyC, ").split(", ")
+        values = mpyc(what, kind, SIZES[rows, columns], rows, columns, owners)
+    else:
+        protocol = who.removeprefix("SPU, ")
+        values = SPU.ask(HERE / "spu_gram.py", rows=rows, columns=columns, parties=owners, protocol=protocol)
+    yield Row(labels, values)
 
 
-def peer_version(python: str) -> str:
-    code = "import mpyc, numpy, gmpy2; print(mpyc.__version__)"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+def _ours(rows: int, columns: int, owners: int) -> dict[str, float]:
+    ours = Ours(rows, columns, owners, MEMBERS[owners])
+    try:
+        taken = ours.best(3)
+        if ours.farthest() > 8:
+            raise RuntimeError("The opened matrix is not the exact one with noise.")
+        sent = sum(ours.release.transcript_.bytes_from.values()) / 1e6
+        return {**taken, "MB": sent, "bytes": ours.bytes_a_value(), "rounds": ours.release.transcript_.rounds}
+    finally:
+        ours.close()
 
 
-def measure_peer(
-    python: str, what: str, kind: str, rows: tuple[int, ...], columns: int, owners: int, nodes: int, bits: int
-) -> list[dict]:
-    """Let MPyC compute at several numbers of rows; refuse a result that is not exact."""
-    command = [python, str(HERE / "mpyc_gram.py"), "--what", what, "--kind", kind, "--bits", str(bits)]
-    command += ["--columns", str(columns), "--owners", str(owners), "--rows", *map(str, rows)]
+def mpyc(what: str, kind: str, given: tuple[int, ...], rows: int, columns: int, owners: int) -> dict[str, float]:
+    """Let MPyC compute at several numbers of rows, refuse a result that is not exact, and extrapolate the better rate."""
+    nodes = MEMBERS[owners]
+    command = [MPYC.python(), str(HERE / "mpyc_gram.py"), "--what", what, "--kind", kind, "--bits", str(BITS)]
+    command += ["--columns", str(columns), "--owners", str(owners), "--rows", *map(str, given)]
     command += [f"-M{nodes}", "--no-log", "-B", str(20_000 + os.getpid() % 20_000)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=quiet_environment()
+    ) as process:
         try:
             printed, _ = process.communicate(timeout=PATIENCE)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # it started the other parties
     found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    if process.returncode or len(found) != len(rows) or not all(one["exact"] for one in found):
-        raise RuntimeError("The peer failed, or computed something else.")
-    return found
+    if process.returncode or len(found) != len(given) or not all(one["exact"] for one in found):
+        raise Unavailable("MPyC failed, or computed something else")
+    return {one: min(part[one] / part["rows"] for part in found) * rows for one in ("elapsed", "processor")}
 
 
-def extrapolated(found: list[dict], rows: int) -> Seconds:
-    """All rows at the better rate of the two larger sizes; a few rows fit into the cache and flatter."""
-    return Seconds(*(min(one[kind] / one["rows"] for one in found[1:]) * rows for kind in Seconds._fields))
-
-
-# What is measured -----------------------------------------------------------------------------------------------------------
-
-
-def case(python: str | None, rows: int, columns: int, given: tuple[int, ...], owners: int, nodes: int) -> dict:
-    ours = Ours(rows, columns, owners, nodes)
-    peer: dict[str, dict] = {}
-    bits = (2 * ours.joint.bound).bit_length()
-    ours.time(1)
-    for what, kind in product(BARS, KINDS) if python else ():
-        found = measure_peer(python, what, kind, given, columns, owners, nodes, bits)
-        peer[f"{what}, {kind}"] = {"measured": found, "all_rows": extrapolated(found, rows)._asdict()}
-        ours.time(2)
-    ours.time(0 if python else 4)
-    for one in peer.values():
-        ratios = [one["all_rows"][field] / getattr(ours.best, field) for field in Seconds._fields]
-        one["ratio"] = dict(zip(Seconds._fields, ratios, strict=True))
-    result = {
-        "rows": rows,
-        "columns": columns,
-        "owners": owners,
-        "nodes": nodes,
-        "moduli": list(ours.joint.arithmetic.moduli),
-        "rounds": ours.release.transcript_.rounds,
-        "bytes_sent": dict(ours.release.transcript_.bytes_from),
-        "bytes_a_value_a_recipient": ours.bytes_a_value(),
-        "farthest_entry_in_standard_errors": ours.farthest(),
-        "repetitions": len(ours.taken),
-        "ours": ours.best._asdict(),
-        "median": Seconds(*map(float, np.median(ours.taken, axis=0)))._asdict(),
-        "peer": peer,
-    }
-    ours.close()
-    if result["farthest_entry_in_standard_errors"] > 8:
-        raise RuntimeError("The opened matrix is not the exact one with noise.")
-    return result
-
-
-def products(quick: bool) -> dict:
+def kernels(_run: int, rows: int, columns: int) -> Iterator[Row]:
     """One node's product beside numpy's, in a process with one thread of BLAS."""
-    command = [sys.executable, str(HERE / "kernels.py"), "--json", *(["--quick"] if quick else [])]
+    script = [sys.executable, str(HERE / "kernels.py"), str(rows), str(columns)]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    done = subprocess.run(command, env={**os.environ, **threads}, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+    done = subprocess.run(script, env={**os.environ, **threads}, capture_output=True, text=True, check=True)
+    for one in json.loads(done.stdout):
+        labels = {"size": f"{rows:,} × {columns}", "nodes": one.pop("nodes"), "arithmetic": one.pop("arithmetic")}
+        yield Row(labels, one)
 
 
-def run(quick: bool = False) -> dict:
-    """Measure everything, print it, and (unless quick) keep it in ``results/latest.json`` and ``README.md``."""
-    begin, python = time.time(), peer_python()
-    sizes, cases = (QUICK, CASES[1:2]) if quick else (SIZES, CASES)
-    result: dict = {
-        "cases": [case(python, *size, given, *who) for size, given in sizes.items() for who in cases],
-        "products": products(quick),
-    }
-    result["met"] = verdicts(result)
-    result["run"] = {
-        **circumstances(),
-        "peer": f"MPyC {peer_version(python)}" if python else "absent: set COLONNADE_MPYC_PYTHON",
-        "load": f"{os.getloadavg()[2]:.1f} over the last 15 minutes",
-        "seed": SEED,
-        "quick": quick,
-        "seconds": round(time.time() - begin, 1),
-    }
-    report = as_markdown(result, tomllib.loads((HERE / "published.toml").read_text()))
-    print(report)
-    if not quick:
-        (HERE / "results").mkdir(exist_ok=True)
-        (HERE / "results" / "latest.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-        (HERE / "README.md").write_text(report)
-    return result
+# Claims ---------------------------------------------------------------------------------------------------------------------
 
 
-def verdicts(result: dict) -> dict[str, bool | None]:
-    found: dict[str, bool | None] = {}
-    for what, kind in product(BARS, KINDS):
-        name = f"{what}, {kind}"
-        ratios = [min(one["peer"][name]["ratio"].values()) for one in result["cases"] if name in one["peer"]]
-        found[name] = min(ratios) >= BARS[what] if ratios else None
-    found["bytes"] = all(one["bytes_a_value_a_recipient"] <= LARGEST_BYTES for one in result["cases"])
-    found["products"] = all(one["within_bar"] for one in result["products"]["measurements"])
-    return found
+def times_mpyc(what: str, kind: str) -> Claim:
+    def tests(found: Results) -> Iterator[Test]:
+        for (rows, columns), owners in product(SIZES, MEMBERS):
+            pick = {"size": f"{rows:,} × {columns}", "owners": owners}
+            for clock in ("elapsed", "processor"):
+                ours = found.sample("products", clock, who="ours", **pick)
+                yield faster(ours, found.sample("products", clock, who=f"MPyC, {what}, {kind}", **pick), BARS[what])
+
+    bar = f"at least {BARS[what]:g} ×"
+    return Claim(f"every size and number of parties: faster than MPyC, {what}, {kind}", bar, tests, "our bar")
 
 
-def circumstances() -> dict:
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False)
-    names = [line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")]
-    return {
-        "commit": git.stdout.strip() if git.returncode == 0 else None,
-        "version": cn.__version__,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{names[0] if names else platform.processor()}, {len(names) or '?'} cores",
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "numba": version("numba"),
-    }
+def times_published() -> Claim:
+    def tests(found: Results) -> Iterator[Test]:
+        for theirs in PUBLISHED["functional_mechanism"]["runs"]:
+            for owners, seconds in theirs["seconds"].items():
+                size = f"{theirs['rows']:,} × {theirs['columns']}"
+                yield below(
+                    found.sample("products", "elapsed", size=size, owners=int(owners), who="ours"), seconds / 10
+                )
+
+    seconds = "; ".join(f"{one['data']}: {one['seconds']}" for one in PUBLISHED["functional_mechanism"]["runs"])
+    return Claim(
+        "at most a tenth of the published seconds (another machine: orders of magnitude only)",
+        f"{seconds} s by number of parties".replace("{", "").replace("}", "").replace("'", ""),
+        tests,
+        PUBLISHED["functional_mechanism"]["where"],
+    )
 
 
-def _cpuinfo() -> list[str]:
-    file = Path("/proc/cpuinfo")
-    return file.read_text().splitlines() if file.exists() else []
-
-
-# Putting it down ------------------------------------------------------------------------------------------------------------
-
-
-def as_markdown(result: dict, published: dict) -> str:
-    parts = [
-        (
-            "# The secure Gram matrix ([Secure PCA](../../docs/references.md#secure-pca) and "
-            "[Functional mechanism across parties](../../docs/references.md#functional))"
-        ),
-        "Written by `run.py` (`colonnade bench secure-gram`); do not edit. Its docstring says what is measured.",
-        "## End to end, beside MPyC",
-        *_end_to_end(result),
-        "## MPyC is linear in the rows",
-        *_linearity(result["cases"]),
-        "## Published",
-        *_published(result["cases"], published["functional_mechanism"]),
-        "## One node's product, beside numpy",
-        *_products(result),
-        "## Bytes",
-        *_bytes(result),
-        "## Run",
-        "\n".join(f"* {name}: {value}" for name, value in result["run"].items()),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _end_to_end(result: dict) -> list[str]:
-    names = [f"{what}, {kind}" for what, kind in product(BARS, KINDS)]
-    rows = []
-    for one in result["cases"]:
-        ours = f"{one['ours']['elapsed'] * 1e3:.0f} ms ({one['ours']['processor'] * 1e3:.0f})"
-        rows.append((_size(one), _members(one), ours, *(_against(one["peer"].get(name)) for name in names)))
-    note = "Elapsed, in brackets processor seconds over all members; MPyC extrapolated to all rows; the smaller of both ratios."
-    bars = "; ".join(f"{name} {BARS[name.partition(',')[0]]:.0f} ×: {_verdict(result['met'][name])}" for name in names)
-    return [note, _table(("size", "data parties / nodes", "ours", *names), rows), f"Bars: {bars}."]
-
-
-def _against(one: dict | None) -> str:
-    if one is None:
-        return "not measured"
-    seconds = one["all_rows"]
-    ratio = min(one["ratio"].values())
-    return f"{seconds['elapsed']:.1f} s ({seconds['processor']:.1f}): **{ratio:.0f} ×**"
-
-
-def _linearity(cases: list[dict]) -> list[str]:
-    rows = []
-    for one in cases:
-        for what, peer in one["peer"].items():
-            points = [f"{m['elapsed']:.2f} s at {m['rows']:,}" for m in peer["measured"]]
-            first, last = peer["measured"][0], peer["measured"][-1]
-            growth = last["processor"] / first["processor"] / (last["rows"] / first["rows"])
-            rows.append((_size(one), _members(one), what, *points, f"{growth:.2f}"))
-    if not rows:
-        return ["Not measured: MPyC is absent."]
-    head = ("size", "data parties / nodes", "what", "", "", "", "growth of processor time over growth of rows")
-    return [_table(head, rows)]
-
-
-def _published(cases: list[dict], published: dict) -> list[str]:
-    rows = []
-    for theirs in published["runs"]:
-        for one in cases:
-            seconds = theirs["seconds"].get(str(one["owners"]))
-            if seconds is None or (one["rows"], one["columns"]) != (theirs["rows"], theirs["columns"]):
-                continue
-            here = one["peer"].get("cross, SecInt")
-            mpyc = "not measured" if here is None else f"{here['all_rows']['elapsed']:.1f} s"
-            ours = one["ours"]["elapsed"]
-            rows.append(
-                (theirs["data"], str(one["owners"]), f"{seconds} s", mpyc, f"{ours:.3f} s", f"{seconds / ours:.0f} ×")
+CLAIMS = [
+    *(times_mpyc(what, kind) for what in BARS for kind in KINDS),
+    Claim(
+        "faster than SPU at every size measured",
+        "at least 50 ×",
+        lambda found: [
+            faster(
+                found.sample("products", "elapsed", size=labels["size"], owners=labels["owners"], who="ours"),
+                samples["elapsed"],
+                50.0,
             )
-    head = ("data", "parties", "published", "MPyC here, cross, SecInt", "ours", "published over ours")
-    note = f"{published['where']} ({published['machine']}; {published['protocol']}). Other machines: orders of magnitude only."
-    return [note, _table(head, rows)] if rows else [note, "Not measured at these sizes."]
-
-
-def _products(result: dict) -> list[str]:
-    rows = [
-        (
-            _size(one),
-            str(one["nodes"]),
-            f"{one['arithmetic']}, {len(one['moduli'])} moduli",
-            f"{one['numpy_ms']:.1f} ms",
-            f"{one['product_full_ms']:.1f} ms: {one['full_to_numpy']:.2f} ×",
-            f"{one['product_cross_ms']:.1f} ms: {one['cross_to_numpy']:.2f} ×",
-            f"{one['bar']:g} ×",
-        )
-        for one in result["products"]["measurements"]
-    ]
-    head = ("size", "nodes", "arithmetic", "numpy `X.T @ X`", "full", "cross", "bar")
-    return [_table(head, rows), f"The bar is on the full product: {_verdict(result['met']['products'])}."]
-
-
-def _bytes(result: dict) -> list[str]:
-    rows = []
-    for one in result["cases"]:
-        sent = ", ".join(f"{name} {count / 1e6:.1f} MB" for name, count in one["bytes_sent"].items())
-        rows.append((_size(one), _members(one), f"{one['bytes_a_value_a_recipient']:.3f}", str(one["rounds"]), sent))
-    head = ("size", "data parties / nodes", "bytes a value a recipient, at most", "rounds", "sent, everything included")
-    verdict = _verdict(result["met"]["bytes"])
-    return [_table(head, rows), f"The bar is {LARGEST_BYTES:g} bytes a value and recipient of elements: {verdict}."]
-
-
-def _size(one: dict) -> str:
-    return f"{one['rows']:,} × {one['columns']}"
-
-
-def _members(one: dict) -> str:
-    return f"{one['owners']} / {one['nodes']}"
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))
-
-
-def _verdict(met: bool | None) -> str:
-    return "not measured" if met is None else "met" if met else "**NOT met**"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one small size; keeps nothing")
-    run(parser.parse_args().quick)
-
-
-if __name__ == "__main__":
-    main()
+            for labels, samples in found.rows("products")
+            if str(labels["who"]).startswith("SPU")
+        ],
+        "our bar",
+    ),
+    times_published(),
+    Claim(
+        f"a data party sends at most {LARGEST_BYTES:g} bytes per value and recipient of elements",
+        f"at most {LARGEST_BYTES:g}",
+        lambda found: [below(samples["bytes"], LARGEST_BYTES) for _, samples in found.rows("products", who="ours")],
+        "our bar",
+    ),
+    Claim(
+        f"one node's full product costs at most {PRODUCT_BAR:g} times numpy's",
+        f"at most {PRODUCT_BAR:g} ×",
+        lambda found: [below(samples["full to numpy"], PRODUCT_BAR) for _, samples in found.rows("kernels")],
+        "our bar",
+    ),
+]
+WHO = ["ours", *(f"MPyC, {what}, {kind}" for what in BARS for kind in KINDS)]
+CASES = [
+    {"rows": rows, "columns": columns, "owners": owners, "who": who}
+    for rows, columns in SIZES
+    for owners in MEMBERS
+    for who in WHO
+] + [
+    {"rows": rows, "columns": columns, "owners": owners, "who": f"SPU, {protocol}"}
+    for rows, columns in ((370_000, 14), (45_222, 41))
+    for owners, protocol in ((3, "ABY3"), (2, "semi2k"))
+]
+ROLES = {"ours": "ours", **dict.fromkeys(WHO[1:], "peer"), "SPU, ABY3": "peer", "SPU, semi2k": "peer"}
+SMALL = [case for case in CASES if case["rows"] == 45_222 and case["owners"] == 3]
+WHERE = {"size": "size", "owners": "data parties"}
+BENCHMARK = Benchmark(
+    name="secure_gram",
+    title=(
+        "The secure Gram matrix ([Secure PCA](../../docs/references.md#secure-pca) and "
+        "[Functional mechanism across parties](../../docs/references.md#functional))"
+    ),
+    about=__doc__ or "",
+    alone=True,
+    packages=("numpy", "numba"),
+    parts=[
+        Part(
+            "products",
+            product_of,
+            CASES,
+            3,
+            16.0,
+            quick=SMALL,
+            machine=frozenset({"elapsed", "processor"}),
+        ),
+        Part(
+            "kernels",
+            kernels,
+            [{"rows": rows, "columns": columns} for rows, columns in SIZES],
+            3,
+            1.0,
+            quick=[{"rows": 45_222, "columns": 41}],
+            machine=frozenset({"numpy ms", "deal ms", "full ms", "cross ms", "check ms", "open ms", "full to numpy"}),
+        ),
+    ],
+    shown=[
+        "## End to end, beside MPyC and SPU",
+        Table(
+            "products",
+            {"elapsed": "seconds"},
+            WHERE,
+            across="who",
+            digits=3,
+            words="Seconds by the clock.",
+            roles=ROLES,
+            higher=False,
+            costs=True,
+        ),
+        Table(
+            "products", {"processor": "seconds"}, WHERE, across="who", digits=3, words="Processor seconds, all parties."
+        ),
+        Table(
+            "products",
+            {
+                "MB": "MB sent, everything included",
+                "bytes": "bytes per value and recipient, at most",
+                "rounds": "rounds",
+            },
+            WHERE,
+            where={"who": "ours"},
+            words="What is sent.",
+            costs=True,
+        ),
+        Table(
+            "products",
+            {"error": "largest error of an entry"},
+            {**WHERE, "who": "who"},
+            filled="error",
+            words="Errors of fixed point.",
+        ),
+        "## One node's product, beside numpy",
+        Table(
+            "kernels",
+            {
+                "numpy ms": "numpy `X.T @ X`, ms",
+                "full ms": "full, ms",
+                "full to numpy": "× numpy",
+                "cross ms": "cross, ms",
+                "deal ms": "deal, ms",
+                "check ms": "check, ms",
+                "open ms": "open, ms",
+            },
+            {"size": "size", "nodes": "nodes", "arithmetic": "arithmetic"},
+            digits=3,
+        ),
+    ],
+    claims=CLAIMS,
+)

@@ -9,10 +9,10 @@ import math
 import warnings
 
 import numpy as np
+from benchmarks.slr.slr_sets import DELTA, Matrix
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from slr_sets import DELTA, Matrix
 
 from colonnade.estimation.descent import IterateAverage, Sgd
 from colonnade.privacy.accounting import Price

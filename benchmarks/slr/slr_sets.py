@@ -1,39 +1,29 @@
 """The data sets of the gradient benchmark: Adult, and a user's own copy of ACSIncome."""
 
-import os
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import data_file
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.datasets.public import DATA_VARIABLE, PublicData, adult
+from colonnade.datasets.public import PublicData, adult
 from colonnade.estimators.export import design_matrix
 
 SEED = 2026
 DELTA = 1e-5
 
 
-def data_folder() -> Path:
-    """Where the data sets are: COLONNADE_DATA, or ``shared/data`` beside the checkout."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return Path(os.environ.get(DATA_VARIABLE, beside))
-
-
-def sets(folder: Path) -> dict[str, PublicData]:
-    """Adult, and ACSIncome where there is a copy (``acs_income.parquet`` or ``.csv``, with the survey's own names and codes)."""
-    found = {"Adult": adult(folder)}
-    for name in ("acs_income.parquet", "acs_income.csv"):
-        if (folder / name).exists():
-            found["ACSIncome"] = _acs_income(folder / name)
-            break
-    return found
+@cache
+def loaded(name: str) -> PublicData:
+    """Adult, or ACSIncome where there is a copy (``acs_income.parquet``, with the survey's own names and codes)."""
+    return adult(data_file("adult")) if name == "Adult" else _acs_income(data_file("acs_income"))
 
 
 def _acs_income(path: Path) -> PublicData:
-    frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
+    frame = pd.read_parquet(path)
     frame = frame.assign(
         person=np.arange(len(frame)), OCCP=frame.OCCP // 100, rich=np.where(frame.PINCP > 50_000, "yes", "no")
     )
@@ -62,12 +52,10 @@ def _acs_income(path: Path) -> PublicData:
     return PublicData("ACSIncome", frame, schemas, "tax.rich")
 
 
-def splits(data: PublicData, runs: int) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Public 80/20 splits of the rows."""
-    people = len(data.frame)
-    for one in range(runs):
-        order = np.random.default_rng(SEED + one).permutation(people)
-        yield data.frame.iloc[order[: int(0.8 * people)]], data.frame.iloc[order[int(0.8 * people) :]]
+def split(data: PublicData, run: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A public 80/20 split of the rows."""
+    cut, order = int(0.8 * len(data.frame)), np.random.default_rng(SEED + run).permutation(len(data.frame))
+    return data.frame.iloc[order[:cut]], data.frame.iloc[order[cut:]]
 
 
 def federation(data: PublicData, frame: pd.DataFrame) -> cn.Federation:

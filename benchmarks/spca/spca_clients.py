@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from closed_forms import (
+from benchmarks.spca.closed_forms import (
     analytic_gaussian_epsilon,
     analytic_gaussian_sigma,
     zcdp_epsilon,

@@ -1,19 +1,18 @@
 """The data sets of the benchmark, as parties would describe and code them."""
 
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import data_file
 from scipy.linalg import eigh
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.datasets.public import DATA_VARIABLE, adult, nsl_kdd
+from colonnade.datasets.public import adult, nsl_kdd
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -27,16 +26,6 @@ WIDE = 1_000
 def top(symmetric: np.ndarray, k: int) -> np.ndarray:
     """The k leading eigenvectors, as rows."""
     return eigh(symmetric, subset_by_index=[len(symmetric) - k, len(symmetric) - 1])[1].T
-
-
-def data_folder() -> Path:
-    folder = Path(os.environ.get(DATA_VARIABLE, Path(__file__).parents[3] / "shared" / "data"))
-    if not folder.is_dir():
-        raise cn.BadInput(
-            "The folder of the data sets was not found.",
-            remedy=f"Set {DATA_VARIABLE} to a folder that holds their Parquet files.",
-        )
-    return folder
 
 
 @dataclass(frozen=True)
@@ -115,39 +104,48 @@ class Problem:
         return float(np.trace(components @ self.true @ components.T)) / self.best
 
 
-def problems(folder: Path, quick: bool) -> list[Problem]:
-    few = (0.25, 1.0, 4.0)
-    usual = few if quick else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-    made = [_connections(folder, usual), _census(folder, usual)]
-    if quick:
-        return made
-    return [*made, _citations(folder), _genes(folder)]
+USUAL = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
-def _connections(folder: Path, epsilons: tuple[float, ...]) -> Problem:
-    data = nsl_kdd(folder)
+@cache
+def problem(name: str) -> Problem:
+    """Return a data set by its name in tables."""
+    return PROBLEMS[name]()
+
+
+def _connections() -> Problem:
+    data = nsl_kdd(data_file("nsl_kdd"))
     columns = {name: column for schema in data.schemas.values() for name, column in schema.items() if name != "attack"}
-    return Problem("NSL-KDD", "KDDCUP", data.frame, columns, 5, epsilons, labels=data.frame["attack"] == "yes")
+    return Problem("NSL-KDD", "KDDCUP", data.frame, columns, 5, USUAL, labels=data.frame["attack"] == "yes")
 
 
-def _census(folder: Path, epsilons: tuple[float, ...]) -> Problem:
-    data = adult(folder)
+def _census() -> Problem:
+    data = adult(data_file("adult"))
     columns = {name: column for schema in data.schemas.values() for name, column in schema.items()}
-    return Problem("Adult", "ACSIncome (CA)", data.frame, columns, 5, epsilons)
+    return Problem("Adult", "ACSIncome (CA)", data.frame, columns, 5, USUAL)
 
 
-def _citations(folder: Path) -> Problem:
+def _citations() -> Problem:
     """Bags of words; an absent word is 0 and a present one 1, and a document has about 32 of them."""
-    frame = pd.read_parquet(folder / "citeseer.parquet")
+    frame = pd.read_parquet(data_file("citeseer"))
     words = [name for name in frame if name.startswith("w")]
     return _numbered("CiteSeer", "CiteSeer", frame[words], 1.0, 40.0, (4.0, 16.0, 64.0))
 
 
-def _genes(folder: Path) -> Problem:
-    """Every sixteenth probe of the larger microarray set, so that the matrix fits; intensities are clipped at ±8,192."""
-    frame = pd.read_parquet(folder / "gene_gordon.parquet").drop(columns="label").iloc[:, ::16]
+def _genes(name: str, file: str, every: int) -> Problem:
+    """Every so many probes of a microarray set, so that the matrix fits; intensities are clipped at ±8,192."""
+    frame = pd.read_parquet(data_file(file)).select_dtypes("number").iloc[:, ::every]
     frame.columns = [f"g{number}" for number in range(frame.shape[1])]
-    return _numbered("Lung microarrays", "Gene", frame, 8_192.0, 5.0, (16.0, 64.0, 256.0))
+    return _numbered(name, "Gene", frame, 8_192.0, 5.0, (16.0, 64.0, 256.0))
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "NSL-KDD": _connections,
+    "Adult": _census,
+    "CiteSeer": _citations,
+    "Lung microarrays, every 16th probe": partial(_genes, "Lung microarrays", "gene_gordon", 16),
+    "Sarcoma microarrays, every 32nd probe": partial(_genes, "Sarcoma microarrays", "gene_nakayama", 32),
+}
 
 
 def _numbered(

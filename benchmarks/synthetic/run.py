@@ -1,42 +1,32 @@
 """Synthetic tables: train on synthetic rows, test on real ones.
 
-    python benchmarks/synthetic/run.py [--sets adult ...] [--seeds 5] [--epsilons 1 0.1]
-
-COLONNADE_DATA names the folder of the data sets; by default ``shared/data`` beside the checkout.
-
 Four parties hold the columns. Four fifths of the people are fitted on, at δ = 10⁻⁵ and c = 1. As many rows are drawn.
 scikit-learn's histogram boosting is trained on them and tested on the real rows left out (*AUC*), in the columns' own units.
-*TVD* is the total variation distance between the tables of two columns, of the real rows fitted on and of the synthetic ones, on
-the model's bins: the mean over all pairs. A seed is another division of the people and another draw of the noise.
+*TVD* is the total variation distance between the tables of two columns, of the real rows fitted on and of the synthetic ones,
+on the model's bins: the mean over all pairs. A run is another division of the people and another draw of the noise. *Central*
+is the same plan on the pooled table with the channel's noise; *central MST* and *independent columns* are in ``central.py``.
 """
 
-import argparse
-import json
-import platform
-import sys
 import time
-import warnings
+from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Claim, Part, Plot, Row, Table, Unavailable, above, below
+from benchmarks.synthetic import central
+from benchmarks.synthetic.synthetic_sets import BINS, SETS, DataSet
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.estimation import private_pgm
 from colonnade.estimation.synthetic_rows import values_of
 from colonnade.estimation.table_model import TableModel
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # a benchmark is a script, also where it is loaded by another
-
-import central  # noqa: E402
-from synthetic_sets import BINS, SETS, DataSet  # noqa: E402
-
 DELTA = 1e-5
+EPSILONS = (1.0, 0.1)
 BARS = {1.0: {"auc": 0.895, "tvd": 0.026, "seconds": 60.0}, 0.1: {"auc": 0.81}}
 
 
@@ -122,80 +112,94 @@ def _codes(values: pd.Series, column: cn.Category) -> np.ndarray:
     return np.array([place.get(value, column.missing_code) for value in values.tolist()])
 
 
-def trial_figures(data: DataSet, seed: int, epsilons: list[float]) -> list[dict[str, object]]:
-    """Return one row per method and ε, of one division of the people."""
-    trial, found = Trial(data, seed), []
+@cache
+def loaded(name: str) -> DataSet:
+    return SETS[name]()
 
-    def add(method: str, epsilon: float | None, drawn: pd.DataFrame, seconds: float = 0.0, **more: object) -> None:
-        row = {"data": data.name, "seed": seed, "method": method, "epsilon": epsilon, "seconds": seconds}
-        found.append({**row, **trial.measured(drawn), **more})
-        print({name: round(one, 4) if isinstance(one, float) else one for name, one in found[-1].items()}, flush=True)
+
+def drawn_rows(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the page's label
+    """One division of the people: every method at every ε."""
+    try:
+        from colonnade.estimation import private_pgm
+    except ModuleNotFoundError as missing:
+        raise Unavailable("mbi is not installed: pip install colonnade[synthetic]") from missing
+    data = loaded(set)
+    trial = Trial(data, run)
+
+    def row(method: str, epsilon: float | str, drawn: pd.DataFrame, **more: float) -> Row:
+        return Row({"set": set, "method": method, "epsilon": epsilon}, {**trial.measured(drawn), **more})
 
     real = trial.train.rename(columns={name.partition(".")[2]: name for name in trial.columns})
-    add("real rows", None, real[trial.columns])
+    yield row("real rows", "none", real[trial.columns])
     sizes = {name: column.size for name, column in trial.levels.items()}
     with data.federation(trial.train) as federation:
-        for epsilon in epsilons:
-            rng = np.random.default_rng([seed, int(1_000 * epsilon)])
+        for epsilon in EPSILONS:
+            rng = np.random.default_rng([run, int(1_000 * epsilon)])
             study = cn.SyntheticTable(epsilon=epsilon, delta=DELTA, bins=BINS)
             start = time.perf_counter()
             study.fit(federation)
-            drawn = study.sample(random_state=seed)
-            took = time.perf_counter() - start
-            free = study.quality().pair_trends
-            add("channel", epsilon, drawn[trial.columns], took, estimated_tvd=1 - free, pairs=len(study.pairs_))
-            release = (
-                federation.read_as(study.schema_).moments(epsilon=epsilon, delta=DELTA).moments
-            )  # the same release
+            drawn = study.sample(random_state=run)
+            took, estimated = time.perf_counter() - start, 1 - study.quality().pair_trends
+            yield row("channel", epsilon, drawn[trial.columns], seconds=took, estimated=estimated)
+            release = federation.read_as(study.schema_).moments(epsilon=epsilon, delta=DELTA).moments
             assert features_of(trial.levels) == release.features
             tables = central.noisy_tables(trial.codes, trial.levels, release.variance, rng)
-            start = time.perf_counter()
-            model = private_pgm.fitted_model(tables)
-            add("central", epsilon, trial.rows(model), time.perf_counter() - start)
-            add("independent columns", epsilon, trial.rows(central.independent(tables)))
-            start = time.perf_counter()
+            yield row("central", epsilon, trial.rows(private_pgm.fitted_model(tables)))
+            yield row("independent columns", epsilon, trial.rows(central.independent(tables)))
             tree = central.mst(trial.codes, sizes, central.zcdp(epsilon, DELTA), rng)
-            add("central MST", epsilon, trial.values(tree), time.perf_counter() - start)
-    return found
+            yield row("central MST", epsilon, trial.values(tree))
 
 
-def main() -> None:
-    """Run, and keep what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 0.1])
-    options = parser.parse_args()
-    warnings.simplefilter("ignore", cn.TemporaryLedgers)
-    for name in options.sets:
-        data = SETS[name]()
-        rows: list[dict[str, object]] = []
-        for seed in range(options.seeds):
-            rows += trial_figures(data, seed, options.epsilons)
-            _keep(name, rows)
-        frame = pd.DataFrame(rows)
-        means = frame.groupby(["method", "epsilon"], dropna=False)[["auc", "tvd", "seconds", "estimated_tvd"]].mean()
-        print(means.round(4).to_string())
-        if name == "adult":
-            _print_bars(means)
+def _bar(epsilon: float, figure: str, bar: float) -> Claim:
+    test = above if figure == "auc" else below
+    words = {"auc": "AUC", "tvd": "TVD", "seconds": "seconds to fit and draw"}[figure]
+    return Claim(
+        f"Adult, ε = {epsilon:g}: {words}",
+        f"at {'least' if figure == 'auc' else 'most'} {bar:g}",
+        lambda found: [test(found.sample("adult", figure, set="adult", method="channel", epsilon=epsilon), bar)],
+        "the issue",
+    )
 
 
-def _keep(name: str, rows: list[dict[str, object]]) -> None:
-    """Write what was measured so far."""
-    records = json.loads(pd.DataFrame(rows).to_json(orient="records", double_precision=6))
-    lines = ",\n".join(json.dumps(one) for one in records)
-    text = f'{{"python": "{platform.python_version()}", "rows": [\n{lines}\n]}}\n'
-    (HERE / "results" / f"{name}.json").write_text(text, encoding="utf-8")
-
-
-def _print_bars(means: pd.DataFrame) -> None:
-    for epsilon, bars in BARS.items():
-        for figure, bar in bars.items():
-            if ("channel", epsilon) in means.index:
-                value = float(means.loc[("channel", epsilon), figure])
-                met = value >= bar if figure == "auc" else value <= bar
-                print(f"ε = {epsilon:g}: {figure} {value:.4f}, bar {bar:g}: {'met' if met else 'NOT MET'}")
-
-
-if __name__ == "__main__":
-    main()
+ROLES = {"real rows": "plain", "channel": "ours", "central": "central", "central MST": "peer"}
+WHERE = {"set": "set", "epsilon": "ε"}
+TIMED = frozenset({"seconds"})
+BENCHMARK = Benchmark(
+    name="synthetic",
+    title="Synthetic tables",
+    about=__doc__ or "",
+    packages=("numpy", "scikit-learn", "mbi"),
+    parts=[
+        Part("adult", drawn_rows, [{"set": "adult"}], 3, 13.0, machine=TIMED),
+        Part("other sets", drawn_rows, [{"set": name} for name in SETS if name != "adult"], 2, 11.0, machine=TIMED),
+    ],
+    shown=[
+        Plot("auc", "adult", "auc", "epsilon", "method", "Synthetic tables of Adult: AUC on real rows", "AUC"),
+        *(
+            table
+            for part in ("adult", "other sets")
+            for table in (
+                Table(
+                    part, {"auc": "AUC"}, WHERE, across="method", words="AUC on real rows.", roles=ROLES, higher=True
+                ),
+                Table(
+                    part,
+                    {"tvd": "TVD"},
+                    WHERE,
+                    across="method",
+                    words="Mean total variation distance.",
+                    roles=ROLES,
+                    higher=False,
+                ),
+                Table(
+                    part,
+                    {"tvd": "TVD", "estimated": "TVD as `quality()` estimates it", "seconds": "seconds"},
+                    WHERE,
+                    where={"method": "channel"},
+                    words="Ours.",
+                ),
+            )
+        ),
+    ],
+    claims=[_bar(epsilon, figure, bar) for epsilon, bars in BARS.items() for figure, bar in bars.items()],
+)

@@ -1,15 +1,13 @@
 """The data sets of this benchmark: public bounds, levels, the column to predict, and who of four parties holds what."""
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import data_file
 
 import colonnade as cn
 
-DATA = Path(os.environ.get("COLONNADE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PARTIES = 4
 BINS = 16
 
@@ -78,14 +76,14 @@ def described(rows: pd.DataFrame, bounds: dict[str, tuple[float, float]]) -> dic
 
 def adult() -> DataSet:
     """Adult, 13 columns: without the sampling weight, and without the number that repeats ``education``."""
-    rows = pd.read_parquet(DATA / "adult.parquet").drop(columns=["split", "fnlwgt", "education-num"])
+    rows = pd.read_parquet(data_file("adult")).drop(columns=["split", "fnlwgt", "education-num"])
     bounds = {"age": (17, 90), "capital-gain": (0, 20_000), "capital-loss": (0, 3_000), "hours-per-week": (0, 99)}
     return DataSet("adult", rows, described(rows, bounds), "income", ">50K")
 
 
 def bank_marketing() -> DataSet:
     """Bank marketing, all 17 columns."""
-    rows = pd.read_parquet(DATA / "bank_marketing.parquet")
+    rows = pd.read_parquet(data_file("bank_marketing"))
     bounds = {
         "age": (18, 95),
         "balance": (-2_000, 20_000),
@@ -100,7 +98,7 @@ def bank_marketing() -> DataSet:
 
 def credit_card_default() -> DataSet:
     """Credit card default, 24 columns."""
-    rows = pd.read_parquet(DATA / "credit_card_default.parquet").drop(columns="ID")
+    rows = pd.read_parquet(data_file("credit_card_default")).drop(columns="ID")
     rows = rows.rename(columns={"default.payment.next.month": "default"})
     bounds = {"LIMIT_BAL": (0, 800_000), "AGE": (20, 80)}
     bounds |= {name: (-10_000, 400_000) for name in rows if name.startswith("BILL")}

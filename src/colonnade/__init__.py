@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
+    from colonnade.party.table.databases import DuckDB
     from colonnade.privacy.accounting import Budget
     from colonnade.result import PrivacyStatement
     from colonnade.schema import Category, Date, Numeric, Schema
@@ -83,6 +84,7 @@ __all__ = [
     "Date",
     "Describe",
     "DiskFull",
+    "DuckDB",
     "Federation",
     "GroupBy",
     "Histogram",
@@ -162,6 +164,7 @@ _HOMES = {
     "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
+    "party.table.databases": ("DuckDB",),
     "party.table.checking": ("TableCheck",),
     "privacy.accounting": ("Budget",),
     "result": ("PrivacyStatement",),

@@ -10,6 +10,7 @@ method of that name with the options that were set.
 """
 
 from colonnade.estimators.methods.additive import AdditiveNewton
+from colonnade.estimators.methods.clusters import SketchedClusters
 from colonnade.estimators.methods.coresets import Coreset, Importance, Uniform
 from colonnade.estimators.methods.counts import Independent, Response
 from colonnade.estimators.methods.groups import Groups
@@ -29,5 +30,6 @@ __all__ = [
     "Response",
     "Secure",
     "Sketch",
+    "SketchedClusters",
     "Uniform",
 ]

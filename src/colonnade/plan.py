@@ -191,8 +191,8 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             )
 
 
-class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole study. Two plans with the same bytes are the same study.
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
+    """A whole study. Two plans with the same bytes are the same study. Its hash is kept with it (`colonnade.protocol.codec`).
 
     Parameters
     ----------

@@ -1,6 +1,5 @@
 """`colonnade bench` and `colonnade audit`."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,43 +12,38 @@ from tests.cli.studies import call, refused
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A source checkout with two benchmarks."""
-    for name in ("pattern_count", "samplers"):
-        folder = tmp_path / "benchmarks" / name
-        folder.mkdir(parents=True)
-        (folder / "run.py").write_text(f"def run():\n    print('ran', {name!r})\n")
-    monkeypatch.setattr(inspection, "__file__", str(tmp_path / "src" / "colonnade" / "cli" / "bench.py"))
-    return tmp_path
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the benchmarks of this checkout are asked to do, instead of doing it."""
+    from benchmarks.frame import command
+
+    calls: list[tuple[Any, ...]] = []
+    modes = lambda given: [name for name in ("quick", "record", "check") if given[name]]  # noqa: E731
+    monkeypatch.setattr(command, "one", lambda name, **given: calls.append((name, *modes(given))) or 0)
+    monkeypatch.setattr(command, "everything", lambda **given: calls.append(("all", *modes(given))) or 3)
+    monkeypatch.setattr(command, "listed", lambda: "a list")
+    return calls
 
 
 @pytest.mark.parametrize("name", ["pattern-count", "pattern_count", "Pattern-Count"])
-def test_a_benchmark_is_found_by_name_with_either_hyphen(checkout: Path, name: str) -> None:
-    result = call("bench", name)
-    assert result.exit_code == 0, result.output
-    assert "ran pattern_count" in result.output
-    assert "ran samplers" not in result.output
+def test_a_benchmark_is_found_by_name_with_either_hyphen(asked: list[tuple[Any, ...]], name: str) -> None:
+    assert call("bench", name).exit_code == 0
+    assert call("bench", name, "--quick").exit_code == 0
+    assert asked == [("pattern_count",), ("pattern_count", "quick")]
 
 
-def test_a_benchmark_with_tables_of_its_own_prints_them(checkout: Path) -> None:
-    script = "import sys\ndef run():\n    return {}\ndef main():\n    print('table of', sys.argv[1:], run())\n"
-    (checkout / "benchmarks" / "samplers" / "run.py").write_text(script)
-    before = list(sys.argv)
-    assert "table of [] {}" in call("bench", "samplers").output
-    assert "table of ['--quick'] {}" in call("bench", "samplers", "--quick").output
-    assert sys.argv == before
+def test_without_a_name_benchmarks_are_listed_and_nothing_runs(asked: list[tuple[Any, ...]]) -> None:
+    assert call("bench").output.split() == ["a", "list"]
+    assert asked == []
 
 
-def test_without_a_name_every_benchmark_runs(checkout: Path) -> None:
-    assert call("bench").output.count("ran ") == 2
+def test_all_of_them_need_a_mode_and_its_failure_is_the_exit_status(asked: list[tuple[Any, ...]]) -> None:
+    assert call("bench", "all").exit_code == 2
+    assert call("bench", "all", "--record", "--check").exit_code == 2
+    assert call("bench", "all", "--check").exit_code == 3
+    assert asked == [("all", "check")]
 
 
-def test_the_list_runs_nothing(checkout: Path) -> None:
-    result = call("bench", "--list")
-    assert result.output.split() == ["pattern-count", "samplers"]
-
-
-def test_an_unknown_benchmark_is_a_matter_of_usage_with_a_suggestion(checkout: Path) -> None:
+def test_an_unknown_benchmark_is_a_matter_of_usage_with_a_suggestion() -> None:
     result = call("bench", "patern-count")
     assert result.exit_code == 2
     assert "pattern-count" in result.output

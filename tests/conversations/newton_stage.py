@@ -12,14 +12,21 @@ from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.secure.sine_link import STEPS
-from colonnade.steps.newton import NewtonTerms, Phase
+from colonnade.steps.newton_terms import NewtonTerms, Phase
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 SCALE = 16
 NAME = "newton 1"
 
 
-def a_plan(widths: Mapping[str, int], *, nodes: Sequence[str], people: int = 40, **changes: object) -> Plan:
+def a_plan(
+    widths: Mapping[str, int],
+    *,
+    nodes: Sequence[str],
+    people: int = 40,
+    own: Mapping[str, Mapping[str, object]] | None = None,
+    **changes: object,
+) -> Plan:
     """A plan with one run of a curvature and two steps; the first owner holds the target."""
     price = Price.of(1.0, 1e-5)
     holder = next(iter(widths))
@@ -32,7 +39,9 @@ def a_plan(widths: Mapping[str, int], *, nodes: Sequence[str], people: int = 40,
             "width": width,
             "target": "y" if owner == holder else "",
             "level": 1,
+            "levels": (),
             **given,
+            **(own or {}).get(owner, {}),
         }
 
     fields: dict[str, object] = {
@@ -74,6 +83,11 @@ class Rows:
         people, width = self.terms.people, self.terms.widths[self.name]
         self.rows = generator.integers(-SCALE, SCALE + 1, size=(width, people))
         self.label = generator.integers(-1, 2, size=people)
+        if self.name == self.terms.holders[0]:
+            self.rows[0] = SCALE * (self.label >= 0)
+        if block := self.terms.asked[self.name].parameters["levels"]:
+            on = generator.integers(-1, block[1], size=people)
+            self.rows[block[0] : sum(block)] = SCALE * (on == np.arange(block[1])[:, None])
         self.scores = generator.integers(-9_000, 9_000, size=people)
 
     def begin(self) -> int:
@@ -174,7 +188,7 @@ class NewtonStage:
 
     def plain(self, number: int) -> list[int]:
         """The same without shares, up to the rounding of the link, and with everyone's noise; floats."""
-        bounds, first = self.terms.bounds, self.terms.holders[0]
+        bounds, first = self.terms.link(number), self.terms.holders[0]
         scores = sum(part.scores for part in self.parts.values())
         scores = ((scores + STEPS // 2) % STEPS - STEPS // 2) * bounds.link.step
         labels = self.parts[first].label

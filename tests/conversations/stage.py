@@ -114,15 +114,17 @@ class Table(Dealer):
     def rows(self, start: int, stop: int) -> NDArray[np.int64]:
         return np.ascontiguousarray(self.values[start:stop].T)
 
-    def noise(self, entries: int) -> NDArray[np.int64]:
-        assert self.noises.shape == (entries,)
+    def noise(self, tile: int = 0) -> NDArray[np.int64]:
         return self.noises
 
-    def own(self) -> NDArray[np.int64] | None:
+    def own(self, tile: int = 0) -> NDArray[np.int64] | None:
         return self.own_part
 
-    def opening(self, answer: bytes) -> None:
+    def opening(self, answer: bytes, tile: int = 0) -> None:
         """Nothing is kept here."""
+
+    def opened(self) -> int:
+        return 0
 
 
 class Watched(ProductRun):

@@ -11,7 +11,7 @@ from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.secure.shamir import expand, reconstruct
-from colonnade.steps.newton import NewtonTerms, Phase
+from colonnade.steps.newton_terms import NewtonTerms, Phase
 from tests import kit
 from tests.conversations.newton_stage import NAME, SCALE, NewtonStage, Rows, a_plan
 from tests.conversations.stage import NAMES
@@ -23,6 +23,8 @@ SETTINGS = {
     "five parties, threshold two": (dict.fromkeys(NAMES[:5], 2), NAMES[:5]),
     "two parties, threshold two": ({"ana": 2, "bo": 2}, NAMES[:5]),
 }
+LEVELS = {"three parties": ("bo", (0, 2)), "four parties, of whom three compute": ("dee", (1, 2))}
+"""Where the levels of a category are, which are not multiplied by weights."""
 
 
 def _stage(people: int = 40, **changes: object) -> NewtonStage:
@@ -33,9 +35,10 @@ def _stage(people: int = 40, **changes: object) -> NewtonStage:
 def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(name: str) -> None:
     """As near as the tables are rounded: by the bounds on that, for each of forty people."""
     widths, nodes = SETTINGS[name]
-    stage = NewtonStage(a_plan(widths, nodes=nodes)).meet()
+    own = {owner: {"levels": block} for owner, block in ([LEVELS[name]] if name in LEVELS else [])}
+    stage = NewtonStage(a_plan(widths, nodes=nodes, own=own)).meet()
     for number in range(3):
-        bounds = stage.terms.bounds
+        bounds = stage.terms.link(number)
         rounding = bounds.residual - (0.505 + 0.5) * bounds.unit
         largest = 40 * SCALE * (SCALE if number == CURVATURE else 1) * max(rounding, bounds.unit * 0.004)
         away = np.array(stage.round(number)) - stage.plain(number)
@@ -44,13 +47,13 @@ def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(n
 
 
 def test_people_in_several_chunks_are_added_up(monkeypatch) -> None:
-    monkeypatch.setattr("colonnade.steps.newton.CHUNK_UNIT", 16)
-    monkeypatch.setattr("colonnade.steps.newton.CHUNK_ELEMENTS", 16 * 17)
+    monkeypatch.setattr("colonnade.steps.newton_terms.CHUNK_UNIT", 16)
+    monkeypatch.setattr("colonnade.steps.newton_terms.CHUNK_ELEMENTS", 16 * 17)
     stage = _stage(people=41).meet()
     assert len(stage.terms.chunks) == 3
     for number in range(3):
         away = np.array(stage.round(number)) - stage.plain(number)
-        assert np.max(np.abs(away)) < 0.2 * SCALE * stage.terms.bounds.unit * (SCALE if number == CURVATURE else 1)
+        assert np.max(np.abs(away)) < 0.2 * stage.terms.unit(number)
 
 
 def test_no_more_rounds_are_taken_than_the_plan_has() -> None:
@@ -239,6 +242,15 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     assert np.array_equal(values[1] - values[0], weight * row)
 
 
+def test_holders_of_scores_compute_before_others() -> None:
+    terms = NewtonTerms.read(a_plan(dict.fromkeys(NAMES[1:4], 1), nodes=NAMES[:4]), NAME)
+    assert terms.holders == NAMES[1:3]
+    assert terms.nodes == NAMES[:3]
+    late = NewtonTerms.read(a_plan({"dee": 1, "bo": 1, "cy": 1}, nodes=NAMES[:4]), NAME)
+    assert late.holders == ("dee", "bo")
+    assert late.nodes == ("ana", "bo", "dee")
+
+
 def test_redundant_nodes_do_not_compute() -> None:
     terms = NewtonTerms.read(a_plan(dict.fromkeys(NAMES[:4], 1), nodes=NAMES[:4]), NAME)
     assert terms.nodes == NAMES[:3]
@@ -265,7 +277,7 @@ def test_where_there_is_little_room_tables_are_coarser_and_where_there_is_none_t
         return NewtonTerms.read(plan, NAME)
 
     fine, coarse = terms(50_000, 1_024), terms(4_000_000, 1_024)
-    assert fine.bounds.bits > coarse.bounds.bits
+    assert fine.curvature_bounds.bits > coarse.curvature_bounds.bits
     for one in (fine, coarse):
         assert max(one.bound(number) for number in range(one.rounds)) <= one.arithmetic.largest
     with pytest.raises(BadInput, match="does not fit"):
@@ -294,6 +306,11 @@ def test_there_is_room_for_a_million_people_at_the_default_scale(parties: int, n
         {"parameters": {"parts": (1, 0, 1)}},
         {"parameters": {"target": ""}},
         {"parameters": {"scale": 0}},
+        {"parameters": {"levels": (0, 1)}},
+        {"own": {"ana": {"levels": (0, 1)}}},
+        {"own": {"ana": {"levels": (1, 2)}}},
+        {"own": {"bo": {"levels": (0, 0)}}},
+        {"own": {"bo": {"levels": (0,)}}},
         {"collusion": 2},
     ],
 )

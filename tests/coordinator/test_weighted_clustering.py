@@ -19,6 +19,7 @@ from colonnade.estimation.clustering import (
     weighted_kmedian,
 )
 from colonnade.estimation.clustering_budget import (
+    RULES,
     ClusteringPrices,
     automatic_clusters,
     clustering_prices,
@@ -176,7 +177,7 @@ def test_grid_points_are_local_centres_side_by_side():
 )
 @pytest.mark.parametrize("split", [None, 0.1, 0.9])
 def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, parties, price, split):
-    prices = clustering_prices(price, parties, unit, method, split)
+    prices = clustering_prices(price, parties, unit, RULES[method], split)
     times = parties if unit == "person" else 1
     joint = method == "secure" and parties > 1
 
@@ -193,7 +194,7 @@ def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, p
 def test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta(method):
     """At a δ of 1/200 a ρ below 3·10⁻⁵ has an ε of 0: δ alone pays for it."""
     price = Price.of(0.002, 1 / 200)
-    prices = clustering_prices(price, 3, "person", method)
+    prices = clustering_prices(price, 3, "person", RULES[method])
     assert prices.centres.nano > 0 < prices.weights.nano
     assert prices.centres.delta < price.delta
     assert (Loss.of_zcdp(ledger_rho(prices.centres)) * 3).fits(price.nano, price.delta)
@@ -202,19 +203,19 @@ def test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta(m
 @pytest.mark.parametrize("split", [0, 1, 1.5, -0.2, True, "half", float("nan")])
 def test_a_split_that_is_no_share_is_refused(split):
     with pytest.raises(BadInput):
-        clustering_prices(Price.of(1.0), 2, "person", "secure", split)
+        clustering_prices(Price.of(1.0), 2, "person", RULES["secure"], split)
 
 
 def test_a_price_too_small_to_share_is_refused():
     with pytest.raises(BadInput):
-        clustering_prices(Price(3, 0.0), 8, "person", "secure")
+        clustering_prices(Price(3, 0.0), 8, "person", RULES["secure"])
 
 
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_more_people_or_budget_never_means_fewer_local_clusters(method):
     def chosen(people, epsilon):
-        prices = clustering_prices(Price.of(epsilon, 1e-6), 3, "person", method)
-        return automatic_clusters(6, people, [4, 4, 4], prices, method=method, unit="person", collusion=1)
+        prices = clustering_prices(Price.of(epsilon, 1e-6), 3, "person", RULES[method])
+        return automatic_clusters(6, people, [4, 4, 4], prices, rule=RULES[method], unit="person", collusion=1)
 
     by_people = [chosen(people, 1.0) for people in (100, 1_000, 10_000, 100_000)]
     by_budget = [chosen(10_000, epsilon) for epsilon in (0.1, 0.5, 2.0)]
@@ -223,12 +224,11 @@ def test_more_people_or_budget_never_means_fewer_local_clusters(method):
     assert by_people[0] ** 3 >= 6
 
 
-def test_an_average_cell_of_the_automatic_grid_is_at_least_twice_the_noise():
-    prices = clustering_prices(Price.of(0.5, 1e-6), 2, "person", "secure")
-    clusters = automatic_clusters(50, 20_000, [4, 4], prices, method="secure", unit="person", collusion=1)
-    noise = weight_noise("secure", clusters, 20_000, 2, prices.weights, "person", 1)
-    assert 2 * noise <= 20_000 / clusters**2
-    assert (
-        2 * weight_noise("secure", clusters + 1, 20_000, 2, prices.weights, "person", 1) > 20_000 / (clusters + 1) ** 2
-    )
+def test_an_average_cell_of_the_automatic_grid_is_at_least_four_times_the_noise():
+    prices = clustering_prices(Price.of(0.5, 1e-6), 2, "person", RULES["secure"])
+    clusters = automatic_clusters(50, 20_000, [4, 4], prices, rule=RULES["secure"], unit="person", collusion=1)
+    noise = weight_noise(RULES["secure"], clusters, 20_000, 2, prices.weights, "person", 1)
+    assert 4 * noise <= 20_000 / clusters**2
+    finer = weight_noise(RULES["secure"], clusters + 1, 20_000, 2, prices.weights, "person", 1)
+    assert 4 * finer > 20_000 / (clusters + 1) ** 2
     assert isinstance(prices, ClusteringPrices)

@@ -13,6 +13,7 @@ from colonnade.coordinator.protocols.additive_steps import chosen_division, row_
 from colonnade.estimation.additive import STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.shapes import PROBE, OpenedTables, ShapePrior
+from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Bins
 
@@ -274,16 +275,21 @@ def test_two_gradients_at_constant_scores_are_the_tables_of_every_column() -> No
     assert np.var(noisy.gradient(0.3)[0]) == pytest.approx(noisy.gradient(0.3)[1], rel=0.05)
 
 
-def _exact_search(*, lost: tuple[int, ...] = ()) -> tuple[AdditiveSearch, np.ndarray, np.ndarray]:
-    """A search driven by openings without noise, some of which are lost; the rows and labels that they come from."""
-    rng = np.random.default_rng(2)
-    column = Bins.equal(cn.Numeric(0, 1), 6)
-    columns = {"a.x": column, "b.y": cn.Category(["u", "v"]), "b.late": cn.Category(["no", "yes"])}
+SEARCHED = {"a.x": Bins.equal(cn.Numeric(0, 1), 6), "b.y": cn.Category(["u", "v"])}
+FEATURES = features_of(SEARCHED)
+
+
+def _searched(
+    *, lost: tuple[int, ...] = (), steep: float = 0.5, deviation: float = 1e-3, draw: int = 0
+) -> tuple[AdditiveSearch, np.ndarray, np.ndarray]:
+    """A search driven by noisy openings, some of which are lost; the rows and labels that they come from."""
+    rng, noise = np.random.default_rng(2), np.random.default_rng(draw)
+    columns = {**SEARCHED, "b.late": cn.Category(["no", "yes"])}
     codes, other = rng.integers(0, 6, 5_000), rng.integers(0, 2, 5_000)
     rows = np.column_stack([np.ones(5_000), codes[:, None] == np.arange(6), other[:, None] == np.arange(2)]).astype(
         float
     )
-    labels = (rng.random(5_000) < 1 / (1 + np.exp(1 - 0.5 * codes + other))).astype(float)
+    labels = (rng.random(5_000) < 1 / (1 + np.exp(2 * steep - steep * codes + other))).astype(float)
     whole = np.column_stack([rows, 2 * labels - 1])
     features = features_of(columns, signed=("b.late",))
     moments = Moments.of_release(whole.T @ whole, np.full((9 + 1, 9 + 1), 1e-6), 5_000, features)
@@ -294,18 +300,53 @@ def _exact_search(*, lost: tuple[int, ...] = ()) -> tuple[AdditiveSearch, np.nda
     search = AdditiveSearch(prior, explaining, moments, target, secants=True)
     for number in range(8):
         chance = 1 / (1 + np.exp(-rows @ search.next_weights))
-        opened = (rows * (chance * (1 - chance))[:, None]).T @ rows if number == 0 else rows.T @ (chance - labels)
-        search.see(None if number in lost else opened, 1e-6)
+        if number == 0:
+            opened = (rows * (chance * (1 - chance))[:, None]).T @ rows
+        else:
+            opened = rows.T @ (chance - labels) + deviation * noise.normal(size=rows.shape[1])
+        search.see(None if number in lost else opened, deviation**2)
     return search, rows, labels
+
+
+def _without_noise(rows: np.ndarray, labels: np.ndarray, believed: np.ndarray) -> np.ndarray:
+    """The penalised maximum of the likelihood."""
+    base = np.zeros(rows.shape[1])
+    base[0] = np.log(labels.mean() / (1 - labels.mean()))
+    weights = base
+    for _ in range(30):
+        chance = 1 / (1 + np.exp(-rows @ weights))
+        bend, slope = (rows * (chance * (1 - chance))[:, None]).T @ rows, rows.T @ (chance - labels)
+        aim = believed @ (bend @ (weights - base) - slope)
+        weights = base + np.linalg.solve(believed @ bend + np.eye(len(base)), aim)
+    return weights
 
 
 @pytest.mark.parametrize("lost", [(), (0,), (1,), (2, 3)])
 def test_without_noise_the_gradient_vanishes_whatever_opening_was_lost(lost) -> None:
-    search, rows, labels = _exact_search(lost=lost)
+    search, rows, labels = _searched(lost=lost)
     found = search.result()
     left = rows.T @ (1 / (1 + np.exp(-rows @ found.weights)) - labels)
     assert np.abs(left).max() < 25  # of 5,000 people: penalties for the sampling of people remain
     assert (found.tables is None) == bool(set(lost) & {1, 2})
+
+
+@pytest.mark.parametrize("steep", [0.1, 0.6])
+def test_intervals_cover_effects_whether_or_not_they_are_as_small_as_believed(steep) -> None:
+    inside: list[bool] = []
+    for draw in range(12):
+        search, rows, labels = _searched(steep=steep, deviation=120.0, draw=draw)
+        found = search.result()
+        centred = centring(FEATURES, found.people)[1:]
+        apart = np.abs(centred @ (found.weights - _without_noise(rows, labels, found.believed)))
+        inside += (apart <= 1.96 * np.sqrt(np.diag(centred @ found.covariance @ centred.T))).tolist()
+    assert np.mean(inside) > 0.93
+
+
+def test_an_effect_that_noise_hides_is_not_called_determined() -> None:
+    found = [_searched(deviation=deviation)[0].result() for deviation in (1e-3, 600.0)]
+    called = [one.determined_in(centring(FEATURES, one.people)[1:], 1.0).mean() for one in found]
+    assert called[0] == 1.0
+    assert called[1] < 0.5
 
 
 # Scorecards -------------------------------------------------------------------------------------------------------------------

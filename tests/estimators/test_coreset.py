@@ -14,6 +14,7 @@ from colonnade.coordinator.protocols.coresets import CoresetStudy
 from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import weighted_kmeans
+from colonnade.estimation.coresets import estimated_size
 from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
@@ -343,21 +344,46 @@ def test_bad_input_is_refused_before_anything_leaves(study, error):
     assert federation.budget()["nonprivate"].sum() == 0
 
 
+def test_a_proved_size_that_exceeds_the_data_says_so_and_what_to_type():
+    with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*size=\"auto\""):
+        regression_coreset("proved", error=0.1, outliers=0.1).fit(a_federation())
+
+
 def test_an_automatic_size_that_exceeds_the_data_says_so():
-    with pytest.raises(BadInput, match=r"asks for [0-9,]+ rows, which exceeds the 400 people"):
-        regression_coreset("auto", error=0.1, outliers=0.1).fit(a_federation())
+    with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*Raise error="):
+        regression_coreset("auto", error=0.001).fit(a_federation())
 
 
-def test_an_automatic_size_is_used_where_it_fits():
-    people = 2_000
+def two_columns(people=2_000):
     draw = generator("automatic size")
     frames = {name: pd.DataFrame({"id": range(people), "x": draw.normal(size=people)}) for name in ("a", "b")}
     parties = {name: cn.Party(frame, schema=cn.Schema(x=cn.Numeric(-5, 5))) for name, frame in frames.items()}
-    federation = cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))
-    coreset = cn.Coreset("auto", target="b.x", columns=["a.x"], error=0.9, outliers=0.9, failure=0.5, **CONSENT)
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))
+
+
+def test_a_proved_size_is_used_where_it_fits():
+    coreset = cn.Coreset("proved", target="b.x", columns=["a.x"], error=0.9, outliers=0.9, failure=0.5, **CONSENT)
     gap, totals = 2 * 3 / (0.9 * 2), 6  # three sensitivities, two parties; ranks of [1, x] and [1, y], plus one each
     expected = math.ceil((gap * totals / 0.9) ** 2 * (1 + math.log(2)))
-    assert coreset.fit(federation).counts_.sum() == expected == 837
+    assert coreset.fit(two_columns()).counts_.sum() == expected == 837
+
+
+def test_an_automatic_size_is_that_of_the_public_facts_for_samples_and_for_models():
+    federation = two_columns()
+    expected = estimated_size("regression", 1, 0, 6.0, error=0.1, failure=0.05)
+    study = cn.Coreset("auto", target="b.x", columns=["a.x"], **CONSENT)
+    assert f"{expected:,}" in study.preview(federation).expected["rows to draw"]
+    assert study.fit(federation).counts_.sum() == expected
+    model = cn.LinearRegression("b.x", columns=["a.x"], method="coreset", size="auto", **CONSENT)
+    looser = model.set_params(method=cn.methods.Coreset(error=0.5, failure=0.5)).fit(federation)
+    assert looser.plan_.steps[-1].parameters["size"] == estimated_size("regression", 1, 0, 6.0, error=0.5, failure=0.5)
+    clusters = cn.KMeans(2, method="coreset", size="auto", **CONSENT).fit(federation)
+    assert clusters.plan_.steps[-1].parameters["size"] == estimated_size("kmeans", 2, 2, 12.0, error=0.1, failure=0.05)
+
+
+def test_a_uniform_sample_has_no_automatic_size():
+    with pytest.raises(BadInput, match="drawn by importance"):
+        regression_coreset("auto", method="uniform").fit(a_federation())
 
 
 # A coordinator, or a party, gone bad --------------------------------------------------------------------------------------

@@ -184,6 +184,45 @@ def test_a_preview_spends_nothing_and_says_what_to_expect():
     assert len(warned) == 2
 
 
+# A sample that reports -------------------------------------------------------------------------------------------------------
+
+
+SAMPLED = cn.methods.Response(sample=0.25)
+
+
+def test_a_sample_reports_a_quarter_of_the_bytes_at_the_same_price_and_the_weights_are_of_everybody():
+    tables = split(groups("sampled", people=8_000, width=4), 2)
+    whole = joined(tables).to_numpy()
+    found, sizes = {}, {}
+    for name, method in {"everybody": "response", "sample": SAMPLED}.items():
+        with federated(tables, epsilon=1_000) as f:
+            found[name] = cn.KMeans(4, method=method, n_local_clusters=6, epsilon=100.0, delta=1e-5).fit(f)
+            replies = [exchange(f, party, Ask(plan=found[name].plan_, step="reports")) for party in tables]
+        sizes[name] = [len(reply.array("value")) for reply in replies]
+    assert sizes["everybody"] == [8_000, 8_000]
+    assert sizes["sample"][0] == sizes["sample"][1]  # the same people at both parties
+    assert sizes["sample"][0] == pytest.approx(2_000, abs=300)
+    assert found["sample"].privacy_.epsilon() == found["everybody"].privacy_.epsilon()
+    for study in found.values():
+        assert study.grid_weights_.sum() == pytest.approx(8_000)
+        assert loss(whole, study.cluster_centers_) < 1.1 * best_loss(whole, 4)
+
+
+def test_another_draw_asks_other_people_and_a_preview_expects_larger_errors():
+    tables = split(groups("draws", people=500, width=2), 2)
+    with federated(tables) as f:
+        study = cn.KMeans(2, method=SAMPLED, n_local_clusters=3, epsilon=1.0)
+        first, second = (study._prepare(f, repeat)[1].steps[-1].parameters for repeat in (1, 2))
+        assert first["seed"] != second["seed"]
+        errors = [
+            cn.KMeans(2, method=method, n_local_clusters=3, epsilon=20.0).preview(f).expected_error
+            for method in ("response", SAMPLED)
+        ]
+        with pytest.raises(cn.BadInput, match="less than one person"):
+            cn.KMeans(2, method=cn.methods.Response(sample=0.001), epsilon=1.0).preview(f)
+    assert errors[1] > 1.3 * errors[0]
+
+
 # What is asked of a party ---------------------------------------------------------------------------------------------------
 
 

@@ -254,3 +254,55 @@ def test_noise_takes_no_seed_from_the_user():
     with federated(tables, test_key=None) as one, federated(tables, test_key=None) as other:
         first, second = (cn.KMeans(2, random_state=3, **SKETCH).fit(f) for f in (one, other))
     assert not np.array_equal(first.cluster_centers_, second.cluster_centers_)
+
+
+# The number of sketches, and of local clusters ------------------------------------------------------------------------------
+
+
+def weight_error(study, tables):
+    """Σ|weight − people| / people over the grid."""
+    whole = joined(tables)
+    nearest = [
+        np.linalg.norm(whole.filter(like=party).to_numpy()[:, None] - study.local_centers_[party], axis=2).argmin(
+            axis=1
+        )
+        for party in tables
+    ]
+    true = np.zeros((study.n_local_clusters_,) * len(tables))
+    np.add.at(true, tuple(nearest), 1)
+    return np.abs(study.grid_weights_.to_numpy().reshape(true.shape) - true).sum() / len(whole)
+
+
+def test_more_sketches_give_better_weights_at_the_same_price_and_that_many_leave():
+    """√M: sixteen times as many sketches have about a quarter of the error, here at a price at which noise matters little."""
+    tables = split(groups("many sketches", people=6_000, width=4), 2)
+    errors = {}
+    for sketches in (256, 4_096):
+        method, price = cn.methods.SketchedClusters(sketches=sketches), {"epsilon": 8.0, "delta": 1e-5}
+        with federated(tables) as f:
+            study = cn.KMeans(4, n_local_clusters=4, method=method, **price).fit(f)
+            asked = study.plan_.steps[-1]
+        assert asked.parameters["sketches"] == sketches
+        assert study.privacy_.epsilon() <= 8.0
+        errors[sketches] = weight_error(study, tables)
+    assert errors[4_096] < errors[256] / 2
+
+
+@pytest.mark.parametrize("sketches", [0, 33, 2**17])
+def test_sketches_that_no_party_would_make_are_refused_before_anything_is_spent(sketches):
+    tables = split(groups("bad", people=100, width=2), 2)
+    with federated(tables) as f:
+        with pytest.raises(cn.BadInput, match="sketches"):
+            cn.KMeans(2, method={"name": "sketch", "sketches": sketches}, epsilon=1.0, delta=1e-5).fit(f)
+        assert (f.budget()["spent"] == 0).all()
+
+
+def test_the_number_of_local_clusters_follows_the_price_and_is_not_always_the_same():
+    tables = split(groups("rule", people=4_000, width=4), 2)
+    with federated(tables) as f:
+        chosen = [
+            cn.KMeans(2, method="sketch", epsilon=epsilon, delta=1e-5)._prepare(f, 1)[0].local_clusters
+            for epsilon in (0.05, 0.5, 5.0)
+        ]
+    assert chosen == sorted(set(chosen))
+    assert chosen[-1] > 4  # twice the clusters asked for was the cap, whatever the price

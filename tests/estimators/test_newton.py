@@ -8,8 +8,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
 import colonnade as cn
+from colonnade.coordinator.driver import Quote
+from colonnade.coordinator.findings import forecast_traffic
+from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy
 from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
+from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
@@ -341,3 +345,52 @@ def test_traffic_is_foretold_within_a_seventh(federation) -> None:
     found = study.fit(federation).transcript_
     assert foretold.rounds == found.rounds
     assert abs(foretold.bytes / found.bytes - 1) < 0.15
+
+
+def _described(categories: list[int], numbers: int) -> dict[str, cn.Category | cn.Numeric]:
+    """Columns of four parties, dealt out in turn; the target is the last party's."""
+    columns = [cn.Category([f"l{k}" for k in range(levels)]) for levels in categories] + [cn.Numeric(0, 1)] * numbers
+    found = {f"p{place % 4}.c{place}": column for place, column in enumerate(columns)}
+    return dict(sorted(found.items())) | {"p3.y": cn.Category(["no", "yes"])}
+
+
+def _traffic(people: int, columns: dict[str, cn.Category | cn.Numeric]) -> tuple[int, int]:
+    """Bytes of Newton steps, the Gram matrix that they start from among them; and of one Gram matrix by itself."""
+    schemas = {f"p{k}": cn.Schema({n[3:]: c for n, c in columns.items() if n.startswith(f"p{k}.")}) for k in range(4)}
+    price = Price.of(1.0, 1e-6)
+    studies = [NewtonStudy(columns, "p3.y", price, people, Division()), GramRelease(columns, price, ("p3.y",))]
+    found = []
+    for study, nodes in zip(studies, (("p0", "p1", "p3"), ("p0", "p1", "p2")), strict=True):
+        plan = Plan(
+            task="logistic",
+            method="newton",
+            parameters={},
+            unit="person",
+            price=price,
+            federation="0" * 64,
+            alignment="0" * 64,
+            people=people,
+            parties=tuple(schemas),
+            compute_nodes=nodes,
+            threshold=1,
+            collusion=1,
+            steps=study.steps(),
+        )
+        names = {step.name for step in plan.steps}
+        quote = Quote({}, dict.fromkeys(schemas, names))
+        foretold = forecast_traffic(plan, quote, schemas)
+        assert foretold is not None
+        found.append(foretold.bytes)
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize(
+    ("people", "categories", "numbers", "most"),
+    [(50_000, [42, 16, 15, 9, 7, 6, 5], 6, 5), (1_000_000, [5, 4, 4, 3], 14, 15)],
+    ids=["50,000 by 106", "1,000,000 by 30"],
+)
+def test_newton_steps_send_no_more_than_a_few_gram_matrices(
+    people: int, categories: list[int], numbers: int, most: int
+) -> None:
+    newton, gram = _traffic(people, _described(categories, numbers))
+    assert newton <= most * gram

@@ -343,8 +343,12 @@ for kind in (cn.KMeans, cn.KMedian):
                 2, columns=NUMBERS, n_local_clusters=3, method=method, epsilon=8.0, delta=1e-6
             ),
         )
-fits("pure, unit party", lambda: cn.KMeans(2, columns=NUMBERS, epsilon=8.0, unit="party"))
-fits("own number of local clusters", lambda: cn.KMeans(2, columns=NUMBERS[:3], random_state=3, **GAUSSIAN), TWO)
+fits("pure, unit party", lambda: cn.KMeans(2, columns=NUMBERS, n_local_clusters=4, epsilon=8.0, unit="party"))
+fits(
+    "own number of local clusters",
+    lambda: cn.KMeans(2, columns=NUMBERS[:3], n_local_clusters=4, random_state=3, **GAUSSIAN),
+    TWO,
+)
 
 # Coresets -----------------------------------------------------------------------------------------------------------------
 

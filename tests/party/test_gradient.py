@@ -64,7 +64,8 @@ def _table(party: str, row: dict) -> PrivateTable:
 def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.ndarray, int]:
     """The first person's integers and score at one party, by the party's own code."""
     half = _half(party, plan)
-    rows, labels = half.coded(_table(party, row))
+    found = half.coded(_table(party, row)).read(0, half.people)
+    rows, labels = found[:, : half.width], found[:, -1] if half.target else None
     some = rows[:1].astype(np.int64)
     own = weights[half.terms.places(party)]
     return some[0], int(half.scores(some, None if labels is None else labels[:1], own)[0])

@@ -57,10 +57,16 @@ def _table(party: str, row: dict) -> PrivateTable:
     return PrivateTable(Source(frame), SCHEMAS[party])
 
 
+def _coded(half, table):
+    """Return rows, a column along each row, and labels."""
+    found = half.coded(table).read(0, table.people).T
+    return found[: half.width], found[-1] if half.target else None
+
+
 def _first(party: str, row: dict, weights: np.ndarray) -> tuple[np.ndarray, int, int]:
     """The first person's integers, part of the score and label at one party, by the party's own code."""
     half = _half(party)
-    rows, labels = half.coded(_table(party, row))
+    rows, labels = _coded(half, _table(party, row))
     part = half.in_steps(rows[:, :1], weights[half.terms.places(party)])
     return rows[:, 0].astype(np.int64), int(part[0]), 0 if labels is None else int(labels[0])
 
@@ -163,6 +169,33 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
         changed(row_bound=1)()
     with pytest.raises(cn.ColonnadeError):
         changed(sigma=1)()
+
+
+def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category() -> None:
+    """Two numbers are not 0 together, and their squares are not γ times themselves: products that are opened would be others."""
+    step, block = PLAN.step("bank", STEP), (2, 3)  # after the constant and the age, the three segments
+    assert PLAN.step("insurer", STEP).parameters["levels"] == (0, 4)  # the longest: four products
+
+    def half(**parameters: object) -> PrivateNewtonSteps:
+        def changed(one):
+            changes = {"levels": block, **parameters} if one.party == "bank" else {"levels": ()}
+            fields = {name: getattr(one, name) for name in one.__struct_fields__}
+            return type(one)(**fields | {"parameters": {**one.parameters, **changes}}) if one.name == STEP else one
+
+        steps = tuple(map(changed, PLAN.steps))
+        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
+        return PrivateNewtonSteps(plan, plan.step("bank", STEP), SCHEMAS["bank"])
+
+    rows, _ = _coded(half(), _table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
+    levels = rows[block[0] : sum(block)].astype(int)
+    gamma = half().terms.scale
+    assert set(np.unique(levels)) <= {0, gamma}
+    assert (levels @ levels.T == gamma * np.diag(levels.sum(axis=1))).all()
+    for other in ((1, 1), (1, 4), (2, 2), (3, 2)):
+        with pytest.raises(PlanMismatch, match="not those of a category"):
+            half(levels=other)
+    with pytest.raises(PlanMismatch, match="not those of a category"):
+        half(row_bound=step.parameters["row_bound"] - 1)  # rows would be scaled down, and levels with them
 
 
 @pytest.mark.parametrize("number", [CURVATURE, 5])

@@ -4,7 +4,6 @@ The reference is arithmetic on Python integers. A row of the results is a column
 """
 
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.parts import coded_rows, folded_products
+from colonnade.party.steps.parts import coded_rows, folded_products, triangle_places
 from colonnade.party.steps.products import PrivateGram, PrivatePairTables
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -245,9 +244,9 @@ def weighted_squared_difference(one, other):
 
 def own_block(statistic, one, block=8_192):
     """Products of a party's own columns without noise, a constant column in front."""
-    return folded_products(
-        partial(statistic.rows, one), statistic.people, statistic.width, statistic.coding.scale, block
-    )
+    upper = folded_products(one, statistic.rows, statistic.width, statistic.coding.scale, block)
+    size = statistic.width + 1
+    return upper[triangle_places(*np.indices((size, size)), size)]
 
 
 @given(ROWS, SCALES, st.sampled_from([Fraction(1), Fraction(1, 3), Fraction(1, 1000)]))

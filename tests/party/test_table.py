@@ -56,6 +56,17 @@ SCHEMA = Schema(
 )
 
 
+def blocks_of(table: PrivateTable, names: list[str], rows: int = 65_536) -> list[dict]:
+    """All people in the agreed order, some at a time."""
+    table.load(names)
+    return [{name: cells_of(table, name, start, stop) for name in names} for start, stop in table.ranges(rows)]
+
+
+def cells_of(table: PrivateTable, name: str, start: int = 0, stop: int | None = None) -> np.ndarray:
+    ask = table.codes if isinstance(table.schema[name], Category) else table.values
+    return ask(name, start, stop)
+
+
 def expected(frame: pd.DataFrame) -> dict[str, list[float]]:
     """The same by plain Python, a cell at a time."""
     levels = {"segment": ["basic", "gold", "platinum"], "children": [0, 1, 2, 3], "member": [False, True]}
@@ -113,7 +124,7 @@ def test_a_column_outside_the_schema_is_never_read_and_each_column_once() -> Non
     table = PrivateTable(source, SCHEMA)
     read(table)
     read(table)
-    list(table.blocks(["age", "segment"]))
+    blocks_of(table, ["age", "segment"])
     assert [name for asked in source.asked for name in asked] == list(SCHEMA)
     with pytest.raises(SchemaMismatch, match="'diary'"):
         table.codes("diary")
@@ -123,7 +134,7 @@ def test_several_columns_take_one_pass() -> None:
     source = SpySource(people())
     table = PrivateTable(source, SCHEMA)
     table.joint_codes(["segment", "children", "member"])
-    list(table.blocks(["age", "floor", "segment"]))
+    table.load(["age", "floor", "segment"])
     assert source.asked == [("segment", "children", "member"), ("age", "floor")]
 
 
@@ -310,7 +321,7 @@ def test_any_table_in_any_order_equals_the_plain_reading(drawn: tuple) -> None:
     plain_letters = [-1 if letters[row] in (None, "d") else "abc".index(letters[row]) for row in order]
     assert table.values("n").tolist() == plain_numbers
     assert table.codes("l").tolist() == plain_letters
-    blocks = list(table.blocks(["l", "n"], rows))
+    blocks = blocks_of(table, ["l", "n"], rows)
     assert all(len(block["n"]) == len(block["l"]) <= rows for block in blocks)
     assert np.concatenate([block["n"] for block in blocks]).tolist() == plain_numbers
     assert np.concatenate([block["l"] for block in blocks]).tolist() == plain_letters
@@ -344,12 +355,12 @@ def test_asking_for_the_wrong_kind_of_column_is_refused() -> None:
         with pytest.raises(SchemaMismatch, match=r"cn\.(Numeric|Category)"):
             ask()
     with pytest.raises(SchemaMismatch):
-        list(table.blocks(["absent"]))
+        table.load(["absent"])
 
 
 def test_what_a_table_hands_out_cannot_be_changed() -> None:
     table = PrivateTable(Source(people()), SCHEMA)
-    for column in (table.codes("segment"), table.values("age"), next(table.blocks(["age"]))["age"]):
+    for column in (table.codes("segment"), table.values("age"), table.values("age", 1, 5), table.held()):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 1
     joint, _ = table.joint_codes(["segment"])
@@ -404,7 +415,7 @@ def test_a_table_larger_than_its_memory_reads_the_same(memory: int) -> None:
     table = PrivateTable(Source(frame), SCHEMA, memory=memory)
     assert read(table) == expected(frame)
     for _ in range(2):
-        blocks = list(table.blocks(list(SCHEMA), rows=7))
+        blocks = blocks_of(table, list(SCHEMA), 7)
         assert {name: np.concatenate([block[name] for block in blocks]).tolist() for name in SCHEMA} == expected(frame)
     held = [column for column in table._columns.values() if not isinstance(column, np.memmap)]
     assert sum(column.nbytes for column in held) <= memory

@@ -25,7 +25,7 @@ def agree(relayed: dict[str, Hello], name: str = "ana", terms: RunTerms | None =
 
 def signed_by(name: str, terms: RunTerms, ephemeral: bytes, *, party: str | None = None) -> Hello:
     party = party or name
-    return Hello(terms, party, ephemeral, runs.identity(name).sign(_signed(terms, party, ephemeral)))
+    return Hello(terms.digest, party, ephemeral, runs.identity(name).sign(_signed(terms.digest, party, ephemeral)))
 
 
 @pytest.mark.parametrize("count", range(2, 9))
@@ -142,7 +142,10 @@ def test_no_field_of_a_hello_can_be_altered_under_its_signature() -> None:
     terms = runs.terms()
     true = runs.hellos(terms)["bo"]
     others = [runs.terms(**{change: runs.seed("x")}) for change in ("federation", "run", "plan")] + [runs.terms(4)]
-    forged = [msgspec.structs.replace(true, terms=other) for other in others]
+    forged = [msgspec.structs.replace(true, terms=other.digest) for other in others]
+    forged += [
+        msgspec.structs.replace(true, **{name: value}) for name, value in (("head", b"x"), ("nonces", bytes(32)))
+    ]
     forged += [msgspec.structs.replace(true, signature=bytes(64))]
     for hello in forged:
         with pytest.raises(ProtocolError, match="signature"):
@@ -152,7 +155,7 @@ def test_no_field_of_a_hello_can_be_altered_under_its_signature() -> None:
 def test_a_hello_signed_under_another_name_is_refused() -> None:
     terms = runs.terms()
     true = runs.hellos(terms)["bo"]
-    signature = runs.identity("bo").sign(_signed(terms, "cy", true.ephemeral))
+    signature = runs.identity("bo").sign(_signed(terms.digest, "cy", true.ephemeral))
     with pytest.raises(ProtocolError, match="signature"):
         agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=signature)})
 
@@ -188,7 +191,7 @@ def test_an_own_hello_from_another_seed_is_refused() -> None:
 def test_a_signature_for_another_purpose_is_not_a_hello() -> None:
     terms = runs.terms()
     true = runs.hellos(terms)["bo"]
-    elsewhere = runs.identity("bo").sign(true.signed().replace(b"colonnade hello v1", b"colonnade paper v1"))
+    elsewhere = runs.identity("bo").sign(true.signed().replace(b"colonnade hello v2", b"colonnade paper v2"))
     with pytest.raises(ProtocolError, match="signature"):
         agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=elsewhere)})
 
@@ -267,9 +270,9 @@ def test_a_party_outside_the_run_cannot_shake_hands() -> None:
     [
         lambda raw: {**raw, "ephemeral": b"short"},
         lambda raw: {**raw, "signature": bytes(65)},
-        lambda raw: {**raw, "party": "hal"},
+        lambda raw: {**raw, "nonces": b"short"},
         lambda raw: {**raw, "extra": 1},
-        lambda raw: {**raw, "terms": {**raw["terms"], "parties": ["bo", "ana", "cy"]}},
+        lambda raw: {**raw, "terms": raw["terms"][:-1]},
         lambda raw: {key: value for key, value in raw.items() if key != "signature"},
     ],
 )

@@ -53,25 +53,33 @@ def poly1305(key: bytes, message: bytes) -> bytes:
     return ((total + int.from_bytes(key[16:], "little")) % 2**128).to_bytes(16, "little")
 
 
+TERMS = hashed("colonnade run terms v1", FEDERATION, RUN, PARTIES, PLAN)
+
+
 def signed(name: str, ephemeral: bytes) -> bytes:
-    return framed("colonnade hello v1", FEDERATION, RUN, name, PARTIES, PLAN, ephemeral)
+    return framed("colonnade hello v2", TERMS, name, ephemeral, b"", b"")
 
 
 def ephemeral_key(name: str) -> X25519PrivateKey:
     seed = bytes.fromhex(FROZEN["ephemeral_seeds"][name])
-    return X25519PrivateKey.from_private_bytes(hkdf(seed, framed("colonnade ephemeral v1", signed(name, b""))))
+    return X25519PrivateKey.from_private_bytes(hkdf(seed, framed("colonnade ephemeral v2", TERMS, name)))
 
 
 def transcript() -> bytes:
     return hashed(
-        "colonnade transcript v1",
+        "colonnade transcript v2",
+        TERMS,
         *(
-            [
-                bytes.fromhex(FROZEN["identities"][name]),
-                signed(name, bytes.fromhex(FROZEN["ephemerals"][name])),
-                bytes.fromhex(FROZEN["signatures"][name]),
-            ]
+            field
             for name in PARTIES
+            for field in (
+                bytes.fromhex(FROZEN["identities"][name]),
+                TERMS,
+                bytes.fromhex(FROZEN["ephemerals"][name]),
+                bytes.fromhex(FROZEN["signatures"][name]),
+                b"",
+                b"",
+            )
         ),
     )
 

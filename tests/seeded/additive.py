@@ -1,5 +1,6 @@
 """Bugs in additive models: tables, plans, shapes and points."""
 
+import dataclasses
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.estimation import shapes
 from colonnade.estimation.additive import TABLES, AdditiveSearch
 from colonnade.estimation.evidence import Recalibration
+from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
 from colonnade.estimation.shapes import OpenedTables, Overlap
 from colonnade.estimators import additive as estimators
 from colonnade.estimators import scorecard_sql
@@ -51,6 +53,21 @@ def _with_a_federation_of_pairs(test):
             test(federation)
 
     return run
+
+
+def _pulled(self: ShapeBelief, *given: object) -> AdditiveFit:
+    """What it came to, with errors that take effects to be as small as they are believed to be."""
+    found = _HONEST(self, *given)
+    curvature, spread = self._curvature, found.believed
+    variance = self._reading(found.weights)[1]
+    whole, less = (
+        spread - spread @ curvature @ np.linalg.solve(self._expected(spread, noise), curvature) @ spread
+        for noise in (variance, 1e-5)
+    )
+    return dataclasses.replace(found, covariance=whole - less)
+
+
+_HONEST = ShapeBelief._fit
 
 
 def _with_a_federation_of_stages(test):
@@ -118,6 +135,16 @@ BUGS = [
         "a code in a table is scored in SQL like a quantity",
         replaced(scorecard_sql, "na_numbers", lambda column: ()),
         _with_a_federation_of_pairs(pairs.test_a_code_that_is_not_a_bin_of_its_own_is_missing_in_sql_too),
+    ),
+    Bug(
+        "errors of shapes take effects to be as small as believed",
+        replaced(ShapeBelief, "_fit", _pulled),
+        partial(models.test_intervals_cover_effects_whether_or_not_they_are_as_small_as_believed, 0.6),
+    ),
+    Bug(
+        "every bin is called determined",
+        replaced(AdditiveFit, "determined_in", lambda self, combinations, unit: np.ones(len(combinations), bool)),
+        models.test_an_effect_that_noise_hides_is_not_called_determined,
     ),
     Bug(
         "a party that answers one step of a plan takes every step for its own",

@@ -1,7 +1,9 @@
 """Bugs in clustering: what a person can change, what rounds cost, where centres come from, who has a record."""
 
 from functools import partial
+from itertools import count
 
+from colonnade.coordinator.protocols import vertical_clustering
 from colonnade.estimation import clustering as weighted_clustering
 from colonnade.estimation import clustering_budget
 from colonnade.party import gate as gate_module
@@ -43,6 +45,13 @@ def _centres_for_one_party(honest, price, parties, unit, method, split=None):
 def _squares_instead_of_distances(points, weights, start):
     del start
     return weights @ points / weights.sum()
+
+
+_parties = count()
+
+
+def _coins_of_each_party(honest, sample, draw, columns):
+    return honest(sample, draw if sample == 1 else 1_000 + next(_parties), columns)
 
 
 BUGS = [
@@ -88,7 +97,9 @@ BUGS = [
     Bug(
         "a number at the midpoint that passes for a missing one",
         wrapped(
-            PrivateTable, "present", lambda honest, self, names: honest(self, names) & (self.values(names[0]) != 0)
+            PrivateTable,
+            "present",
+            lambda honest, self, names, *some: honest(self, names, *some) & (self.values(names[0], *some) != 0),
         ),
         memberships.test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_any,
     ),
@@ -101,5 +112,10 @@ BUGS = [
         "k-median that is k-means by another name",
         replaced(weighted_clustering, "geometric_median", _squares_instead_of_distances),
         partial(grids.test_k_median_finds_what_brute_force_finds_on_tiny_sets, 6, 2, 2),
+    ),
+    Bug(
+        "other people in each party's sample",
+        wrapped(vertical_clustering, "sample_coins", _coins_of_each_party),
+        studies.test_a_sample_reports_a_quarter_of_the_bytes_at_the_same_price_and_the_weights_are_of_everybody,
     ),
 ]

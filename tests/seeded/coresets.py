@@ -149,9 +149,18 @@ BUGS = [
         "a theoretical size that is cut down in silence",
         wrapped(
             importance_sampling,
-            "regression_size",
+            "proved_size",
             lambda honest, *rest, **more: min(honest(*rest, **more), 400),
         ),
-        studies.test_an_automatic_size_that_exceeds_the_data_says_so,
+        studies.test_a_proved_size_that_exceeds_the_data_says_so_and_what_to_type,
+    ),
+    Bug(
+        "an estimated size that forgets how many unknowns there are",
+        wrapped(
+            sampling,
+            "estimated_size",
+            lambda honest, task, features, clusters, totals, **more: honest(task, 0, 1, totals / 40, **more),
+        ),
+        sampling.test_an_estimated_size_keeps_its_word_on_heavy_tailed_rows,
     ),
 ]

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from colonnade.estimation import moments as repair
-from colonnade.party.steps.products import PrivateCoefficients, folded_products
+from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.steps import products as kind
 from colonnade.steps.products import Coefficients
@@ -54,10 +54,8 @@ def _only_the_first_party_adds_noise(honest, self, entries, sampler):
 
 
 def _own_part_without_noise(self, table, sampler):
-    nonprivate = folded_products(
-        lambda start, stop: self.rows(table, start, stop), self.people, self.width, self.coding.scale
-    )
-    return nonprivate[self.entries.rows, self.entries.columns]
+    nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
+    return nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
 
 
 def _every_entry(honest, widths, *, target):

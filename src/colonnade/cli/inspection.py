@@ -1,7 +1,7 @@
 """Commands that inspect and spend nothing: `dashboard`, `doctor`, `bench` and `audit`."""
 
 import difflib
-import importlib.util
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -86,61 +86,52 @@ def doctor(
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="Which benchmark; all of them if none is named.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller, less exact, and nothing is kept.")] = False,
-    only_list: Annotated[bool, typer.Option("--list", help="Only list what exists.")] = False,
+    name: Annotated[str | None, typer.Argument(help="Which benchmark, or all; without it they are listed.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of it; no recording.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="All of it, recorded. A stopped recording goes on.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="A sample of it, against what was recorded.")] = False,
+    seed: Annotated[int, typer.Option(help="Chooses the sample of a check.", min=0)] = 0,
 ) -> None:
-    """Run benchmarks; each prints published figures beside ours."""
-    known = _benchmarks()
-    if only_list:
-        for one in known:
-            screen.line(one)
+    """Run, record or check benchmarks: published figures beside ours and beside peers'."""
+    frame = _benchmark_frame()
+    if name is None:
+        screen.line(frame.listed())
         return
-    for one in list(known) if name is None else [_chosen(name, known)]:
-        screen.heading(one)
-        _run_benchmark(_load(one, known[one]), quick=quick)
+    if quick + record + check > 1:
+        raise typer.BadParameter("choose one of --quick, --record and --check.")
+    modes = {"quick": quick, "record": record, "check": check, "seed": seed}
+    if name != "all":
+        chosen = _chosen(name, frame.names())
+        status = frame.one(chosen, **modes)
+    elif not (quick or record or check):
+        raise typer.BadParameter("all takes --quick (minutes), --check (minutes) or --record (hours).")
+    else:
+        status = frame.everything(**modes)
+    if status:
+        raise typer.Exit(status)
 
 
-def _benchmarks() -> dict[str, Path]:
-    """Return the benchmarks of this checkout by name, written with hyphens."""
-    folder = Path(__file__).parents[3] / "benchmarks"
-    found = {path.parent.name.replace("_", "-"): path for path in sorted(folder.glob("*/run.py"))}
-    if not found:
+def _benchmark_frame() -> ModuleType:
+    """Return the frame of the benchmarks, which are part of the checkout."""
+    root = Path(__file__).parents[3]
+    if not (root / "benchmarks" / "frame" / "command.py").exists():
         raise BadInput(
             "There are no benchmarks here: they are part of the source checkout, not of the installed package.",
             remedy="Clone the repository, install it with `pip install -e .`, and run this again.",
         )
-    return found
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return importlib.import_module("benchmarks.frame.command")
 
 
-def _chosen(name: str, known: dict[str, Path]) -> str:
-    wanted = name.replace("_", "-").lower()
+def _chosen(name: str, known: list[str]) -> str:
+    wanted = name.replace("-", "_").lower()
     if wanted in known:
         return wanted
     near = difflib.get_close_matches(wanted, known, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+    shown = [one.replace("_", "-") for one in near or known]
+    hint = f"Did you mean {shown[0]!r}?" if near else f"There are: {', '.join(shown)}."
     raise typer.BadParameter(f"there is no benchmark {name!r}. {hint}", param_hint="NAME")
-
-
-def _run_benchmark(module: ModuleType, *, quick: bool) -> None:
-    """Let a benchmark run as it would as a script, which prints its own tables; one without a ``main`` is just run."""
-    if not hasattr(module, "main"):
-        module.run()
-        return
-    arguments, sys.argv = sys.argv, [str(module.__file__), *(["--quick"] if quick else [])]
-    try:
-        module.main()
-    finally:
-        sys.argv = arguments
-
-
-def _load(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"colonnade_benchmark_{name.replace('-', '_')}", path)
-    assert spec is not None  # the path ends in .py
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def audit(

@@ -58,6 +58,10 @@ CoordinatorRequest = Annotated[
         help="The coordinator's request, from `coordinator request`; else its key is made here.",
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", help="How much memory a table may take, such as 2GB; the rest lies in temporary files."),
+]
 Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How many days certificates last.")]
 
 
@@ -154,9 +158,12 @@ def load(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", exists=True, dir_okay=False, help="A .parquet or .csv file; several are one table."
+            metavar="FILE",
+            exists=True,
+            help="A .parquet or .csv file, a folder of .parquet files, or a .duckdb file with one table; several are one table.",
         ),
     ],
+    memory: Memory = None,
 ) -> None:
     """Check a table, keep a copy of it in the folder, and declare it as the next version of this party's data.
 
@@ -166,7 +173,7 @@ def load(
     from colonnade.service.health import serving_version
     from colonnade.service.party_folder import PartyFolder
 
-    member = PartyFolder(folder)
+    member = PartyFolder(folder, memory)
     loaded = member.load(files)
     screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
     if not member.papers.exists():
@@ -249,6 +256,7 @@ def serve(
     compute: Annotated[
         str, typer.Option("--compute", help="Multiply shares on: auto (a GPU where there is one), cpu or gpu.")
     ] = "auto",
+    memory: Memory = None,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
@@ -256,7 +264,13 @@ def serve(
     if install is not None:
         _install(folder, install)
     status = serve_member(
-        folder, change_cap=change_cap, report=screen.report, health_port=health_port, log_file=log, compute=compute
+        folder,
+        change_cap=change_cap,
+        report=screen.report,
+        health_port=health_port,
+        log_file=log,
+        compute=compute,
+        memory=memory,
     )
     raise typer.Exit(status)
 

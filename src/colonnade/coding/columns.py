@@ -349,8 +349,11 @@ def shares_of_present(means: Array, features: Sequence[Feature], columns: Mappin
     How many these are is private. The sum over its levels estimates it, and the shares are divided by that.
     """
     shares = np.array(means)
+    coding: dict[str, list[int]] = {}
+    for place, feature in enumerate(features):
+        coding.setdefault(feature.column, []).append(place)
     for name, column in columns.items():
-        places = [place for place, feature in enumerate(features) if feature.column == name]
+        places = coding.get(name, [])
         if isinstance(column, Category) and column.excludes and len(places) == column.size:
             present = float(shares[places].sum())
             shares[places] /= present if present > 0 else 1.0

@@ -41,6 +41,7 @@ __all__ = [
     "IndicatorEncoder",
     "NumberReading",
     "NumericEncoder",
+    "days_since_epoch",
     "encoded",
     "encoder_for",
     "number_bounds",
@@ -182,7 +183,7 @@ class DateEncoder(NumericEncoder):
         if pa.types.is_timestamp(array.type) and array.type.tz is not None:
             array = pc.local_timestamp(array)  # the day on the wall where it was written
         days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
-        return cast("Floats", days.to_numpy(zero_copy_only=False)) - _since_epoch(self._date)
+        return cast("Floats", days.to_numpy(zero_copy_only=False)) - days_since_epoch(self._date)
 
 
 class IndicatorEncoder:
@@ -203,7 +204,8 @@ class IndicatorEncoder:
         return self._described.present(column)
 
 
-def _since_epoch(column: Date) -> int:
+def days_since_epoch(column: Date) -> int:
+    """Return the first date of a column as a number of days since 1970."""
     return (dt.date.fromisoformat(column.first) - EPOCH).days
 
 

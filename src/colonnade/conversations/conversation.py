@@ -7,6 +7,11 @@ drives one side and chooses the conversation by the kind of the step.
 *Ledger heads* (`colonnade.conversations.memory`). With the handshake every member says where its ledger stands, signed over
 its peers' nonces, and its peers remember it. A ledger that has gone back is noticed.
 
+*A hub* (`Meeting`). With many data parties and a few compute nodes, all-with-all greetings would be most of a study. There the
+nodes are a hub: each of them checks everybody's signature, and a data party those of the nodes, the only ones it writes to
+(`colonnade.secure.mail`). It still remembers where everybody's ledger stands, from the hellos that it was shown, once a letter of
+every node has opened: these are the nodes' word that they checked the very same hellos. More than t nodes would have to lie.
+
 *Degree check* (`ChallengeChain`, `CheckedProduct`). Before anything is opened the nodes check that every dealing is of its
 declared degree. They commit to the links of a hash chain. Each link is revealed once all nodes hold a chunk, and gives the
 coefficients of a random linear combination of that chunk. A dealing of too high a degree shows in the combination, and
@@ -14,7 +19,7 @@ nothing is opened (docs/proofs/secure-arithmetic.md#degree-check).
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -27,11 +32,11 @@ from colonnade.conversations.memory import LedgerHeads, Openings, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Placed, Posted, Reply
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
-from colonnade.secure.mail import NONCE_BYTES, Handshake, Hello, RunTerms, Session
+from colonnade.secure.mail import Handshake, Hello, RunTerms, Session, nonces_digest
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, entry_pairs, expand
+from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
 from colonnade.steps.labelled import LabelledTerms
@@ -103,6 +108,10 @@ class Conversation(Protocol):
     """What kinds of step call it."""
     over: bool = False
     """Whether the last turn has been taken: nothing more is said in this run."""
+    tile: int = 0
+    """Which part of what is opened was decided over last, where it is opened in parts."""
+    last_tile: int = 0
+    """The last of these parts."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes
@@ -120,6 +129,10 @@ class Conversation(Protocol):
     def opens(self) -> bool:
         """Whether the answer of the deciding turn is itself what is opened, and is kept as such."""
         return False
+
+    def kept(self, answer: bytes) -> bytes:
+        """Return what is kept of the deciding turn, whose answer is given."""
+        return answer if self.opens else codec.encode(NotKept())
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. ``inputs`` are public, from the coordinator, and as trustworthy as it is."""
@@ -151,7 +164,7 @@ class SteppedRun(Conversation):
     @property
     def point(self) -> int | None:
         """Our point, or ``None`` if we hold data and do not compute."""
-        return self.terms.nodes.index(self._me) + 1 if self._me in self.terms.nodes else None
+        return self.terms.point(self._me)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
@@ -196,7 +209,8 @@ def share_of(arithmetic: Arithmetic, parcel: Blob, *, seeded: bool, shape: tuple
 
 def parcel_of(arithmetic: Arithmetic, dealing: Dealing, shares: Sequence[Elements], point: int) -> Blob:
     """Return what travels to one point of a dealing: see `share_of`."""
-    return Blob(dealing.seeds[point] if point <= dealing.degree else arithmetic.to_bytes(shares[point - 1]))
+    seed = dealing.seeds.get(point)
+    return Blob(arithmetic.to_bytes(shares[point - 1]) if seed is None else seed)
 
 
 class Meeting:
@@ -212,10 +226,19 @@ class Meeting:
         Who takes part, in canonical order.
     secret
         32 fresh random bytes, for this run only.
+    hub
+        Members of whom every letter is from or to one; by default everybody.
     """
 
     def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, members: tuple[str, ...], secret: bytes
+        self,
+        member: Member,
+        plan: Plan,
+        step: str,
+        run: bytes,
+        members: tuple[str, ...],
+        secret: bytes,
+        hub: Collection[str] | None = None,
     ) -> None:
         self._terms = RunTerms.of(
             federation=bytes.fromhex(plan.federation),
@@ -225,16 +248,19 @@ class Meeting:
         )
         self._me = member
         self._seed = subseed(secret, "colonnade handshake")
+        self._partners = None if hub is None or member.name in hub else frozenset((*hub, member.name))
         self._handshake: Handshake | None = None
+        self._nonce, self._nonces = b"", b""  # our own as it came back, and the hash of everybody's
+        self._unchecked: Mapping[str, Said] = {}
 
     def greet(self, nonces: Mapping[str, Blob]) -> Greeted:
         """Turn 0: our signed ephemeral key, and where our ledger stands, over our peers' nonces."""
-        me, answered = self._me, {}
+        me = self._me
+        members = frozenset(self._terms.parties)
+        given = {name: bytes(nonce.view) for name, nonce in nonces.items() if name in members}
+        self._nonce, self._nonces = given.get(me.name, b""), nonces_digest(given)
         head = b"" if me.heads is None else me.heads.own(me.name)
-        if head:
-            answered = {name: bytes(nonce.view) for name, nonce in nonces.items() if name in self._terms.parties}
-            if any(len(nonce) != NONCE_BYTES for nonce in answered.values()):
-                raise ProtocolError("A nonce is of another length than a nonce.")
+        answered = self._nonces if head else b""
         self._handshake = Handshake(me.identity, me.name, self._terms, self._seed, head=head, nonces=answered)
         return Greeted(hello=codec.encode(self._handshake.hello))
 
@@ -243,14 +269,25 @@ class Meeting:
         if self._handshake is None:
             raise ProtocolError("A turn before this member has greeted.")
         me, decoded = self._me, {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        session = self._handshake.agree(decoded, me.pinned)
+        session = self._handshake.agree(decoded, me.pinned, self._partners)
         if me.heads is not None:  # after the signatures: only a party itself can speak for its ledger
-            said = {
-                name: Said(hello.head, None if name == me.name else hello.nonces.get(me.name, b""))
-                for name, hello in decoded.items()
-            }
-            me.heads.observe(self._terms.plan, said)
+            said = {name: Said(hello.head, self._answered(hello)) for name, hello in decoded.items()}
+            checked = {name: one for name, one in said.items() if self._partners is None or name in self._partners}
+            me.heads.observe(self._terms.plan, checked)
+            self._unchecked = {name: one for name, one in said.items() if name not in checked}
         return session
+
+    def _answered(self, hello: Hello) -> bytes | None:
+        """Return the nonce of ours that a hello answers: one hash stands for everybody's nonces, and ours is among them."""
+        if hello.party == self._me.name:
+            return None
+        return self._nonce if hello.nonces == self._nonces else b""
+
+    def vouched(self) -> None:
+        """Remember where the others' ledgers stand: a letter of every node has opened, so the nodes checked these hellos."""
+        if self._me.heads is not None and self._unchecked:
+            self._me.heads.observe(self._terms.plan, self._unchecked)
+            self._unchecked = {}
 
 
 def members_of(plan: Plan, name: str) -> tuple[str, ...]:
@@ -351,9 +388,7 @@ class CheckedProduct(ShareProduct):
         self._fold = fold
         self._widths = tuple(widths)
         self._repetitions = check_repetitions(arithmetic)
-        wide = [*widths, self._repetitions]
-        super().__init__(arithmetic, wide)
-        self._combined = entry_pairs(wide)[1] >= sum(widths)  # shares times row weights; the others are the product
+        super().__init__(arithmetic, [*widths, self._repetitions])
 
     def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
         """Add one chunk: this node's shares, one array per data party, columns by rows, under the chunk's challenge."""
@@ -363,24 +398,23 @@ class CheckedProduct(ShareProduct):
 
     def masked(self, noise_shares: Sequence[Elements]) -> Elements:
         """Return the product plus this node's shares of every data party's noise; refuse to go without any."""
+        products = np.concatenate([block[:, : -self._repetitions].reshape(-1) for block in self._products.blocks()])
         if self._fold is not None:
-            return self._added_up(self._products.elements()[~self._combined], noise_shares, self._fold)
-        return super().masked([self._widened(share) for share in noise_shares])[~self._combined]
+            return self._added_up(products, noise_shares, self._fold)
+        return self._with_noise(products, noise_shares)
 
     def _added_up(self, products: Elements, noise_shares: Sequence[Elements], fold: NDArray[np.int64]) -> Elements:
         """Add entries up on shares: sums are linear, so the degree stays, and only the sums are masked and opened."""
-        if not noise_shares:
-            raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
         kept = fold >= 0
         entries, places, sums = products[kept], fold[kept], int(fold.max()) + 1
         low, high = entries & np.uint64(2**32 - 1), entries >> np.uint64(32)
         halves = [np.bincount(places, weights=half.astype(np.float64), minlength=sums) for half in (low, high)]
         total = [(int(one) + (int(other) << 32)) % self._arithmetic.modulus for one, other in zip(*halves, strict=True)]
-        return self._arithmetic.add(np.array(total, dtype=np.uint64), *noise_shares)
+        return self._with_noise(np.array(total, dtype=np.uint64), noise_shares)
 
     def checks(self, masks: Sequence[Elements], challenge: bytes) -> list[Elements]:
         """Return what this node shows the others: for each dealing one element per repetition."""
-        combined = self._products.elements()[self._combined].reshape(-1, self._repetitions)
+        combined = np.concatenate([block[:, -self._repetitions :] for block in self._products.blocks()])
         dealings = np.split(combined, np.cumsum(self._widths)[:-1])
         return [self._check(*dealing, challenge) for dealing in zip(dealings, masks, strict=True)]
 
@@ -388,10 +422,3 @@ class CheckedProduct(ShareProduct):
         weights = expand(self._arithmetic, subseed(challenge, "colonnade degree check: columns"), 0, combined.shape)
         sums = (combined.astype(object) * weights.astype(object)).sum(axis=0) % self._arithmetic.modulus
         return self._arithmetic.add(sums.astype(np.uint64), mask)
-
-    def _widened(self, share: Elements) -> Elements:
-        if share.shape != (int(np.count_nonzero(~self._combined)),):
-            return share  # refused where it is added
-        wide = np.zeros(len(self._combined), dtype=np.uint64)
-        wide[~self._combined] = share
-        return wide

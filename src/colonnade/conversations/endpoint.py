@@ -4,14 +4,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, union
+from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, tiles, union
 from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
+from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused
+from colonnade.steps.joint import HashedStep
 from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
 __all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
@@ -38,6 +41,7 @@ CONVERSATIONS: Mapping[str, type[Conversation]] = {
         sums.SagaRun,
         scores.ScoreRun,
         sums.SumRun,
+        tiles.TiledRun,
         union.UnionRun,
     )
 }
@@ -102,6 +106,7 @@ class Runs:
         at_once: int = AT_ONCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        keep_freed_memory()
         self.member = member
         self._fresh = fresh
         self._at_once = at_once
@@ -133,9 +138,9 @@ class Runs:
             run.conversation = run.part = None  # all that may still be asked for is the last answer
         return run.answer
 
-    def opened(self, plan: Plan, step: str) -> bytes | None:
+    def opened(self, request: Recall) -> bytes | None:
         """Return what this member opened of a step in which it only computed."""
-        return self.member.openings.find(codec.digest(plan), step)
+        return self.member.openings.find(codec.digest(request.plan), request.step, request.tile)
 
     def forget(self, plan: Plan) -> None:
         """End the run of a study."""
@@ -146,9 +151,9 @@ class Runs:
         answer = codec.encode(conversation.turn(request.turn, request.letters, request.inputs))
         if request.turn == conversation.deciding_turn:
             if run.part is not None:
-                run.part.opening(answer if conversation.opens else codec.encode(NotKept()))
+                run.part.opening(conversation.kept(answer), conversation.tile)
             else:
-                self.member.openings.keep(plan, request.step, answer)
+                self.member.openings.keep(plan, request.step, answer, conversation.tile)
         return answer
 
     def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None) -> _Run:
@@ -156,12 +161,12 @@ class Runs:
         if self.member.name not in kind.members(request.plan, request.step):
             raise PlanMismatch("A turn of a conversation in which this member has no part.")
         part, secret = None if join is None else join(), self._fresh(32)
-        # whoever brings data asks its ledger instead, before it deals; a party may bring none and compute for others
-        if part is None and self.member.openings.knows(plan, request.step):
-            raise ReleaseLost("This step was opened before, and is opened once.")
-        conversation = CONVERSATIONS[kind.conversation](
+        conversation = CONVERSATIONS[kind.held_in(request.plan, request.step)](
             self.member, request.plan, request.step, request.run, part=part, secret=secret
         )
+        # whoever brings data asks its ledger instead, before it deals; a party may bring none and compute for others
+        if part is None and self.member.openings.knows(plan, request.step, conversation.last_tile):
+            raise ReleaseLost("This step was opened before, and is opened once.")
         return _Run(request.step, request.run, conversation, part, self._clock())
 
     def _make_room(self) -> None:
@@ -181,13 +186,21 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
     """Refuse a plan whose members are not those of this federation, or one below its floor."""
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
+    members, shares = _members(HashedStep(codec.digest(plan), "", plan))
+    if not members <= member.pinned.keys() or member.name not in members:
+        raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+    if shares:
+        member.floor.check(plan, "this federation")
+
+
+@lru_cache(maxsize=64)  # every turn of a study asks again, and with many parties that is most of a turn
+def _members(hashed: HashedStep) -> tuple[frozenset[str], bool]:
+    """Return everybody whom a plan's conversations take, and whether any computes on shares."""
+    plan = hashed.plan
     steps = {step.name for step in plan.steps if is_conversation(step)}
     members = set(plan.compute_nodes)  # of an even number of nodes a descent needs one less
     members |= {name for step in steps for name in conversation_kind(plan, step).members(plan, step)}
-    if not members <= set(member.pinned) or member.name not in members:
-        raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
-    if uses_compute_nodes(plan.steps):
-        member.floor.check(plan, "this federation")
+    return frozenset(members), uses_compute_nodes(plan.steps)
 
 
 class ComputeNode:
@@ -232,5 +245,5 @@ class ComputeNode:
             check_membership(request.plan, self._member, self._federation)
             return self._runs.post(request, None)
         if isinstance(request, Recall):
-            return self._runs.opened(request.plan, request.step) or codec.encode(NotKept())
+            return self._runs.opened(request) or codec.encode(NotKept())
         raise ProtocolError("A node without data answers proposals and turns, and nothing else.")

@@ -245,13 +245,20 @@ class Openings:
                 kept = file.execute("SELECT step FROM openings").fetchall()
             self._memory.update((step, None) for (step,) in kept)
 
-    def knows(self, plan: bytes, step: str) -> bool:
-        """Return whether a step of a plan, named by its hash, was opened here."""
-        return _step_key(plan, step) in self._memory
+    def knows(self, plan: bytes, step: str, tile: int = 0) -> bool:
+        """Return whether a step of a plan, named by its hash, was opened here, or a tile of it."""
+        return _step_key(plan, step, tile) in self._memory
 
-    def find(self, plan: bytes, step: str) -> bytes | None:
+    def count(self, plan: bytes, step: str) -> int:
+        """Return how many tiles of a step were opened here."""
+        tiles = 0
+        while self.knows(plan, step, tiles):
+            tiles += 1
+        return tiles
+
+    def find(self, plan: bytes, step: str, tile: int = 0) -> bytes | None:
         """Return what was opened of a step; ``None`` if nothing was, or if its bytes are no longer kept."""
-        key = _step_key(plan, step)
+        key = _step_key(plan, step, tile)
         answer = self._memory.get(key)
         if answer is not None or key not in self._memory or self._path is None:
             return answer
@@ -259,9 +266,9 @@ class Openings:
             found = file.execute("SELECT answer FROM openings WHERE step = ?", (key,)).fetchone()
         return None if found is None else found[0]
 
-    def keep(self, plan: bytes, step: str, answer: bytes) -> None:
-        """Keep what is about to be opened; refuse a second opening of the step."""
-        key = _step_key(plan, step)
+    def keep(self, plan: bytes, step: str, answer: bytes, tile: int = 0) -> None:
+        """Keep what is about to be opened; refuse a second opening of the step, or of the tile."""
+        key = _step_key(plan, step, tile)
         if key in self._memory:
             raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
         if self._path is None:
@@ -293,5 +300,6 @@ class Openings:
             ) from None
 
 
-def _step_key(plan: bytes, step: str) -> bytes:
-    return digest("colonnade opened step v1", plan, step)
+def _step_key(plan: bytes, step: str, tile: int) -> bytes:
+    key = digest("colonnade opened step v1", plan, step)
+    return digest("colonnade opened tile v1", key, tile) if tile else key

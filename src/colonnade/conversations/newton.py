@@ -9,7 +9,7 @@
     each round    for each chunk of people: parts, factors, (fold,) series, and for the curvature weigh
                   open
 
-A turn is a *beat* (`colonnade.steps.newton.Beat`): a member takes the letters of the beat before and says its own. Weights are
+A turn is a *beat* (`newton_terms.Beat`): a member takes the letters of the beat before and says its own. Weights are
 public and chosen by the coordinator, who may choose any: residuals and weights come from tables that bound them.
 
 *What nobody learns.* A holder's number is uniform to any set of members that lacks one other holder. Factors, columns and every
@@ -35,7 +35,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Member, SteppedRun, parcel_of, share_of
+from colonnade.conversations.conversation import SEED_BYTES, Member, SteppedRun, parcel_of, share_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.laws.newton import CURVATURE
@@ -44,7 +44,8 @@ from colonnade.secure import keys, link_shares
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import TableKind, split_parts
-from colonnade.steps.newton import Beat, NewtonTerms, Phase
+from colonnade.spilled_rows import SpilledRows
+from colonnade.steps.newton_terms import Beat, NewtonTerms, Phase
 
 __all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
 
@@ -52,6 +53,10 @@ Integers = NDArray[np.int64]
 
 _MEETING = 3
 LARGEST_WEIGHT = 2.0**20
+
+
+SHARES_IN_MEMORY = 1 << 28
+"""Bytes of shares of columns, which every round reads, that a node keeps in memory; more of them lie in a temporary file."""
 
 
 class NewtonLearner(Protocol):
@@ -108,7 +113,7 @@ class NewtonRun(SteppedRun):
         self._place = RoundPlace(first=0)
         self._beats: tuple[Beat, ...] = ()
         self._to_self: NewtonLetter | None = None
-        self._node = _Node(self.terms, self.point) if self.point is not None else None
+        self._node = _Node(self.terms, self._me) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
 
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
@@ -170,12 +175,13 @@ class NewtonRun(SteppedRun):
         """Split our parts of the scores between the holders; with the last people, deal our noise to the nodes."""
         assert self._part is not None
         start, stop = self.terms.chunks[beat.chunk]
-        drawn = keys.SeedStream(self._seed("parts", turn), 0).bytes(2 * (len(self.terms.holders) - 1) * (stop - start))
-        words = np.frombuffer(drawn, dtype="<u2").reshape(-1, stop - start)
-        rows = split_parts(self._part.parts(start, stop), words)
+        completing = self.terms.completing(self._me)
         values = {
-            holder: Blob(row.astype("<u2").tobytes()) for holder, row in zip(self.terms.holders, rows, strict=True)
+            holder: Blob(self._seed(f"parts {holder}", turn)) for holder in self.terms.holders if holder != completing
         }
+        words = np.vstack([_numbers(seed, stop - start) for seed in values.values()])
+        rest = split_parts(self._part.parts(start, stop), words)[-1]
+        values[completing] = Blob(rest.astype("<u2").tobytes())
         noise: dict[str, Blob | None] = {}
         if beat.chunk == len(self.terms.chunks) - 1:
             dealing = self._dealing("noise", 2 * self.terms.threshold, turn)
@@ -187,7 +193,7 @@ class NewtonRun(SteppedRun):
         """Look our numbers up; the first holder leaves people without a label out, and adds the labels."""
         assert self._numbers is not None
         assert self._part is not None
-        bounds, place = self.terms.bounds, self.terms.holders.index(self._me)
+        bounds, place = self.terms.link(beat.number), self.terms.holders.index(self._me)
         factors = bounds.factors(place, _kind(beat), self._numbers)
         if place > 0:
             return factors
@@ -209,10 +215,14 @@ class NewtonRun(SteppedRun):
     def _summed(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> NDArray[np.uint16]:
         start, stop = self.terms.chunks[beat.chunk]
         total = np.zeros(stop - start, dtype=np.uint16)
-        for letter in heard.values():
-            if letter.values is None or letter.values.view.nbytes != 2 * (stop - start):
-                raise ProtocolError("A letter lacks a number per person.")
-            total += np.frombuffer(letter.values.view, dtype="<u2").astype(np.uint16)
+        for sender, letter in heard.items():
+            whole = self.terms.completing(sender) == self._me
+            if letter.values is None or len(letter.values) != (2 * (stop - start) if whole else SEED_BYTES):
+                raise ProtocolError("A letter lacks a number per person, or their seed.")
+            if whole:
+                total += np.frombuffer(letter.values.view, dtype="<u2").astype(np.uint16)
+            else:
+                total += _numbers(letter.values, stop - start)
         return total
 
     def _senders(self, beat: Beat) -> tuple[str, ...]:
@@ -235,7 +245,7 @@ class NewtonRun(SteppedRun):
         return self._to_nodes(dealing, dealing.shares(0, values.T))
 
     def _to_nodes(self, dealing: Dealing, shares: tuple[Elements, ...]) -> dict[str, NewtonLetter]:
-        """Return one letter per node; shares at the first points travel as seeds."""
+        """Return one letter per node; shares at the first points but our own travel as seeds."""
         return {
             node: NewtonLetter(values=parcel_of(self.terms.arithmetic, dealing, shares, point))
             for point, node in enumerate(self.terms.nodes, start=1)
@@ -243,7 +253,7 @@ class NewtonRun(SteppedRun):
 
     def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
         seed = self._seed(what, turn)
-        return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed)
+        return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, own=self.point)
 
     def _seed(self, what: str, turn: int) -> bytes:
         return keys.digest("colonnade newton v1", keys.subseed(self._secret, f"colonnade newton {what}"), turn)
@@ -275,6 +285,11 @@ class NewtonRun(SteppedRun):
         return letter
 
 
+def _numbers(seed: Blob, people: int) -> NDArray[np.uint16]:
+    """Return a uniform number per person that follows from a seed."""
+    return np.frombuffer(keys.SeedStream(bytes(seed.view), 0).bytes(2 * people), dtype="<u2").astype(np.uint16)
+
+
 def _kind(beat: Beat) -> TableKind:
     return "weight" if beat.number == CURVATURE else "residual"
 
@@ -282,10 +297,10 @@ def _kind(beat: Beat) -> TableKind:
 class _Node:
     """What a compute node holds: shares of all columns, and of what the present chunk has come to."""
 
-    def __init__(self, terms: NewtonTerms, point: int) -> None:
+    def __init__(self, terms: NewtonTerms, name: str) -> None:
         self._terms = terms
-        self._point = point
-        self._columns: list[Elements] = []
+        self._me = name
+        self._columns = SpilledRows(terms.people, terms.columns, np.uint64, memory=SHARES_IN_MEMORY)
         self._factors: list[Elements] = []
         self._running: Elements = np.empty((0, 0), dtype=np.uint64)
         self._weights: Elements = np.empty(0, dtype=np.uint64)
@@ -296,14 +311,14 @@ class _Node:
         """Take everyone's letters of one beat."""
         terms, people = self._terms, self._people(beat)
         if beat.phase == Phase.COLUMNS:
-            shares = [self._share(heard[owner].values, (terms.widths[owner], people)) for owner in terms.owners]
-            self._columns.append(np.concatenate(shares))
+            shares = [self._share(heard, owner, (terms.widths[owner], people)) for owner in terms.owners]
+            self._columns.append(np.concatenate(shares).reshape(people, terms.columns))  # as they are, chunk by chunk
         elif beat.phase == Phase.PARTS and heard:
             self._hear_noise(beat, heard)
         elif beat.phase == Phase.FACTORS:
             heights = [2 * terms.terms + (place == 0) for place in range(len(terms.holders))]
             self._factors = [
-                self._share(heard[holder].values, (height, people))
+                self._share(heard, holder, (height, people))
                 for holder, height in zip(terms.holders, heights, strict=True)
             ]
             self._running = self._factors[0][:-1]
@@ -314,7 +329,9 @@ class _Node:
             if beat.number != CURVATURE:
                 self._add(beat, self._weights[None])
         elif beat.phase == Phase.WEIGH:
-            self._add(beat, self._reduced(heard, (terms.columns, people)))
+            constant = link_shares.scaled(terms.arithmetic, self._weights, terms.scale)
+            again = self._reduced(heard, (len(terms.weighed), people))
+            self._add(beat, np.concatenate([constant[None], again]))
 
     def product(self, beat: Beat) -> Elements:
         """Return what is dealt again in this beat: a share of degree 2t."""
@@ -324,7 +341,8 @@ class _Node:
         if beat.phase == Phase.SERIES:
             total = link_shares.series_of_product(arithmetic, self._running, self._factors[-1], _kind(beat))
             return arithmetic.add(total, self._factors[0][-1])
-        return link_shares.weighted_columns(arithmetic, self._weights, self._columns[beat.chunk])
+        columns = self._shares_of(beat)[list(self._terms.weighed)]
+        return link_shares.weighted_columns(arithmetic, self._weights, columns)
 
     def opened(self) -> Elements:
         """Return our share of the round's sums, with the noise of every data party; a node that lacks any does not open."""
@@ -337,29 +355,34 @@ class _Node:
     def _hear_noise(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
         if beat.chunk == len(self._terms.chunks) - 1:
             entries = (self._terms.noise.entries(beat.number),)
-            self._noise = [
-                self._share(heard[owner].noise, entries, degree=2 * self._terms.threshold)
-                for owner in self._terms.owners
-            ]
+            self._noise = [self._share(heard, owner, entries, noise=True) for owner in self._terms.owners]
 
     def _add(self, beat: Beat, weighted: Elements) -> None:
         terms = self._terms
         if beat.chunk == 0:
-            curvature = beat.number == CURVATURE
-            self._sums = link_shares.WeightedProduct(terms.arithmetic, terms.columns, curvature=curvature)
+            rows = (terms.constant, *terms.weighed) if beat.number == CURVATURE else None
+            self._sums = link_shares.WeightedProduct(terms.arithmetic, rows, terms.columns, levels=terms.levels)
         if self._sums is None:
             raise ProtocolError("A round begins with its first people.")
-        self._sums.add(weighted, self._columns[beat.chunk])
+        self._sums.add(weighted, self._shares_of(beat))
+
+    def _shares_of(self, beat: Beat) -> Elements:
+        """Return our shares of some people's columns, a column along each row."""
+        start, stop = self._terms.chunks[beat.chunk]
+        return self._columns.read(start, stop).reshape(self._terms.columns, stop - start)
 
     def _reduced(self, heard: Mapping[str, NewtonLetter], shape: tuple[int, ...]) -> Elements:
         nodes = enumerate(self._terms.nodes, start=1)
-        shares = {point: self._share(heard[node].values, shape) for point, node in nodes}
+        shares = {point: self._share(heard, node, shape) for point, node in nodes}
         return link_shares.reduced_degree(self._terms.arithmetic, shares, self._terms.threshold)
 
-    def _share(self, parcel: Blob | None, shape: tuple[int, ...], degree: int | None = None) -> Elements:
+    def _share(
+        self, heard: Mapping[str, NewtonLetter], sender: str, shape: tuple[int, ...], *, noise: bool = False
+    ) -> Elements:
+        parcel = heard[sender].noise if noise else heard[sender].values
         if parcel is None:
             raise ProtocolError("A letter lacks a share.")
-        seeded = self._point <= (self._terms.threshold if degree is None else degree)
+        seeded = self._terms.is_seeded(sender, self._me, (1 + noise) * self._terms.threshold)
         return share_of(self._terms.arithmetic, parcel, seeded=seeded, shape=shape)
 
     def _people(self, beat: Beat) -> int:

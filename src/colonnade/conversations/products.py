@@ -3,7 +3,8 @@
 ::
 
     turn 0          out: hello
-    turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain
+    turn 1          in: everyone's hello                          out: first chunk's shares, noise, masks; end of my chain;
+                                                                  to data parties that do not compute: that I checked all hellos
     turn j (2 … C)  in: chunk j-1, links j-2                      out: chunk j, my link j-1; in turn 2, all chains' ends
     turn C+1        in: chunk C, links C-1                        out: my link C
     turn C+2        in: links C                                   out: my part of every degree check
@@ -39,7 +40,7 @@ from colonnade.secure.keys import digest
 from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
 from colonnade.steps.joint import Joint, read_joint
 
-__all__ = ["Dealer", "ProductLetter", "ProductRun"]
+__all__ = ["Dealer", "Dealt", "ProductLetter", "ProductRun", "Received", "noise_share"]
 
 _SEED = 32
 
@@ -51,8 +52,8 @@ class ProductLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ----------
     table, noise, mask
         First letter of a data party: this node's share of its table (only where the share travels as a seed), of its noise and
-        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them the receiver's
-        point decides.
+        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them follows from the
+        sender's point and the receiver's.
     share
         This node's share of the next chunk of rows, where it does not come from a seed.
     head
@@ -84,14 +85,17 @@ class Dealer(Protocol):
     def rows(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's integer rows, columns along the first axis."""
 
-    def noise(self, entries: int) -> NDArray[np.int64]:
-        """Return this party's share of the noise."""
+    def noise(self, tile: int = 0) -> NDArray[np.int64]:
+        """Return this party's share of the noise of what is opened at a time (`Joint.tiles`)."""
 
-    def own(self) -> NDArray[np.int64] | None:
-        """Return the part of the release that concerns this party alone, already noised."""
+    def own(self, tile: int = 0) -> NDArray[np.int64] | None:
+        """Return the part of the release that concerns this party alone, already noised: as much as goes with a tile."""
 
-    def opening(self, answer: bytes) -> None:
-        """Keep, durably, what is about to be opened; refuse a second opening of the step."""
+    def opening(self, answer: bytes, tile: int = 0) -> None:
+        """Keep, durably, what is about to be opened; refuse a second opening of the step, or of a tile of it."""
+
+    def opened(self) -> int:
+        """Return how many tiles of the step were opened before."""
 
 
 class ProductRun(Conversation):
@@ -112,6 +116,7 @@ class ProductRun(Conversation):
 
     name: ClassVar[str] = "products"
     letter_kind: ClassVar[type[ProductLetter]] = ProductLetter
+    _product: CheckedProduct
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
@@ -122,15 +127,16 @@ class ProductRun(Conversation):
         self._dealer = part
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
-        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret)
+        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret, self.joint.hub)
         self._session: mail.Session | None = None
         self._chain = ChallengeChain(keys.subseed(secret, "colonnade chain"), len(self.chunks))
-        self._dealing: _Dealt | None = None
-        self._received: dict[str, _Received] = {}
+        self._dealing: Dealt | None = None
+        self._received: dict[str, Received] = {}
         self._links: dict[str, bytes] = {}
         self._heads = b""
         self._pending: dict[int, list[residues.Elements]] = {}
-        self._product = self._new_product()
+        if self.point is not None:
+            self._product = self._new_product()
         self._checks: dict[str, residues.Elements] = {}
         self._final_challenge = b""
         self._verified = False
@@ -181,12 +187,12 @@ class ProductRun(Conversation):
     def _deal_first(self) -> None:
         """Pay and get ready to deal, if we hold data."""
         if self._dealer is not None:
-            self._dealing = _Dealt(self.joint, self._dealer, self._secret)
+            self._dealing = Dealt(self.joint, self._dealer, self._secret, self.point)
 
     def _senders(self, turn: int) -> set[str]:
-        """Who writes to us in a turn: data parties while there are chunks, nodes always."""
+        """Who writes to us in a turn: data parties while there are chunks, nodes always; to others nodes, once."""
         if self.point is None:
-            return set()
+            return set(self.joint.nodes) if turn == 1 and self._me.name not in self.joint.hub else set()
         dealers = set(self.joint.owners) if turn <= len(self.chunks) else set()
         return (dealers | set(self.joint.nodes)) - {self._me.name}
 
@@ -200,6 +206,8 @@ class ProductRun(Conversation):
 
     def _take(self, turn: int, letters: Mapping[str, ProductLetter]) -> None:
         if self.point is None:
+            if letters:
+                self._meeting.vouched()
             return
         if turn == 1:
             self._take_first(letters)
@@ -219,7 +227,7 @@ class ProductRun(Conversation):
                 assert self._dealing is not None
                 self._received[owner] = self._dealing.kept_by(self.point)
             else:
-                self._received[owner] = _Received.of(letters[owner], self.joint, self.point)
+                self._received[owner] = Received.of(letters[owner], self.joint, self.point, owner)
         self._links = {name: letters[name].head for name in self._other_nodes()}
         self._heads = commitments({**self._links, self._me.name: self._chain.head})
 
@@ -266,7 +274,14 @@ class ProductRun(Conversation):
                 continue
             letter = self._letter(turn, number + 1, shares, self._checks)
             sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
-        return sealed
+        return sealed | (self._word_to_others() if turn == 1 and self.point is not None else {})
+
+    def _word_to_others(self) -> dict[str, Blob]:
+        """Write an empty letter to whoever has not checked all hellos: that it opens is our word that we did, and on which."""
+        assert self._session is not None
+        empty = codec.encode(self.letter_kind())
+        others = [name for name in self.joint.members if name not in self.joint.hub]
+        return {name: Blob(self._session.seal(name, 1, 0, empty)) for name in others}
 
     def _writes(self, turn: int) -> bool:
         return self.point is not None or (self._dealing is not None and turn <= len(self.chunks))
@@ -286,7 +301,7 @@ class ProductRun(Conversation):
         parts: dict[str, object] = {}
         if self._dealing is not None and first:
             parts = self._dealing.first_parts(point)
-        if shares and point > self.joint.threshold:
+        if shares and point not in self.joint.seeded(self._me.name):
             parts["share"] = Blob(arithmetic.to_bytes(shares[point - 1]))
         if self.point is not None:
             parts["head"] = self._chain.head if first else b""
@@ -305,7 +320,8 @@ class ProductRun(Conversation):
         if self.point is not None:
             if not self._verified or set(self._received) != set(self.joint.owners):
                 raise ProtocolError("A product is opened only after every dealing was checked.")
-            share = pack(self._product.masked([self._received[owner].noise for owner in self.joint.owners]))
+            noise = [self._received[owner].noise for owner in self.joint.owners]
+            share = pack(self._product.masked([one for one in noise if one is not None]))
         own = None if self._dealer is None else self._dealer.own()
         self.over = True
         return Opened(share=share, own=None if own is None else pack(own))
@@ -319,14 +335,14 @@ class ProductRun(Conversation):
         return [name for name in self.joint.nodes if name != self._me.name]
 
 
-class _Dealt:
+class Dealt:
     """A data party's dealings in one run: the same values as in any other run of the step, by fresh polynomials.
 
     Were the polynomials those of an earlier run too, a peer that dealt its own anew could subtract one opening from the
     other: noise and randomisation would cancel, and what is left tells a combination of raw rows.
     """
 
-    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes) -> None:
+    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes, own: int | None) -> None:
         seed = digest("colonnade dealing v1", dealer.begin(), run_secret)
         arithmetic, nodes = joint.arithmetic, len(joint.nodes)
         self._joint = joint
@@ -337,6 +353,7 @@ class _Dealt:
             degree=joint.threshold,
             seed=keys.subseed(seed, "colonnade table"),
             bound=joint.largest,
+            own=own,
         )
         self._noise = Dealing(
             arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=keys.subseed(seed, "colonnade noise shares")
@@ -344,7 +361,7 @@ class _Dealt:
         self._mask = Dealing(
             arithmetic, nodes=nodes, degree=joint.threshold, seed=keys.subseed(run_secret, "colonnade degree mask")
         )
-        self._noise_shares = self._noise.shares(0, dealer.noise(joint.entries))
+        self._noise_shares = () if len(joint.tiles) > 1 else self.noise(0)
         repetitions = check_repetitions(arithmetic)
         hidden = arithmetic.decode(
             expand(arithmetic, keys.subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
@@ -360,22 +377,31 @@ class _Dealt:
             self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
         return self._table.shares(number, rows.T, self._memory)
 
+    def noise(self, tile: int) -> tuple[residues.Elements, ...]:
+        """Deal this party's noise of a tile."""
+        return self._noise.shares(tile, self._dealer.noise(tile))
+
     def keep(self, number: int, share: residues.Elements) -> None:
+        """Keep our own share of a chunk, where we compute."""
         self._kept[number] = share.copy()
 
-    def kept_by(self, point: int) -> "_Received":
-        return _Received(
-            self._joint, point, None, self._noise_shares[point - 1], self._mask_shares[point - 1], self._kept
-        )
+    def kept_by(self, point: int) -> "Received":
+        """Return what we keep for ourselves."""
+        noise = self._noise_shares[point - 1] if self._noise_shares else None
+        return Received(self._joint, point, None, noise, self._mask_shares[point - 1], self._kept)
 
     def first_parts(self, point: int) -> dict[str, object]:
         """Shares at the first points of a dealing travel as seeds, the others as elements."""
-        t = self._joint.threshold
+        t, seeds = self._joint.threshold, self._table.seeds
         return {
-            "table": Blob(self._table.seeds[point]) if point <= t else None,
-            "noise": self._parcel(self._noise, self._noise_shares, point, 2 * t),
+            "table": Blob(seeds[point]) if point in seeds else None,
+            "noise": self.noise_parcel(self._noise_shares, point) if self._noise_shares else None,
             "mask": self._parcel(self._mask, self._mask_shares, point, t),
         }
+
+    def noise_parcel(self, shares: tuple[residues.Elements, ...], point: int) -> Blob:
+        """Return what travels to one point of a dealing of noise."""
+        return self._parcel(self._noise, shares, point, 2 * self._joint.threshold)
 
     def _parcel(self, dealing: Dealing, shares: tuple[residues.Elements, ...], point: int, degree: int) -> Blob:
         if point <= degree:
@@ -383,7 +409,7 @@ class _Dealt:
         return Blob(self._joint.arithmetic.to_bytes(shares[point - 1]))
 
 
-class _Received:
+class Received:
     """A node's shares of one data party's dealings."""
 
     def __init__(
@@ -391,7 +417,7 @@ class _Received:
         joint: Joint,
         point: int,
         table_seed: bytes | None,
-        noise: residues.Elements,
+        noise: residues.Elements | None,
         mask: residues.Elements,
         kept: dict[int, residues.Elements] | None = None,
     ) -> None:
@@ -403,14 +429,16 @@ class _Received:
         self.mask = mask
 
     @classmethod
-    def of(cls, letter: ProductLetter, joint: Joint, point: int) -> "_Received":
+    def of(cls, letter: ProductLetter, joint: Joint, point: int, owner: str) -> "Received":
+        """Read a data party's first letter."""
         t = joint.threshold
-        seed = _seed(letter.table) if point <= t else None
-        noise = _from_parcel(letter.noise, joint, seeded=point <= 2 * t, count=joint.entries)
+        seed = _seed(letter.table) if point in joint.seeded(owner) else None
+        noise = None if len(joint.tiles) > 1 else noise_share(letter.noise, joint, point, tile=0)
         mask = _from_parcel(letter.mask, joint, seeded=point <= t, count=check_repetitions(joint.arithmetic))
         return cls(joint, point, seed, noise, mask)
 
     def chunk(self, number: int, parcel: Blob | None, shape: tuple[int, int]) -> residues.Elements:
+        """Return our share of a chunk: kept, expanded from its seed, or as it came."""
         if self._kept is not None:
             return self._kept.pop(number)
         if self._table_seed is not None:
@@ -426,9 +454,17 @@ def _seed(parcel: Blob | None) -> bytes:
     return bytes(parcel.view)
 
 
-def _from_parcel(parcel: Blob | None, joint: Joint, *, seeded: bool, count: int) -> residues.Elements:
+def noise_share(parcel: Blob | None, joint: Joint, point: int, *, tile: int) -> residues.Elements:
+    """Return a node's share of one data party's noise of a tile, from what travelled."""
+    seeded, count = point <= 2 * joint.threshold, joint.tiles[tile].entries
+    return _from_parcel(parcel, joint, seeded=seeded, count=count, position=tile)
+
+
+def _from_parcel(
+    parcel: Blob | None, joint: Joint, *, seeded: bool, count: int, position: int = 0
+) -> residues.Elements:
     if seeded:
-        return expand(joint.arithmetic, _seed(parcel), 0, (count,))
+        return expand(joint.arithmetic, _seed(parcel), position, (count,))
     if parcel is None:
         raise ProtocolError("A letter lacks a share.")
     return joint.arithmetic.from_bytes(parcel.view, (count,))

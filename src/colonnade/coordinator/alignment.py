@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from colonnade.conversations.agreements import list_hash, packed_list
-from colonnade.coordinator.driver import Progress, progress_bar
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, ProtocolError, ReleaseLost
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
+from colonnade.progress import Progress, progress_bar
 from colonnade.protocol.messages import Described, Recall, Reply, Rounds
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
 from colonnade.steps.registry import STUDIES

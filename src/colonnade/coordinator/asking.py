@@ -154,7 +154,8 @@ def complete_plan(
         raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
     asked = tuple(name for name in federation.parties if name in {step.party for step in steps})
     secure = uses_compute_nodes(steps)
-    nodes = computing.choose(asked, federation.threshold) if secure else ()
+    dealing = {step.party for step in steps if step.parameters.get("target")}
+    nodes = computing.choose(asked, federation.threshold, dealing) if secure else ()
     plan = Plan(
         task=task,
         method=method,

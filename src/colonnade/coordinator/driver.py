@@ -5,11 +5,9 @@ accounts (`colonnade.coordinator.accounts`). Threads may run studies side by sid
 time that it names.
 """
 
-import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast
@@ -21,9 +19,12 @@ from colonnade.cost import NOTHING_SPENT, Cost
 from colonnade.errors import Busy, ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
+from colonnade.progress import Pace, Progress
 from colonnade.protocol import codec, messages
 from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Hello
+from colonnade.steps.joint import JointStep
+from colonnade.steps.kind import kind_of
 from colonnade.transport.direct import Recorded, Transcript, Transport
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "StudyQueue",
     "agree",
     "ask",
-    "progress_bar",
     "run_study",
 ]
 
@@ -45,7 +45,6 @@ AT_ONCE = 8
 PATIENCE = 600.0
 """Seconds that a study waits for members that are busy, all its waits together."""
 
-Progress = Callable[[str], None]
 Requests = Mapping[str, messages.Request]
 Replies = Mapping[str, messages.Reply]
 
@@ -126,12 +125,12 @@ class ComputeMembers:
     parties: Mapping[str, messages.Described]
     allowed: frozenset[str] | None = None
 
-    def choose(self, asked: Sequence[str], threshold: int) -> tuple[str, ...]:
+    def choose(self, asked: Sequence[str], threshold: int, dealing: Collection[str] = ()) -> tuple[str, ...]:
         """Choose who computes in a study, so that its threshold is at least the given one.
 
         These are the study's parties and the nodes without data. Until the threshold is reached, parties without a part in the
         study join them, and at last the coordinator. An even number of nodes learns no less together than one fewer, and costs
-        more, so the last one stays out.
+        more, so the last one stays out that does not deal in every round: what a node deals costs least.
         """
         idle = [party for party, one in self.parties.items() if party not in asked and one.compute_for_others]
         chosen: list[str] = []
@@ -150,7 +149,9 @@ class ComputeMembers:
                 "cards of compute nodes in the papers), have other parties compute for others, lower collusion, "
                 "or choose a method of the local channel.",
             )
-        return tuple(chosen[: len(chosen) - 1 + len(chosen) % 2])
+        if len(chosen) % 2 == 0:
+            chosen.remove(([member for member in chosen if member not in dealing] or chosen)[-1])
+        return tuple(chosen)
 
     def _accepted(self, member: str, asked: Sequence[str], chosen: Sequence[str]) -> bool:
         """Return whether a member may compute, and every party of the study accepts it, itself and those chosen included."""
@@ -162,23 +163,6 @@ class ComputeMembers:
     def _accepts(self, judge: str, node: str) -> bool:
         accepted = self.parties[judge].compute_nodes if judge in self.parties else None
         return accepted is None or node == judge or node in accepted
-
-
-@contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
-    """Yield a function that announces steps in one line on a terminal, with the time (``COLONNADE_PROGRESS``: 0 or lines)."""
-    mode = os.environ.get("COLONNADE_PROGRESS", "auto")
-    if mode == "lines":
-        yield lambda step: print(f"{title}: {step}", file=sys.stderr, flush=True)  # noqa: T201  # this is its purpose
-    elif mode == "0" or not sys.stderr.isatty():
-        yield lambda _: None
-    else:
-        from rich import console, progress
-
-        shown = (progress.SpinnerColumn(), progress.TextColumn("{task.description}"), progress.TimeElapsedColumn())
-        with progress.Progress(*shown, console=console.Console(stderr=True), transient=True) as line:
-            task = line.add_task(title)
-            yield lambda step: line.update(task, description=f"{title}: {step}")
 
 
 @dataclass(frozen=True)
@@ -333,6 +317,7 @@ def _run_once(
     quote = agree(plan, recorded, journal, about)
     cost.agreed(quote)
     mechanisms: dict[str, str] = {}
+    pace = _pace(plan, "", progress)
     rounds = algorithm.rounds(plan)
     try:
         requests = next(rounds)
@@ -340,6 +325,7 @@ def _run_once(
             if recorded.step != _step_name(requests):
                 recorded.step = _step_name(requests)
                 progress(recorded.step)
+                pace = _pace(plan, recorded.step, progress)
             journal.sending(plan, requests)
             replies = _exchange(_with_nonces(_with_description(requests, about), quote.nonces), recorded)
             replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
@@ -348,9 +334,26 @@ def _run_once(
                 reply.step: reply.mechanism for reply in replies.values() if isinstance(reply, messages.Released)
             }
             _raise_refusal(replies)
+            pace(requests)
             requests = rounds.send(replies)
     except StopIteration as finished:
         return Outcome(finished.value, plan, quote, mechanisms, recorded.transcript)
+
+
+def _pace(plan: Plan, step: str, progress: Progress) -> Callable[[Requests], None]:
+    """Return what says how many rows members have shared in a step, if rows are shared in it, after each round."""
+    kinds = {type_of for one in plan.steps if one.name == step and issubclass(type_of := kind_of(one), JointStep)}
+    if len(kinds) != 1:
+        return lambda _: None
+    chunks = kinds.pop().read(plan, step).chunks
+    pace = Pace(plan.people, progress, step)
+
+    def heard(requests: Requests) -> None:
+        turns = {request.turn for request in requests.values() if isinstance(request, messages.Post)}
+        if len(turns) == 1 and 1 <= (turn := turns.pop()) <= len(chunks):
+            pace.reached(chunks[turn - 1][1])
+
+    return heard
 
 
 def _send_missed(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:

@@ -124,7 +124,7 @@ class AdditiveSearch(ShapeBelief):
 
     def result(self) -> AdditiveFit:
         """Return what it came to."""
-        return self._fit(self.tables)
+        return self._fit(self.tables, self._seen[-1].at)
 
     # Where it begins ----------------------------------------------------------------------------------------------------
 

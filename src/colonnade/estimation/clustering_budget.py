@@ -16,10 +16,12 @@ is the largest, to the nano-unit, for which the sum of all losses as ledgers cou
 that a large δ would pay for alone is priced at a smaller δ (docs/proofs/neighbours-and-losses.md#grid).
 
 *How many local clusters* (k₀ of Private vertical clustering, §5.2). The rule takes the most for which an average cell of a pair
-table, people/k′², is at least twice the noise of a cell. Here that is the noise of the channel in use. For sketches it is the
-noise of the joint likelihood, times ρ = 1.04; the paper has the constant of other sketches, 0.649, and the noise of
-complements. More clusters would be mostly noise, fewer lose shape. There are no more than twice the clusters asked for, since
-finer grids stopped paying there, and no more than the centres' own noise allows.
+table, people/k′², is at least four times the noise of a cell, and one person. The paper has twice the noise; four times loses
+little where people spread out and less where they are in separate groups (`benchmarks/clustering` has the loss against k′).
+Here it is the noise of the channel in use. For sketches it is that of the joint likelihood, times ρ = 1.04; the paper has the
+constant of other sketches, 0.649, and the noise of complements. More clusters would be mostly noise, fewer lose shape. There are
+no more than the centres' own noise allows, and no more than `FINEST` or twice the clusters asked for, whichever is larger, so
+that a grid's cost has a bound.
 """
 
 import math
@@ -38,23 +40,29 @@ from colonnade.privacy.calibration import (
     price_of_loss,
     price_of_rho,
 )
-from colonnade.privacy.laws.clustering_rounds import clustering_schedule, displacement_noise
+from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
 from colonnade.privacy.laws.tables import TableNoise
 
 __all__ = [
+    "CLEAR",
     "RULES",
     "ClusteringPrices",
     "WeightMethod",
     "WeightRule",
     "automatic_clusters",
     "clustering_prices",
+    "response_rule",
+    "sketch_rule",
     "weight_noise",
 ]
 
 WeightMethod = Literal["secure", "sketch", "response", "independent"]
-FINEST = 2
+FINEST = 48
+"""Local clusters up to which the rule goes; beyond, a grid takes long and gains little."""
+CLEAR = 4.0
+"""How many times its noise an average cell is, at least."""
 BLURRED = 0.25
 TOO_SMALL = (
     "epsilon is too small to be divided between all centres and weights: a part would be below the ledger's unit."
@@ -100,7 +108,7 @@ class WeightRule:
 
 
 def clustering_prices(
-    price: Price, parties: int, unit: Unit, method: WeightMethod, split: float | None = None
+    price: Price, parties: int, unit: Unit, rule: WeightRule, split: float | None = None
 ) -> ClusteringPrices:
     """Divide a study's price.
 
@@ -110,18 +118,17 @@ def clustering_prices(
         The promise.
     parties
         How many parties release.
-    method
-        How weights are found.
+    rule
+        What is particular to the method that finds the weights.
     split
-        The centres' share of the budget; by default that of the method's rule.
+        The centres' share of the budget; by default that of the rule.
 
     Examples
     --------
-    >>> prices = clustering_prices(Price.of(1.0), 2, "person", "secure")
+    >>> prices = clustering_prices(Price.of(1.0), 2, "person", RULES["secure"])
     >>> prices.centres.epsilon, prices.weights.epsilon
     (0.4, 0.2)
     """
-    rule = RULES[method]
     share = rule.split if split is None else _share(split)
     times = parties if unit == "person" else 1
     joint = rule.joint and parties > 1
@@ -144,10 +151,10 @@ def clustering_prices(
 
 
 def weight_noise(
-    method: WeightMethod, clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int
+    rule: WeightRule, clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int
 ) -> float:
     """Return the standard deviation of an average cell of a pair table (of a histogram, for ``"independent"``)."""
-    noise = RULES[method].cell_noise if parties > 1 else _histogram_noise
+    noise = rule.cell_noise if parties > 1 else _histogram_noise
     return noise(clusters, people, parties, price, unit, collusion)
 
 
@@ -157,19 +164,22 @@ def automatic_clusters(
     widths: Sequence[int],
     prices: ClusteringPrices,
     *,
-    method: WeightMethod,
+    rule: WeightRule,
     unit: Unit,
     collusion: int,
 ) -> int:
     """Return k′: as many local clusters as the weights and the centres can bear."""
-    parties, rule = len(widths), RULES[method]
+    parties = len(widths)
     fewest: int = max(2, math.ceil(float(n_clusters) ** (1.0 / parties) - 1e-9))
     pairs = 2 if parties > 1 and rule.paired else 1
     best: int = fewest
-    most = FINEST * n_clusters if rule.most is None else min(FINEST * n_clusters, rule.most)
+    most = min(max(FINEST, 2 * n_clusters), rule.most or LARGEST_CLUSTERS)
     for clusters in range(fewest, max(fewest, most) + 1):
-        noise = weight_noise(method, clusters, people, parties, prices.weights, unit, collusion)
-        if 2 * noise * clusters**pairs > people or _blur(widths, people, clusters, prices.centres) > BLURRED:
+        noise = weight_noise(rule, clusters, people, parties, prices.weights, unit, collusion)
+        if (
+            max(CLEAR * noise, 1.0) * clusters**pairs > people
+            or _blur(widths, people, clusters, prices.centres) > BLURRED
+        ):
             break
         best = clusters
     return best
@@ -189,25 +199,37 @@ def _table_noise(clusters: int, people: int, parties: int, price: Price, unit: U
     return math.sqrt(noise.opened_variance)
 
 
-def _sketch_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
-    bought = sketching(price, parties, unit)
-    cell = people / clusters**2 + bought.phantoms
-    row = people / clusters + (clusters + 1) * bought.phantoms
-    return SKETCH_CONSTANT * math.sqrt(cell * (2 * row - cell) / SKETCHES)
+def sketch_rule(sketches: int) -> WeightRule:
+    """Return the rule of ``"sketch"`` with M sketches per pair of parties."""
+
+    def noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
+        bought = sketching(price, parties, unit, sketches)
+        cell = people / clusters**2 + bought.phantoms
+        row = people / clusters + (clusters + 1) * bought.phantoms
+        return SKETCH_CONSTANT * math.sqrt(cell * (2 * row - cell) / sketches)
+
+    def own_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
+        """Return what the sketches that still fit cost: the price by which a party finds the same number of phantoms."""
+        return price_of_loss(sketching(price, parties, unit, sketches, besides=spent).loss(unit), price.delta)
+
+    return WeightRule(Fraction(1, 2), noise, joint=True, own_price=own_price, most=LARGEST_SKETCHED)
 
 
-def _response_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
-    return math.sqrt(people) * best_channel(clusters, price).v0
+def response_rule(sample: float) -> WeightRule:
+    """Return the rule of ``"response"`` where public coins choose a share of the people to report.
+
+    A sampled term X/s has second moment E X²/s, so a cell's variance is (Var + count)/s − count.
+    """
+
+    def noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
+        cell = people / clusters**2
+        return math.sqrt((people * best_channel(clusters, price).v0 ** 2 + cell) / sample - cell)
+
+    return WeightRule(Fraction(1, 4), noise)
 
 
 def _histogram_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
     return math.sqrt(discrete_laplace_variance(laplace_scale(price, 1)))
-
-
-def _sketch_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
-    """Return what the sketches that still fit cost: the price by which a party finds the same number of phantoms."""
-    bought = sketching(price, parties, unit, besides=spent)
-    return price_of_loss(bought.loss(unit), price.delta)
 
 
 def _share(split: float) -> Fraction:
@@ -241,7 +263,8 @@ def _largest_pure(price: Price, spent: Loss, times: int) -> int:
 
 RULES: dict[WeightMethod, WeightRule] = {
     "secure": WeightRule(Fraction(4, 5), _table_noise, joint=True),
-    "sketch": WeightRule(Fraction(1, 2), _sketch_noise, joint=True, own_price=_sketch_price, most=LARGEST_SKETCHED),
-    "response": WeightRule(Fraction(1, 4), _response_noise),
+    "sketch": sketch_rule(SKETCHES),
+    "response": response_rule(1.0),
     "independent": WeightRule(Fraction(4, 5), _histogram_noise, paired=False),
 }
+"""The rules of the methods with their default options."""

@@ -11,7 +11,8 @@ printed 0.35.
 scores sum to the rank of the block and the constant terms to one; a party's scores for k-means sum to 2(k + 1). A larger
 total is refused.
 
-*Sizes* are those of Theorem G.2, with the constant 1 where the paper leaves it open.
+*Sizes.* `proved_size` is that of Theorem G.2, with the constant 1 where the paper leaves it open. It exceeds any table that we
+have seen. `estimated_size` is how many draws serve in practice (docs/proofs/non-private.md#size).
 
 *Models* of the weighted sample are fitted by scikit-learn (Section 6 of the paper: C-CENTRAL, C-KMEANS++ and the last step of
 C-DISTDIM).
@@ -37,11 +38,11 @@ __all__ = [
     "WeightedSample",
     "allocate_draws",
     "checked_totals",
+    "estimated_size",
     "joined_clusters",
-    "kmeans_size",
     "largest_total",
     "model_in_own_units",
-    "regression_size",
+    "proved_size",
     "sampled_clusters",
     "sampled_regression",
     "weighted_coreset",
@@ -155,44 +156,78 @@ def weighted_coreset(sample: NDArray[np.int64], scores: Array, total: float) -> 
 
 # How many draws are enough ------------------------------------------------------------------------------------------------
 
+DISTORTION = 0.5
+"""How far the sample may distort a direction, or a cluster's weight, before the estimate of the excess loss stops to hold."""
 
-def regression_size(
-    features: int, totals: float, parties: int, *, error: float, outliers: float, failure: float
-) -> int:
-    """Return the size m of Theorem G.3: with it, all but a share ``outliers`` of the rows are approximated within ``error``.
 
-    The sensitivities of rows for a least-squares problem sum to at most the rank of [1, X, y], and its pseudo-dimension is taken
-    as d², as in the paper.
+def estimated_size(task: Task, features: int, clusters: int, totals: float, *, error: float, failure: float) -> int:
+    """Return about how many draws bring the loss of the best model of the sample within ``1 + error`` of the best one.
+
+    With scores that sum to G and are at least a row's share of the loss, the excess loss of a model with p unknowns has a mean
+    of at most G/m times the loss, once no direction is distorted by more than a half (docs/proofs/non-private.md#size). It is an
+    estimate and no guarantee: the scores of parties whose columns nearly repeat each other's are too small, and k-means
+    may find another local optimum.
 
     Parameters
     ----------
-    features
-        d: coded columns of all parties, without target and constant.
+    task, features, clusters
+        The problem: coded columns of all parties without target and constant, or k.
     totals
         G, or its public maximum.
+    error, failure
+        The excess of the loss, in parts of the smallest one, and how often it may be larger.
+
+    Examples
+    --------
+    >>> estimated_size("regression", 18, 0, 28.0, error=0.1, failure=0.05)
+    1331
+    """
+    _require_shares(error=error, failure=failure)
+    unknowns = features + 1 if task == "regression" else clusters
+    chance = math.log(1 / failure)
+    excess = totals / error * (1 + math.sqrt(2 * chance / unknowns)) ** 2
+    undistorted = 2 * totals / DISTORTION**2 * (math.log(unknowns) + chance)
+    return math.ceil(max(excess, undistorted))
+
+
+def proved_size(
+    task: Task,
+    features: int,
+    clusters: int,
+    totals: float,
+    parties: int,
+    *,
+    error: float,
+    outliers: float,
+    failure: float,
+) -> int:
+    """Return the size m of Theorems G.3 and G.4.
+
+    With it, all but a share ``outliers`` of the rows are approximated within ``error``.
+    For a regression, sensitivities sum to at most the rank of [1, X, y] and the pseudo-dimension is taken as d², as in the paper;
+    for k-means they sum to at most 2(k + 1), and it is taken as dk.
+
+    Parameters
+    ----------
+    task, features, clusters, totals
+        As in `estimated_size`.
     parties
         T.
     error, outliers, failure
         ε, β and δ of the theorem.
     """
-    return _size(features + 2.0, totals, features**2, parties, error, outliers, failure)
-
-
-def kmeans_size(
-    features: int, clusters: int, totals: float, parties: int, *, error: float, outliers: float, failure: float
-) -> int:
-    """Return the size m of Theorem G.4. Sensitivities sum to at most 2(k + 1), and the pseudo-dimension is taken as dk."""
-    return _size(2.0 * (clusters + 1), totals, features * clusters, parties, error, outliers, failure)
-
-
-def _size(
-    sensitivities: float, totals: float, dimension: int, parties: int, error: float, outliers: float, failure: float
-) -> int:
-    for name, value in (("error", error), ("outliers", outliers), ("failure", failure)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-            raise BadInput(f"{name} is a number between 0 and 1.", remedy=f"For example {name}=0.1.")
+    _require_shares(error=error, outliers=outliers, failure=failure)
+    regression = task == "regression"
+    sensitivities = features + 2.0 if regression else 2.0 * (clusters + 1)
+    dimension = features**2 if regression else features * clusters
     gap = 2 * sensitivities / (outliers * parties)
     return math.ceil((gap * totals / error) ** 2 * (dimension + math.log(1 / failure)))
+
+
+def _require_shares(**shares: float) -> None:
+    for name, value in shares.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            raise BadInput(f"{name} is a number between 0 and 1.", remedy=f"For example {name}=0.1.")
 
 
 Penalty = Literal["l1", "l2", "elasticnet"] | None

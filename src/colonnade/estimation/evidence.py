@@ -33,11 +33,12 @@ TINY = 1e-9
 USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
 """Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
 LARGEST_SCORE = 12.0
+WIDE, WIDENED = 4.0, 1.25
+"""The least variance of effects that errors are computed with, and a factor on them. Noise hides how large effects are. It pulls
+them to 0, and the curvature with them."""
 LONGEST = 0.5
 ALIKE = 2.0
 """How much farther scores spread than those of independent columns would."""
-WIDE = 4.0
-"""The least variance of effects that errors are computed with: noise hides how large effects are, and pulls them to 0."""
 
 
 def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: TargetCounts) -> AdditiveFit:
@@ -52,7 +53,7 @@ def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: Targ
     """
     size = len(features)
     weights, people = np.zeros(size), np.array(counts.people)
-    whole, sampling, believed = np.zeros((3, size, size))
+    error, sampling, believed = np.zeros((3, size, size))
     weights[0] = counts.log_odds
     for places in places_by_column(features).values():
         own = [
@@ -62,16 +63,16 @@ def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: Targ
         ]
         people[places] = adding_up(counts.people[places], counts.people_variance, float(counts.people[0]))
         block = np.ix_(places, places)
-        weights[places], whole[block], sampling[block], believed[block] = _one_column(
+        weights[places], error[block], sampling[block], believed[block] = _one_column(
             own, people[places], counts.events[places], counts.log_odds, counts.variance
         )
-    return AdditiveFit(weights, whole - sampling, sampling, believed, people, counts)
+    return AdditiveFit(weights, error, sampling, believed, people, counts)
 
 
 def _one_column(
     components: Sequence[Component], people: Array, events: Array, base: float, variance: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Return effects of one column, their covariance with and without noise, and the covariance that was believed."""
+    """Return effects of one column, the covariance of their errors by noise and by sampling, and the one that was believed."""
     variances = np.array([one.variance or FIRST_VARIANCE for one in components])
     effects = np.zeros(len(people))
     for _ in range(ROUNDS):
@@ -85,9 +86,18 @@ def _one_column(
         known = curvature[:, None] * inverse * curvature
         variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
         effects = np.clip(spread @ pulled, -LARGEST_SCORE, LARGEST_SCORE)
-    spread = _spread(components, np.maximum(variances, WIDE), len(people))
-    left = [_left(curvature, spread, noise), _left(curvature, spread, np.full(len(people), TINY))]
-    return effects, left[0], left[1], spread
+    spread = _spread(components, variances, len(people))
+    wide = _spread(components, np.maximum(variances, WIDE), len(people))
+    sampling = _left(curvature, wide, np.full(len(people), TINY))
+    error = WIDENED**2 * (_left(curvature, wide, noise) - sampling)
+    return effects, error, sampling, spread
+
+
+def _left(curvature: Array, spread: Array, noise: Array) -> Array:
+    """Return the covariance of effects after a reading."""
+    known = curvature[:, None] * np.linalg.inv(_expected(curvature, spread, noise)) * curvature
+    left = spread - spread @ known @ spread
+    return np.asarray((left + left.T) / 2)
 
 
 def _spread(components: Sequence[Component], variances: Array, size: int) -> Array:
@@ -100,13 +110,6 @@ def _spread(components: Sequence[Component], variances: Array, size: int) -> Arr
 def _expected(curvature: Array, spread: Array, noise: Array) -> Array:
     """Return the covariance of a reading: effects, the sampling of people, and noise."""
     return np.asarray(curvature[:, None] * spread * curvature + np.diag(curvature + noise))
-
-
-def _left(curvature: Array, spread: Array, noise: Array) -> Array:
-    """Return the covariance of effects after a reading."""
-    known = curvature[:, None] * np.linalg.inv(_expected(curvature, spread, noise)) * curvature
-    left = spread - spread @ known @ spread
-    return np.asarray((left + left.T) / 2)
 
 
 def _chance(scores: Array) -> Array:

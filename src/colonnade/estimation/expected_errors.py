@@ -196,6 +196,8 @@ class AssumedColumns:
 
 def _variance(group: Sequence[Feature]) -> float:
     """Return the assumed variance of the coded columns of one column, added up."""
+    if [feature.kind for feature in group] == ["numeric"]:
+        return (2 * DEVIATION) ** 2
     kinds = Counter(feature.kind for feature in group)
     numbers = kinds["numeric"] * (2 * DEVIATION) ** 2  # a coded number is 2 wide
     signs = kinds["sign"] * 4 * float(np.prod(level_shares(2)))

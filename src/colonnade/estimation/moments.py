@@ -25,11 +25,14 @@ from colonnade.errors import BadInput
 __all__ = [
     "ComponentsFit",
     "Moments",
+    "deviations",
     "operator_norm",
+    "orient",
     "pca_from_moments",
     "pooled_correlations",
     "product_covariance",
     "quadratic_variance",
+    "without_noise",
 ]
 
 
@@ -262,12 +265,12 @@ def pca_from_moments(
     means = moments.matrix[0, places] / moments.count
     centred = moments.matrix[np.ix_(places, places)] - moments.count * np.outer(means, means)
     variance = moments.variance[np.ix_(places, places)]
-    scales = _deviations(centred, variance, moments.count) if standardise else np.ones(len(places))
+    scales = deviations(np.diag(centred), np.diag(variance), moments.count) if standardise else np.ones(len(places))
     centred, variance = centred / np.outer(scales, scales), variance / np.outer(scales, scales) ** 2
     values, vectors = np.linalg.eigh(centred)
-    values, vectors = values[::-1][:n_components], _orient(vectors[:, ::-1][:, :n_components])
+    values, vectors = values[::-1][:n_components], orient(vectors[:, ::-1][:, :n_components])
     people = max(moments.count - 1, 1)
-    explained = _without_noise(values, operator_norm(variance)) / people
+    explained = without_noise(values, operator_norm(variance)) / people
     # The means are noisy too: a centred product is that of the column less its mean times the constant one.
     directions = np.zeros((len(moments.features), n_components))
     directions[places] = vectors / scales[:, None]
@@ -286,24 +289,22 @@ def pca_from_moments(
     )
 
 
-def _deviations(centred: Array, variance: Array, count: int) -> Array:
-    """Return the columns' standard deviations, as the noisy moments have them.
+def deviations(centred: Array, variance: Array, count: int) -> Array:
+    """Return the columns' standard deviations, as the diagonals of noisy moments and of their variance have them.
 
     A column that varies less than the noise does is divided by what the noise alone may be: otherwise noise would be blown up.
     """
-    least = 2 * np.sqrt(np.diag(variance))
-    return np.asarray(
-        np.sqrt(np.maximum(np.maximum(np.diag(centred), least), SMALLEST_SPREAD * count) / max(count - 1, 1))
-    )
+    least = 2 * np.sqrt(variance)
+    return np.asarray(np.sqrt(np.maximum(np.maximum(centred, least), SMALLEST_SPREAD * count) / max(count - 1, 1)))
 
 
-def _without_noise(values: Array, width: float) -> Array:
+def without_noise(values: Array, width: float) -> Array:
     """Invert l ↦ l + (width/2)²/l where an eigenvalue stands out of the noise; below that, noise alone explains it."""
     outside = np.maximum(values**2 - width**2, 0.0)
     return np.where(values > width, (values + np.sqrt(outside)) / 2, np.maximum(values, 0.0) / 2)
 
 
-def _orient(vectors: Array) -> Array:
+def orient(vectors: Array) -> Array:
     """Fix the sign of each vector: its entry of largest size is positive; of entries that tie, the first.
 
     Two columns that vary alike give a vector such as (0.7, −0.7), and rounding would decide which of the two is larger.

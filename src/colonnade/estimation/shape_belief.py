@@ -26,7 +26,8 @@ ROUNDS_OF_MAXIMISATION = 6
 ROUNDS_OF_DISPERSION = 3
 SMALLEST_DISPERSION = 0.02
 """The least part of the target's variance that is taken to be left unexplained."""
-TINY = 1e-9
+SMALL_ERROR = 0.5
+"""An effect is determined if its error is below this part of the unit of effects, or below what it was believed to be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,9 @@ class AdditiveFit:
     weights
         Effects, not centred.
     covariance
-        What noise leaves uncertain of the estimate that the same people, with the same belief, give without noise.
+        The error against what the same people, with the same belief, give without noise. It is that of an estimate which noise
+        does not pull to the belief. So it holds whatever effects are, also where they are larger than believed. The
+        effects themselves are pulled, and are mostly nearer.
     sampling
         What the sampling of people adds.
     believed
@@ -56,9 +59,19 @@ class AdditiveFit:
     people: Array
     tables: OpenedTables | TargetCounts | None
 
-    def covariance_in(self, combinations: Array) -> Array:
-        """Return the covariance of combinations of effects, the sampling of people included."""
-        return np.asarray(combinations @ (self.covariance + self.sampling) @ combinations.T)
+    def determined_in(self, combinations: Array, unit: float) -> NDArray[np.bool_]:
+        """Return which combinations of effects the release determines.
+
+        Parameters
+        ----------
+        combinations
+            One per row.
+        unit
+            What an error is small against.
+        """
+        error = np.diag(combinations @ (self.covariance + self.sampling) @ combinations.T)
+        believed = np.diag(combinations @ self.believed @ combinations.T)
+        return np.asarray((error <= believed) | (error <= (SMALL_ERROR * unit) ** 2))
 
 
 class ShapeBelief(ABC):
@@ -98,19 +111,25 @@ class ShapeBelief(ABC):
     def _forget(self) -> None:
         self._variances = np.array([component.variance or FIRST_VARIANCE for component in self._prior.components])
 
-    def _fit(self, tables: OpenedTables | None) -> AdditiveFit:
-        """Return what it came to."""
+    def _fit(self, tables: OpenedTables | None, last: Array | None = None) -> AdditiveFit:
+        """Return what it came to.
+
+        Parameters
+        ----------
+        tables
+            As they were opened.
+        last
+            Effects before the last step. How far that moved counts as an error, since a further one might move as far.
+        """
         self.weights = self._solved()
         spread = self._prior.covariance(self._variances)
         _, variance = self._reading(self.weights)
-        whole, sampling = self._left(spread, variance), self._left(spread, TINY)
-        return AdditiveFit(self.weights, whole - sampling, sampling, spread, self._people, tables)
-
-    def _left(self, spread: Array, variance: float) -> Array:
-        """Return the covariance of effects after a reading with noise of this variance."""
-        known = self._curvature @ np.linalg.solve(self._expected(spread, variance), self._curvature)
-        left = spread - spread @ known @ spread
-        return np.asarray((left + left.T) / 2)
+        # Without noise a reading r gives (C + D·S⁻¹)⁻¹ r, whatever r is: C the curvature, D the dispersion, S the belief.
+        answer = spread @ np.linalg.inv(self._curvature @ spread + self._dispersion * np.eye(len(spread)))
+        moved = np.zeros(len(spread)) if last is None else self.weights - last
+        error = variance * answer @ answer.T + np.outer(moved, moved)
+        sampling = self._dispersion * (answer + answer.T) / 2
+        return AdditiveFit(self.weights, error, sampling, spread, self._people, tables)
 
     # Counts and products -------------------------------------------------------------------------------------------------
 

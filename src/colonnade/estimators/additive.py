@@ -35,12 +35,6 @@ from colonnade.steps.score_table import ScoreHistogram
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor"]
 
-WIDENED = 2.5
-"""The factor on standard errors for the curvature, which the release does not tell exactly (benchmarks/additive)."""
-LEAST_WIDENED = 1.5
-"""The same for least squares, whose curvature is the Gram matrix itself."""
-MARGINAL_WIDENED = 1.25
-"""The same for weights of evidence, whose tables tell the curvature; the variance of effects is not known exactly."""
 MARGINAL = (
     "marginal effects: what each column tells by itself on the same people without noise, times one slope for all"
 )
@@ -99,7 +93,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
     Notes
     -----
     Errors are for the model that the same people give without noise, with the penalties that were found
-    (docs/explanation/additive-models.md). They are approximate.
+    (docs/explanation/additive-models.md). They do not rely on effects being as small as believed, and are approximate.
 
     Missing values: a number that declares ``missing=`` has a further bin for them. A category with ``missing="excluded"`` has a
     further level. Nobody is left out.
@@ -249,7 +243,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
             found.people,
             found.tables,
         )
-        return self._shapes(scaled, features, columns, widened=MARGINAL_WIDENED)
+        return self._shapes(scaled, features, columns)
 
     def _head(self, level: float) -> dict[str, str]:
         head = super()._head(level)
@@ -257,16 +251,9 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
 
     # What was opened ---------------------------------------------------------------------------------------------------------
 
-    def _shapes(
-        self,
-        found: AdditiveFit,
-        features: Sequence[Feature],
-        columns: Mapping[str, Column],
-        *,
-        widened: float = WIDENED,
-    ) -> dict[str, Any]:
+    def _shapes(self, found: AdditiveFit, features: Sequence[Feature], columns: Mapping[str, Column]) -> dict[str, Any]:
         """Return the fitted attributes: centred effects, monotone where they have to be, and their errors."""
-        inference = self._effects(found, features, columns, widened=widened)
+        inference = self._effects(found, features, columns)
         effects, errors = inference.estimates, inference.errors(total=False)[:-1]
         names = tuple(feature.name for feature in features[1:])
         levels = tuple(str(level) for level in self._category(columns).levels)
@@ -334,7 +321,7 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
     Notes
     -----
     Errors are for the model that the same people give without noise, with the penalties that were found
-    (docs/explanation/additive-models.md). They are approximate.
+    (docs/explanation/additive-models.md). They do not rely on effects being as small as believed, and are approximate.
 
     Missing values: a number that declares ``missing=`` has a further bin for them. A category with ``missing="excluded"`` has a
     further level. Nobody is left out.
@@ -431,7 +418,7 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
             ShapePrior.of(features, explaining, self._smoothness), features, moments, place
         ).result()
         unit = float(np.sqrt(max(float(np.diag(moments.matrix)[place]) / moments.count, 0.0)))
-        coded = self._effects(found, features, columns, widened=LEAST_WIDENED, unit=unit)
+        coded = self._effects(found, features, columns, unit=unit)
         half, last = target.half_range, np.zeros(len(coded.estimates))
         last[-1] = target.midpoint
         inference = Inference(

@@ -4,7 +4,7 @@ The method is that of *Private vertical clustering* (Li, Wang, Li, 2023; docs/re
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from colonnade.coding.columns import Feature, coded_widths, consecutive_places, to_coded_units
-from colonnade.constraints import ColumnList, Constraint, Optional, Real, Whole
+from colonnade.constraints import ColumnList, Constraint, Either, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import clustering_metrics, score_releases
 from colonnade.errors import BadInput
@@ -263,13 +263,15 @@ class KMeans(ClusteringStudy):
         ``"secure"``: tables of all pairs of parties, computed on secret shares, and the table of greatest entropy that agrees
         with them.
         ``"sketch"``: sketches of local clusters under a key that the parties share and the coordinator does not have. It needs
-        a positive ``delta`` and no compute nodes.
-        ``"response"``: each person's local cluster is randomised. No peers take part.
+        a positive ``delta`` and no compute nodes. Option: `cn.methods.SketchedClusters` (``sketches``, how many there are).
+        ``"response"``: each person's local cluster is randomised. No peers take part. Option: `cn.methods.Response` (``sample``,
+        the share of people that report).
         ``"independent"``: noisy histograms, as if the parties' columns were independent.
         ``"coreset"``: **not differentially private**: k-means of a weighted sample of exact rows (*Coresets*,
-        docs/references.md#coresets). Option: `cn.methods.Coreset` (``gather``).
+        docs/references.md#coresets). Options: `cn.methods.Coreset` (``gather``, ``error``, ``failure``).
     n_local_clusters
-        The number of local clusters of each party. By default it is chosen from public facts, by how large the noise is.
+        k′, the number of local clusters of each party. By default it is chosen from public facts: as many as the noise of
+        weights and centres bears.
     epsilon
         The price. There is no default.
     delta
@@ -282,7 +284,7 @@ class KMeans(ClusteringStudy):
     random_state
         The seed of public choices (half-spaces, starting points), never of noise.
     size
-        With ``method="coreset"``: the number of rows to draw.
+        With ``method="coreset"``: the number of rows to draw. ``"auto"`` estimates how many serve, from public facts.
     allow_nonprivate
         Your consent to ``method="coreset"``.
 
@@ -329,7 +331,7 @@ class KMeans(ClusteringStudy):
 
     task: ClassVar[str] = STUDIES["KMeans"]
     offers = (*ClusteringStudy.offers, coresets.ClusterCoreset)
-    constraints = {**ClusteringStudy.constraints, "size": Optional(Whole(1))}
+    constraints = {**ClusteringStudy.constraints, "size": Optional(Either(Whole(1), OneOf(("auto",))))}
 
     def __init__(
         self,
@@ -343,7 +345,7 @@ class KMeans(ClusteringStudy):
         unit: Unit = "person",
         split: float | None = None,
         random_state: int = 0,
-        size: int | None = None,
+        size: int | Literal["auto"] | None = None,
         allow_nonprivate: bool = False,
     ) -> None:
         super().__init__(

@@ -5,7 +5,7 @@ across parties* (docs/references.md#functional) and *Coresets* (docs/references.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from colonnade.coding.columns import CODINGS, Coding, Feature
 from colonnade.coding.encoders import encoded
-from colonnade.constraints import ColumnList, OneColumn, OneOf, Optional, Real, Whole
+from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
 from colonnade.errors import SchemaMismatch
@@ -70,7 +70,7 @@ class LinearRegression(RegressionStudy):
         With ``method="coreset"``: ``None``, ``"l2"``, ``"l1"`` or ``"elasticnet"``. Its strength and mixture are on
         `cn.methods.Coreset` (``alpha``, ``l1_ratio``).
     size
-        With ``method="coreset"``: the number of rows to draw.
+        With ``method="coreset"``: the number of rows to draw, or ``"auto"``: about as many as serve, by public facts.
     allow_nonprivate
         Your consent to ``method="coreset"``.
 
@@ -147,7 +147,7 @@ class LinearRegression(RegressionStudy):
         "ridge": Real(0, closed="left"),
         "coding": OneOf(CODINGS),
         "penalty": OneOf((None, "l2", "l1", "elasticnet")),
-        "size": Optional(Whole(1)),
+        "size": Optional(Either(Whole(1), OneOf(("auto",)))),
     }
     essential: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "feature_names_in_", "_coded", "_columns")
     learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_inference")
@@ -165,7 +165,7 @@ class LinearRegression(RegressionStudy):
         delta: float = 0.0,
         unit: Unit = "person",
         penalty: Penalty = None,
-        size: int | None = None,
+        size: int | Literal["auto"] | None = None,
         allow_nonprivate: bool = False,
     ) -> None:
         self.target = target
@@ -279,7 +279,8 @@ class LogisticRegression(RegressionStudy):
     Attributes
     ----------
     coef_ : array of shape (1, n_features) for two classes, else one row per class
-        Coefficients in the columns' own units.
+        Coefficients in the columns' own units, as `predict` uses them: shrunk where noise outweighs the data. To report
+        coefficients take those of `summary`, which are not.
     intercept_ : array
         The intercepts.
     classes_ : array

@@ -255,7 +255,6 @@ class Moment(Study):
 
 LARGEST_CLUSTERS = 4_096
 LARGEST_SEED = 2**31 - 1
-SHARE = Real(0, 1, closed="neither")
 
 
 class Coreset(Study):
@@ -270,8 +269,9 @@ class Coreset(Study):
     Parameters
     ----------
     size
-        How many rows to draw, with replacement. ``"auto"`` draws as many as the theory asks for at ``error``, ``outliers`` and
-        ``failure``; it refuses where these are more than there are people.
+        How many rows to draw, with replacement. ``"auto"`` estimates it from public facts, so that the loss of the model is
+        within ``error`` of the best one; ``"proved"`` is the size that the paper proves to be enough, which exceeds most tables.
+        Both refuse where they ask for more rows than there are people.
     task
         ``"regression"`` (leverage scores of each party's columns) or ``"kmeans"`` (distances to local centres).
     columns
@@ -282,10 +282,11 @@ class Coreset(Study):
         The number of clusters, for k-means.
     method
         ``"importance"``: rows are drawn by how much they matter. ``"uniform"``: a public choice of rows with equal weights, for
-        comparison. Neither has options of its own.
-    error, outliers, failure
-        For ``size="auto"``: the relative error of the loss, the share of people that may be left out of it, and the probability
-        with which the bound may fail.
+        comparison; its size is a number. Neither has options of its own.
+    error, failure
+        For ``size="auto"`` and ``"proved"``: the relative error of the loss, and how often it may be larger.
+    outliers
+        For ``size="proved"``: the share of people that may be left out of it.
     allow_nonprivate
         Your consent. The study is refused without it.
     random_state
@@ -334,14 +335,14 @@ class Coreset(Study):
     task: ClassVar[str] = STUDIES["Coreset"]  # the user's task= is set on the instance
     offers = (coresets.Importance, coresets.Uniform)
     constraints = {
-        "size": Either(Whole(1), OneOf(("auto",))),
+        "size": Either(Whole(1), OneOf(("auto", "proved"))),
         "task": OneOf(("regression", "kmeans")),
         "columns": Optional(ColumnList()),
         "target": Optional(OneColumn()),
         "n_clusters": Optional(Whole(1, LARGEST_CLUSTERS)),
-        "error": SHARE,
-        "outliers": SHARE,
-        "failure": SHARE,
+        "error": coresets.SHARE,
+        "outliers": coresets.SHARE,
+        "failure": coresets.SHARE,
         "random_state": Whole(0, LARGEST_SEED),
     }
     learned: ClassVar[tuple[str, ...]] = ("rows_", "weights_", "counts_")
@@ -352,7 +353,7 @@ class Coreset(Study):
 
     def __init__(
         self,
-        size: int | Literal["auto"],
+        size: int | Literal["auto", "proved"],
         *,
         task: Literal["regression", "kmeans"] = "regression",
         columns: Sequence[str] | None = None,

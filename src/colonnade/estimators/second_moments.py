@@ -12,17 +12,26 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import features_of, indicated, shares_of_present, to_own_units, with_indicators
+from colonnade.coding.columns import (
+    coded_width,
+    features_of,
+    indicated,
+    shares_of_present,
+    to_own_units,
+    with_indicators,
+)
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
+from colonnade.coordinator.protocols.wide_moments import WIDE
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import expected_errors
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation.expected_errors import AssumedColumns, MomentNoise
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import party_scores
+from colonnade.estimation.wide_moments import MOST_COMPONENTS, WideMoments, pca_from_wide
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import components_pipeline, design_matrix
 from colonnade.estimators.frames import GivesScores
@@ -60,6 +69,10 @@ class MomentStudy(Study):
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         """Refuse columns that the fit cannot use, before anything is spent."""
+
+    def _reads_wide(self, columns: Mapping[str, Column]) -> bool:  # noqa: ARG002  # a study that does looks at them
+        """Return whether the study reads moments of these columns as `WideMoments`."""
+        return False
 
     def _targets(self) -> tuple[str, ...]:
         """Return the column to explain, if the study has one."""
@@ -125,7 +138,8 @@ class MomentStudy(Study):
             raise BadInput(
                 f"The target {targets[0]!r} is also among the columns.", remedy="Leave it out of columns=[...]."
             )
-        chosen = {name: available[name] for name in available if name in set(wanted)}
+        asked = set(wanted)
+        chosen = {name: column for name, column in available.items() if name in asked}
         self._check(chosen)
         return chosen
 
@@ -371,22 +385,32 @@ class PCA(GivesScores, MomentStudy):
         remedy = f"There are {coded} columns after coding: a category has one per level."
         checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
 
-    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
-        fit = moment_estimation.pca_from_moments(
-            moments, int(self.n_components), columns=self._features(columns), standardise=self.standardise
-        )
+    def _reads_wide(self, columns: Mapping[str, Column]) -> bool:
+        width = sum(map(coded_width, columns.values()))
+        return width >= WIDE and self.n_components <= MOST_COMPONENTS * width
+
+    def _learn_from_moments(self, moments: Moments | WideMoments, columns: Mapping[str, Column]) -> dict[str, Any]:
+        count = int(self.n_components)
+        if isinstance(moments, WideMoments):
+            fit = pca_from_wide(moments, count, standardise=self.standardise)
+        else:
+            fit = moment_estimation.pca_from_moments(
+                moments, count, columns=self._features(columns), standardise=self.standardise
+            )
+        names = set(fit.names)
+        coded = [feature for feature in moments.features if feature.name in names]
         return {
             "components_": fit.components,
             "explained_variance_": fit.explained_variance,
             "explained_variance_stderr_": fit.explained_variance_error,
-            "mean_": shares_of_present(fit.means, moments.select(list(columns)).features[1:], columns),
+            "mean_": shares_of_present(fit.means, coded, columns),
             "feature_names_in_": np.array(fit.names, dtype=object),
             "n_significant_": fit.significant,
             "noise_floor_": float(fit.noise_floor),
             "_coded_means": fit.coded_means,
             "_scales": fit.scales,
             "_total_variance": float(fit.total_variance),
-            "_coded": [feature for feature in moments.features if feature.name in set(fit.names)],
+            "_coded": coded,
             "_columns": dict(columns),
         }
 

@@ -27,7 +27,6 @@ from colonnade.constraints import (
     Real,
     Whole,
 )
-from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, MomentsRelease
 from colonnade.coordinator.protocols.moment_releases import GramRelease
@@ -55,6 +54,7 @@ from colonnade.estimators.stages import (
 from colonnade.estimators.study import COMMON
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
+from colonnade.progress import progress_bar
 from colonnade.readings import AND
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric
 
@@ -65,9 +65,6 @@ BINS = 16
 MOST_BINS = 256
 PAIR_BINS = 6
 """How many bins a number has at most where it is read together with another column: neighbours are put together."""
-DETERMINED, SMALL_ERROR = 0.5, 0.5
-"""An effect is determined if the release leaves less than this part of the variance that it was believed to have, or if its
-error is below such a part of the unit of effects."""
 DIRECTIONS = ("increasing", "decreasing")
 ADDITIVE: Mapping[str, Constraint] = {
     **COMMON,
@@ -391,7 +388,6 @@ class ShapeStudy(RegressionStudy):
         features: Sequence[Feature],
         columns: Mapping[str, Column],
         *,
-        widened: float,
         unit: float = 1.0,
     ) -> Inference:
         """Return effects against the average person, the intercept last: monotone where they have to be, with their errors.
@@ -400,8 +396,6 @@ class ShapeStudy(RegressionStudy):
         ----------
         found, features, columns
             What was fitted, the constant first.
-        widened
-            A factor on the standard errors of noise.
         unit
             What an error is small against.
         """
@@ -411,12 +405,10 @@ class ShapeStudy(RegressionStudy):
             places = places_by_column(features)[name]
             effects = _monotone(effects, places, found.people, columns[name], direction)
         order = np.append(np.arange(1, len(features)), 0)
-        privacy, sampling, believed = (
-            (centred @ one @ centred.T)[np.ix_(order, order)]
-            for one in (widened**2 * found.covariance, found.sampling, found.believed)
+        privacy, sampling = (
+            (centred @ one @ centred.T)[np.ix_(order, order)] for one in (found.covariance, found.sampling)
         )
-        left, error = np.diag(found.covariance_in(centred))[order], np.sqrt(np.diag(privacy + sampling))
-        determined = (left <= DETERMINED * np.diag(believed)) | (error <= SMALL_ERROR * unit)
+        determined = found.determined_in(centred, unit)[order]
         return Inference(effects[order], privacy, sampling, determined, 1.0)
 
     def _places(self) -> dict[str, NDArray[np.intp]]:

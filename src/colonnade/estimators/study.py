@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, clone
 
 from colonnade.coding.columns import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
-from colonnade.coordinator.driver import progress_bar
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
@@ -35,6 +34,7 @@ from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.accounting import Price
+from colonnade.progress import progress_bar
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Quoted, Reservation, released, released_values
+from colonnade.party.handles import Quoted, Reservation, released, released_values, tile_key
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
 from colonnade.party.ledger.ledger import LabelledRow, SqliteLedger
@@ -163,10 +163,15 @@ class Gate:
             raise ProtocolError("This step is not worked out in a conversation.")
         return half.join(AdmittedStep(self, plan, step, half))
 
-    def recall(self, plan: Plan, name: str) -> bytes | None:
-        """Return the kept answer of a conversation, or what this party opened in it, if there is either."""
+    def recall(self, plan: Plan, name: str, tile: int = 0) -> bytes | None:
+        """Return the kept answer of a conversation, or what this party opened in it, if there is either.
+
+        What is opened in tiles is kept tile by tile, and the answer to the step says no more than that it was.
+        """
         self.terms.require_version(plan)
         kind, (request, body) = kind_of(plan.step(self.terms.party, name)), self.ledger_key(plan, name)
+        if kind.tiles_of(plan, name) > 1:
+            return self._ledger.opening_of(tile_key(request, tile))
         kept = self._ledger.answer_to(request, body)
         if kept is None and kind.opening_is_answer:
             kept = self._ledger.opening_of(request)
@@ -410,9 +415,10 @@ class AdmittedStep:
         """Return whether the step is reserved and not yet concluded."""
         return self._ledger.seed_of(self.request) is not None
 
-    def refuse_if_answered(self) -> None:
-        """Refuse a step that was answered, opened or settled before."""
-        if self._ledger.answer_to(self.request, self.body) is not None or self.opened() is not None:
+    def refuse_if_answered(self, tiles: int = 1) -> None:
+        """Refuse a step that was answered, opened or settled before: the last of its tiles, where it is opened in tiles."""
+        opened = self.opened(tile_key(self.request, tiles - 1))
+        if opened is not None or self._ledger.answer_to(self.request, self.body) is not None:
             raise ReleaseLost(
                 "This step was opened or concluded before, and is opened once.",
                 remedy="Ask for what was kept of it, or run the study again with the next repeat=, at a new price.",

@@ -377,8 +377,8 @@ class Guard:
 
     def _recall(self, request: messages.Recall) -> bytes | None:
         if self._is_asked(request.plan, request.step):
-            return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step)
-        return self._runs.opened(request.plan, request.step)  # this party only computed
+            return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step, request.tile)
+        return self._runs.opened(request)  # this party only computed
 
     def _is_asked(self, plan: Plan, step: str) -> bool:
         """Return whether a step reads anything of this party. Of one plan it may answer some steps and compute in others."""

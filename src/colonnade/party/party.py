@@ -21,10 +21,12 @@ from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.checking import TableCheck, check_table
+from colonnade.party.table.databases import memory_limit
 from colonnade.party.table.fingerprint import KeptFingerprint
-from colonnade.party.table.private_table import PrivateTable, require_schema
-from colonnade.party.table.row_order import align, common_ids, read_ids, require_capacity, unaligned
+from colonnade.party.table.private_table import require_schema
+from colonnade.party.table.row_order import require_capacity
 from colonnade.party.table.sources import Source
+from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec
@@ -47,7 +49,8 @@ class Party:
     Parameters
     ----------
     data
-        A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, or a list of these (shards by rows).
+        A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, to a folder of parquet files, a pattern such
+        as ``"people/*.parquet"``, a `DuckDB` table or query, or a list of these (shards by rows).
     schema
         Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
     version
@@ -56,6 +59,10 @@ class Party:
         it has spent does not.
     separator, encoding
         How CSV files are written: what stands between columns, and how letters are stored.
+    memory
+        How much memory the party's process may use, such as ``"2GB"``, for a table that is larger: rows are then put in order
+        through DuckDB (extra ``large``) and read from temporary files, with the same answers. By default columns are kept in
+        memory.
 
     Examples
     --------
@@ -66,7 +73,14 @@ class Party:
     """
 
     def __init__(
-        self, data: Any, *, schema: Schema, version: int = 1, separator: str = ",", encoding: str = "utf-8"
+        self,
+        data: Any,
+        *,
+        schema: Schema,
+        version: int = 1,
+        separator: str = ",",
+        encoding: str = "utf-8",
+        memory: str | int | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise BoundsRequired(
@@ -78,6 +92,7 @@ class Party:
         self.source = Source(data, separator=separator, encoding=encoding)
         self.schema = schema
         self.version = version
+        self.memory = memory_limit(memory)
         self._guard: weakref.ref[Guard] | None = None
         require_schema(self.source, schema)
 
@@ -121,8 +136,8 @@ class Party:
         name
             The party's name in the federation.
         ids, common
-            This party's ids (`read_ids`), and the ids that take part. With ``common=None`` the rows have no order until the
-            parties align them.
+            This party's ids (`party_ids`), and the ids that take part (`common_list`). With ``common=None`` the rows have no
+            order until the parties align them.
         schemas
             The public schemas of all parties, in the federation's order.
         ledger
@@ -140,7 +155,7 @@ class Party:
         """
         self.validate(name)
         require_capacity(ids, None if policy is None else policy.capacity, party=name)
-        alignment = unaligned() if common is None else align(ids, common, party=name)
+        alignment, table = ordered_table(self.source, self.schema, ids, common, party=name, memory=self.memory)
         terms = Terms(
             party=name,
             schema=self.schema,
@@ -152,7 +167,6 @@ class Party:
             version=self.version,
             analysts=dict(analysts or {}),
         )
-        table = PrivateTable(self.source, self.schema, order=alignment.rows)
         randomness = randomness or SystemRandomness()
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         self._take_up(gate, ids, folder)
@@ -226,8 +240,11 @@ class Party:
         _check_names(parties, policies or {}, compute_nodes, id)
         if not isinstance(budget, Budget):
             raise BadInput("budget takes a cn.Budget.", remedy="For example cn.Budget(epsilon=10.0, delta=1e-5).")
-        ids = {name: read_ids(party.source, id_column(id, name), party=name) for name, party in parties.items()}
-        common = common_ids(ids) if aligned else None
+        ids = {
+            name: party_ids(party.source, id_column(id, name), party=name, memory=party.memory)
+            for name, party in parties.items()
+        }
+        common = common_list(ids) if aligned else None
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
         computing = None if committee is None else frozenset(committee)

@@ -28,6 +28,7 @@ added before rounding up is at least ten times that, and a test compares with 60
 """
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
@@ -90,6 +91,8 @@ def nano_epsilon(epsilon: object, *, what: str = "epsilon") -> int:
 
 def valid_delta(delta: object, *, what: str = "delta") -> float:
     """Return δ as a float in [0, 1); refuse anything else."""
+    if type(delta) is float and (delta == 0 or 1e-100 <= delta < 1):
+        return delta  # what plans hold, and a plan of many parties holds many of them
     if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
         raise BadInput(
             f"{what} must be a number of at least 0 and below 1.",
@@ -210,6 +213,8 @@ GRID = "renyi-grid-1"
 """The grid's name, recorded in every ledger, so that curves on different grids are never added."""
 
 _ALPHA = np.array([float(order) for order in ORDERS])
+_ENTRY = 16
+"""Bytes of one entry of a loss as it is kept and sent."""
 _NANO_RATIOS = tuple((order.numerator * NANO, order.denominator) for order in ORDERS)
 
 
@@ -253,7 +258,7 @@ class Loss:
         self.pure = pure
         if len(self.renyi) != len(ORDERS):
             raise BadInput("A loss has one entry per order of the grid.")
-        if any(type(entry) is not int or entry < 0 for entry in self.renyi):
+        if {*map(type, self.renyi)} != {int} or min(self.renyi) < 0:
             raise BadInput("A loss is made of non-negative integers.")
         if pure is not None and (type(pure) is not int or pure < 0):
             raise BadInput("A pure loss is a non-negative integer.")
@@ -280,7 +285,7 @@ class Loss:
 
     def __add__(self, other: "Loss") -> "Loss":
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
-        return Loss((a + b for a, b in zip(self.renyi, other.renyi, strict=True)), pure)
+        return Loss(map(operator.add, self.renyi, other.renyi), pure)
 
     def __mul__(self, times: int) -> "Loss":
         if type(times) is not int or times < 1:
@@ -302,8 +307,7 @@ class Loss:
         """Return the smallest certified ε at this δ in nano-units, rounded up; ``None`` if there is none (δ = 0)."""
         candidates = [] if self.pure is None else [self.pure]
         if delta > 0:
-            converted = (d + t for d, t in zip(self.renyi, conversion_nano(delta), strict=True))
-            candidates.append(max(0, min(converted)))
+            candidates.append(max(0, min(map(operator.add, self.renyi, conversion_nano(delta)))))
         return min(candidates, default=None)
 
     def epsilon(self, delta: float) -> float:
@@ -350,15 +354,19 @@ class Loss:
 
     def to_bytes(self) -> bytes:
         """Return a fixed-width canonical form: the pure part (-1 for none), then the curve."""
-        head = -1 if self.pure is None else self.pure
-        return b"".join(entry.to_bytes(16, "big", signed=True) for entry in (head, *self.renyi))
+        head = (-1 if self.pure is None else self.pure).to_bytes(_ENTRY, "big", signed=True)
+        if max(self.renyi) < 2**63:  # all but absurd losses: eight zero bytes before each, in one call
+            wide = np.zeros((len(self.renyi), 2), dtype=">u8")
+            wide[:, 1] = self.renyi
+            return head + wide.tobytes()
+        return head + b"".join(entry.to_bytes(_ENTRY, "big", signed=True) for entry in self.renyi)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Loss":
         """Read what `to_bytes` wrote."""
-        if len(data) != 16 * (len(ORDERS) + 1):
+        if len(data) != _ENTRY * (len(ORDERS) + 1):
             raise BadInput("A loss of another length.")
-        entries = [int.from_bytes(data[i : i + 16], "big", signed=True) for i in range(0, len(data), 16)]
+        entries = [int.from_bytes(data[i : i + _ENTRY], "big", signed=True) for i in range(0, len(data), _ENTRY)]
         return cls(entries[1:], None if entries[0] == -1 else entries[0])
 
 

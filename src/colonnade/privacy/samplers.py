@@ -48,6 +48,7 @@ answer at fixed times, where somebody could measure it.
 
 import builtins
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -83,6 +84,8 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "draw",
+    "draw_pieces",
+    "gaussian_pieces",
     "polya_share",
     "skellam",
     "uniform_below",
@@ -186,14 +189,28 @@ def draw(
     ``doubt`` and ``reach`` are for tests: a relative error that float64 is suspected of, which sends more trials to
     exact arithmetic and changes no output; and how many nats the cells cover, so that tails are met.
     """
-    table = build_table(law, reach)
-    drawn, done = np.empty(count, dtype=np.int64), 0
-    while done < count:
-        missing = count - done
-        kept = _attempt(table, min(_BATCH, missing + missing // 16 + 16), randomness, doubt)[:missing]
-        drawn[done : done + len(kept)] = kept
-        done += len(kept)
-    return drawn
+    return next(draw_pieces(law, (count,), randomness, doubt=doubt, reach=reach))
+
+
+def draw_pieces(
+    law: Distribution, sizes: Sequence[int], randomness: Randomness, *, doubt: float = 0.0, reach: float = REACH
+) -> Iterator[NDArray[np.int64]]:
+    """Yield independent draws in pieces of given sizes: those that one `draw` of all of them would return, in order.
+
+    What a batch of trials accepts beyond a piece is kept for the next one, so that how draws are cut does not change them.
+    """
+    table, missing = build_table(law, reach), sum(sizes)
+    kept = np.empty(0, dtype=np.int64)
+    for size in sizes:
+        drawn, done = np.empty(size, dtype=np.int64), min(size, len(kept))
+        drawn[:done], kept = kept[:done], kept[done:]
+        while done < size:
+            found = _attempt(table, min(_BATCH, missing + missing // 16 + 16), randomness, doubt)[:missing]
+            missing -= len(found)
+            used = min(size - done, len(found))
+            drawn[done : done + used], kept = found[:used], found[used:]
+            done += used
+        yield drawn
 
 
 def _attempt(table: Table, trials: int, randomness: Randomness, doubt: float) -> NDArray[np.int64]:
@@ -292,6 +309,10 @@ class ExactSampler:
         """Draw as `discrete_gaussian`."""
         return discrete_gaussian(sigma_squared, size, self._randomness)
 
+    def gaussian_pieces(self, sigma_squared: Fraction, sizes: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+        """Yield what one `discrete_gaussian` of all sizes together would draw, in pieces."""
+        return gaussian_pieces(sigma_squared, sizes, self._randomness)
+
     def polya_share(self, scale: Fraction, parts: int, size: Size) -> NDArray[np.int64]:
         """Draw as `polya_share`."""
         return polya_share(scale, parts, size, self._randomness)
@@ -361,9 +382,16 @@ def discrete_gaussian(sigma_squared: Fraction, size: Size, randomness: Randomnes
     size, randomness
         As in `uniform_below`.
     """
-    law = distributions.GaussianDistribution(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
     shape, count = _shape(size)
-    return draw(law, count, randomness).reshape(shape)
+    return next(gaussian_pieces(sigma_squared, (count,), randomness)).reshape(shape)
+
+
+def gaussian_pieces(
+    sigma_squared: Fraction, sizes: Sequence[int], randomness: Randomness
+) -> Iterator[NDArray[np.int64]]:
+    """Yield what one `discrete_gaussian` of all sizes together would draw, in pieces of these sizes."""
+    law = distributions.GaussianDistribution(_positive(sigma_squared, "A variance parameter", LARGEST_SIGMA_SQUARED))
+    return draw_pieces(law, sizes, randomness)
 
 
 def polya_share(scale: Fraction, parts: int, size: Size, randomness: Randomness) -> NDArray[np.int64]:

@@ -71,7 +71,10 @@ def decode_reply(data: bytes) -> Reply:
 def digest(message: msgspec.Struct) -> bytes:
     """Return the SHA-256 of the canonical bytes of what is asked: what is said about the study is left out."""
     if isinstance(message, Plan):
-        return plan_digest(encode(message))
+        known = message.__dict__.get("_digest")  # a plan does not change, and every turn asks for its hash again
+        if known is None:
+            known = message.__dict__["_digest"] = plan_digest(encode(message))
+        return known
     if isinstance(message, Propose | Ask | Post) and message.about is not None:
         message = msgspec.structs.replace(message, about=None)
     hasher = hashlib.sha256(b"colonnade/message/2")

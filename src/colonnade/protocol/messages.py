@@ -173,11 +173,12 @@ class Post(Message, frozen=True, tag="post"):
     about: About | None = None
 
 
-class Recall(Message, frozen=True, tag="recall"):
-    """Do you keep the answer of this joint step? Costs nothing."""
+class Recall(Message, frozen=True, tag="recall", omit_defaults=True):
+    """Do you keep the answer of this joint step, or of one tile of it where it is opened in tiles? Costs nothing."""
 
     plan: Plan
     step: str
+    tile: int = 0
 
 
 class Conclude(Message, frozen=True, tag="conclude"):

@@ -10,7 +10,7 @@ Everything is exact modulo M. Nothing here needs room for the integers it passes
 Complex numbers stand along the first axis: K real parts, then K imaginary parts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,15 @@ from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, lagrange_weights
 from colonnade.secure.sine_link import TableKind
 
-__all__ = ["WeightedProduct", "complex_product", "redealt", "reduced_degree", "series_of_product", "weighted_columns"]
+__all__ = [
+    "WeightedProduct",
+    "complex_product",
+    "redealt",
+    "reduced_degree",
+    "scaled",
+    "series_of_product",
+    "weighted_columns",
+]
 
 _Residues = NDArray[np.int64]
 
@@ -51,6 +59,11 @@ def weighted_columns(arithmetic: Arithmetic, weights: Elements, columns: Element
     return arithmetic.from_residues(_residues(arithmetic, columns) * _residues(arithmetic, weights)[:, None])
 
 
+def scaled(arithmetic: Arithmetic, values: Elements, factor: int) -> Elements:
+    """Return elements times a public whole number."""
+    return arithmetic.from_residues(_residues(arithmetic, values) * factor)
+
+
 def redealt(dealing: Dealing, values: Elements) -> tuple[Elements, ...]:
     """Deal a node's own elements anew, by fresh polynomials; return the shares of all nodes."""
     return dealing.shares(0, dealing.arithmetic.decode(values).T)
@@ -74,17 +87,31 @@ class WeightedProduct:
     ----------
     arithmetic
         What the shares are modulo.
+    weighted
+        Which columns the rows that are added with each person stand for: for a curvature the constant one and those that were
+        dealt again, for a gradient ``None``, since there is one row, the residual.
     columns
         d.
-    curvature
-        Whether each pair of columns is opened, once, or each column.
+    levels
+        Of a curvature, the places of a category's levels that are not among ``weighted``. Two of them are never both on, and
+        the square of one is its product with the constant column, which comes first among ``weighted``.
+
+    Examples
+    --------
+    >>> arithmetic = Arithmetic.for_headroom(1_000, nodes=3)
+    >>> product = WeightedProduct(arithmetic, [0, 1], 4, levels=range(2, 4))
+    >>> columns = arithmetic.encode(np.array([[1, 1], [5, 7], [1, 0], [0, 1]]))
+    >>> product.add(arithmetic.encode(np.array([[2, 3], [10, 21]])), columns)
+    >>> arithmetic.decode(product.masked([arithmetic.encode(np.zeros(10, np.int64))])).tolist()
+    [5, 31, 2, 3, 197, 10, 21, 2, 0, 3]
     """
 
-    def __init__(self, arithmetic: Arithmetic, columns: int, *, curvature: bool) -> None:
+    def __init__(
+        self, arithmetic: Arithmetic, weighted: Sequence[int] | None, columns: int, *, levels: range = range(0)
+    ) -> None:
         self._arithmetic = arithmetic
-        self._products = Products(arithmetic, [columns if curvature else 1, columns])
-        rows, places = np.triu_indices(columns)
-        self._opened = rows * columns + places if curvature else np.arange(columns)
+        self._products = Products(arithmetic, [1 if weighted is None else len(weighted), columns])
+        self._places = np.arange(columns) if weighted is None else _places(weighted, columns, levels)
 
     def add(self, weighted: Elements, columns: Elements) -> None:
         """Add some people: their weighted columns, or their residuals as one column; and their columns."""
@@ -94,7 +121,20 @@ class WeightedProduct:
         """Return the sums plus this node's shares of every data party's noise; refuse to go without any."""
         if not noise_shares:
             raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
-        return self._arithmetic.add(self._products.elements()[self._opened], *noise_shares)
+        sums = np.append(self._products.elements(), np.uint64(0))
+        return self._arithmetic.add(sums[self._places], *noise_shares)
+
+
+def _places(weighted: Sequence[int], columns: int, levels: range) -> NDArray[np.intp]:
+    """Return where each pair of columns, once, stands among products of weighted columns and columns; −1 where it is 0."""
+    row = np.full(columns, -1)
+    row[list(weighted)] = np.arange(len(weighted))
+    first, second = np.triu_indices(columns)
+    place = np.where(row[first] >= 0, row[first] * columns + second, row[second] * columns + first)
+    known = (row[first] < 0) & (row[second] < 0)
+    if not set(first[known]) | set(second[known]) <= set(levels):
+        raise ProtocolError("Of each pair of columns one is multiplied by the weights.")
+    return np.where(known, np.where(first == second, second, -1), place).astype(np.intp)
 
 
 def _parts(arithmetic: Arithmetic, numbers: Elements) -> tuple[_Residues, _Residues]:

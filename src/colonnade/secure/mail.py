@@ -1,11 +1,18 @@
 """Sealed letters: members authenticate each other and agree on keys, then seal every letter to one receiver.
 
-*Handshake.* Each party signs, with its pinned identity, a `Hello`: the terms of the run (federation, run, parties, plan) and an
-ephemeral X25519 key. The coordinator relays the hellos. A party agrees only when every party of the run signed the same terms as
-itself, so a coordinator that shows different plans to different parties is caught before a share leaves. The hash of all hellos
-salts every key: parties that saw different hellos cannot read each other's letters. The ephemeral key is derived from a 32-byte
-seed *and the terms*. A party that restarts with its seed sends the same hello again and arrives at the same session, and a seed
-used twice by mistake still gives each run a key of its own. Erasing the seed after the run gives forward secrecy.
+*Handshake.* Each party signs, with its pinned identity, a `Hello`: the hash of the run's terms (federation, run, parties, plan)
+and an ephemeral X25519 key. The coordinator relays the hellos. A party agrees only when every party of the run said the same
+terms as itself, so a coordinator that shows different plans to different parties is caught before a share leaves. The hash of all
+hellos salts every key: parties that saw different hellos cannot read each other's letters. The ephemeral key is derived from a
+32-byte seed *and the terms*. A party that restarts with its seed sends the same hello again and arrives at the same session, and
+a seed used twice by mistake still gives each run a key of its own. Erasing the seed after the run gives forward secrecy.
+
+*Many parties.* Where members exchange letters with a few partners only, such as data parties with a committee, each checks the
+signatures of its partners and derives keys with them, and with nobody else. The committee's members have everybody for a partner
+and check all signatures. That is enough: the salt is the hash of *all* hellos, so a letter between two partners opens only if
+both saw the same ones. If a coordinator invents or changes the hello of a party, an honest member of the committee refuses it;
+and if that member is shown another one, it cannot open what the others seal to it. A letter *from* a partner that opens is
+therefore that partner's word on every hello that we were shown, signatures included (`Handshake.agree`).
 
 *Letters.* A letter has an address: run, step, sender, receiver, sequence and plan hash. The address is the associated data of
 ChaCha20-Poly1305 and the pair (step, sequence) its nonce, so a letter opens at its own address and nowhere else. A counter alone
@@ -24,8 +31,7 @@ recompute the binding: a changed one selects another cipher key, under which not
 plaintext at an address is refused, and so is a second letter.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping
 from io import BytesIO
 
 import msgspec
@@ -36,9 +42,19 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
-from colonnade.secure.keys import LARGEST_NUMBER, Field, Identity, PublicIdentity, Secret, digest, frame, require_seed
+from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame, require_seed
 
-__all__ = ["LARGEST_LETTER", "NONCE_BYTES", "OVERHEAD", "Handshake", "Hello", "Payload", "RunTerms", "Session"]
+__all__ = [
+    "LARGEST_LETTER",
+    "NONCE_BYTES",
+    "OVERHEAD",
+    "Handshake",
+    "Hello",
+    "Payload",
+    "RunTerms",
+    "Session",
+    "nonces_digest",
+]
 
 
 Payload = bytes | bytearray | memoryview | np.ndarray
@@ -95,8 +111,8 @@ class Session:
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """The other parties of the run, in canonical order."""
-        return tuple(name for name in self.parties if name != self.party)
+        """With whom this party exchanges letters, in canonical order."""
+        return tuple(name for name in self.parties if name in self._outgoing)
 
     def shared(self, peer: str, label: str) -> Secret:
         """Return a secret of this party and one peer, the same at both, for one purpose; letters never use it.
@@ -180,7 +196,7 @@ def _is_number(value: int, largest: int) -> bool:
 
 def _key(keys: Mapping[str, Secret], peer: str) -> Secret:
     if peer not in keys:
-        raise ProtocolError("Letters are exchanged only with the other parties of the run.")
+        raise ProtocolError("Letters are exchanged only with partners in the run.")
     return keys[peer]
 
 
@@ -259,20 +275,20 @@ class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput("The federation and the plan are named by 32-byte hashes.")
         if not 16 <= len(self.run) <= 64:
             raise BadInput("A run is named by 16 to 64 bytes.")
-        _require_members(self.parties)
+        if any(not _is_name(party) for party in self.parties):
+            raise BadInput("A party's name is short, printable and not empty.")
+        if len(self.parties) < 2 or tuple(sorted(set(self.parties))) != self.parties:
+            raise BadInput("A run has at least two parties, each named once, in canonical order.")
+
+    @property
+    def digest(self) -> bytes:
+        """The hash by which hellos name these terms."""
+        return digest("colonnade run terms v1", self.federation, self.run, self.parties, self.plan)
 
     @classmethod
     def of(cls, *, federation: bytes, run: bytes, parties: Iterable[str], plan: bytes) -> "RunTerms":
         """Return the terms with the parties put in canonical order."""
         return cls(federation, run, tuple(sorted(parties)), plan)
-
-
-@lru_cache(maxsize=64)  # with many parties, each reads the same list in a hello of every other one
-def _require_members(parties: tuple[str, ...]) -> None:
-    if any(not _is_name(party) for party in parties):
-        raise BadInput("A party's name is short, printable and not empty.")
-    if len(parties) < 2 or tuple(sorted(set(parties))) != parties:
-        raise BadInput("A run has at least two parties, each named once, in canonical order.")
 
 
 def _is_name(party: str) -> bool:
@@ -283,39 +299,40 @@ def _is_name(party: str) -> bool:
 class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One party's signed ephemeral key for one run. Public; travels through the coordinator.
 
-    ``head`` says where the party's ledger stands, under the same signature; empty where there is none to speak of. ``nonces``
-    are its peers', by name: the head was read after they were issued.
+    ``terms`` is the hash of the run's terms. ``head`` says where the party's ledger stands, under the same signature; empty where
+    there is none to speak of. ``nonces`` is the hash of all members' nonces, as this party was told them: the head was read after
+    they were issued.
     """
 
-    terms: RunTerms
+    terms: bytes
     party: str
     ephemeral: bytes
     signature: bytes
     head: bytes = b""
-    nonces: dict[str, bytes] = {}
+    nonces: bytes = b""
 
     def __post_init__(self) -> None:
-        if self.party not in self.terms.parties:
-            raise BadInput("A hello comes from a party of its own run.")
+        if len(self.terms) != _HASH_BYTES or len(self.nonces) not in (0, _HASH_BYTES):
+            raise BadInput("A hello names the terms of its run, and the nonces that it answers, by hashes of 32 bytes.")
         if len(self.ephemeral) != _KEY_BYTES or len(self.signature) != _SIGNATURE_BYTES:
             raise BadInput("A hello holds a key of 32 bytes and a signature of 64.")
         if len(self.head) > _LARGEST_HEAD:
             raise BadInput("A hello says where a ledger stands in a few words.")
-        if not set(self.nonces) <= set(self.terms.parties) or any(
-            len(nonce) != NONCE_BYTES for nonce in self.nonces.values()
-        ):
-            raise BadInput("A hello answers nonces of parties of its own run.")
 
     def signed(self) -> bytes:
         """Return the bytes that the signature is over."""
         return _signed(self.terms, self.party, self.ephemeral, self.head, self.nonces)
 
 
-def _signed(
-    terms: RunTerms, party: str, ephemeral: bytes, head: bytes = b"", nonces: Mapping[str, bytes] | None = None
-) -> bytes:
-    more: tuple[Field, ...] = (head, tuple(sorted((nonces or {}).items()))) if head or nonces else ()
-    return frame("colonnade hello v1", terms.federation, terms.run, party, terms.parties, terms.plan, ephemeral, *more)
+def _signed(terms: bytes, party: str, ephemeral: bytes, head: bytes = b"", nonces: bytes = b"") -> bytes:
+    return frame("colonnade hello v2", terms, party, ephemeral, head, nonces)
+
+
+def nonces_digest(nonces: Mapping[str, bytes]) -> bytes:
+    """Return the hash of everybody's nonces; nothing where there are none. A hello grows with none of them."""
+    if any(len(nonce) != NONCE_BYTES for nonce in nonces.values()):
+        raise ProtocolError("A nonce is of another length than a nonce.")
+    return digest("colonnade nonces v1", *sorted(nonces.items())) if nonces else b""
 
 
 class Handshake:
@@ -334,7 +351,7 @@ class Handshake:
     head
         Where this party's ledger stands, for its peers to remember.
     nonces
-        Its peers' nonces, issued before the head was read.
+        The hash of its peers' nonces (`nonces_digest`), issued before the head was read.
     """
 
     def __init__(
@@ -345,23 +362,28 @@ class Handshake:
         seed: bytes,
         *,
         head: bytes = b"",
-        nonces: Mapping[str, bytes] | None = None,
+        nonces: bytes = b"",
     ) -> None:
         if party not in terms.parties:
             raise BadInput("A party takes part only in a run that names it.")
-        context = _signed(terms, party, b"")
-        derived = Secret(require_seed(seed)).derive("colonnade ephemeral v1", context)
+        self._named = terms.digest
+        derived = Secret(require_seed(seed)).derive("colonnade ephemeral v2", self._named, party)
         self._private = X25519PrivateKey.from_private_bytes(derived.expose())
         self.party = party
         self.terms = terms
-        self.hello = self._signed_hello(identity, head, dict(nonces or {}))
+        self.hello = self._signed_hello(identity, head, nonces)
 
-    def _signed_hello(self, identity: Identity, head: bytes, nonces: dict[str, bytes]) -> Hello:
+    def _signed_hello(self, identity: Identity, head: bytes, nonces: bytes) -> Hello:
         ephemeral = self._private.public_key().public_bytes_raw()
-        signature = identity.sign(_signed(self.terms, self.party, ephemeral, head, nonces))
-        return Hello(self.terms, self.party, ephemeral, signature, head, nonces)
+        signature = identity.sign(_signed(self._named, self.party, ephemeral, head, nonces))
+        return Hello(self._named, self.party, ephemeral, signature, head, nonces)
 
-    def agree(self, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> Session:
+    def agree(
+        self,
+        hellos: Mapping[str, Hello],
+        pinned: Mapping[str, PublicIdentity],
+        partners: Collection[str] | None = None,
+    ) -> Session:
         """Check every hello and return the session.
 
         Parameters
@@ -370,19 +392,25 @@ class Handshake:
             Exactly one hello per party of the run, this party's own included, by name, as relayed.
         pinned
             The identities from the federation's agreement; it may hold parties outside this run.
+        partners
+            With whom this party exchanges letters; by default with everybody. The signatures of the others are not checked
+            here: whoever exchanges letters with them has done so, if it can open ours or writes one that we can open.
 
         Raises
         ------
         PlanMismatch
-            A party signed other terms: another plan, run, federation or list of parties.
+            A party has other terms: another plan, run, federation or list of parties.
         ProtocolError
             A hello is missing, extra, reflected, forged, or holds a key that agrees on nothing.
         """
         self._check_roster(hellos, pinned)
+        partners = frozenset(self.terms.parties if partners is None else partners)
         for name in self.terms.parties:  # canonical order: every honest party stops at the same fault
-            self._check(name, hellos[name], pinned[name])
-        transcript = _transcript(self.terms, hellos, pinned)
-        shared = {name: self._shared(hellos[name]) for name in self.terms.parties if name != self.party}
+            self._check(name, hellos[name], pinned[name] if name in partners else None)
+        transcript = _transcript(self.terms, self._named, hellos, pinned)
+        shared = {
+            name: self._shared(hellos[name]) for name in self.terms.parties if name != self.party and name in partners
+        }
         return Session(
             party=self.party,
             parties=self.terms.parties,
@@ -403,11 +431,12 @@ class Handshake:
         if len({hello.ephemeral for hello in hellos.values()}) < len(self.terms.parties):
             raise ProtocolError("Two parties of the run sent the same key.")
 
-    def _check(self, name: str, hello: Hello, identity: PublicIdentity) -> None:
+    def _check(self, name: str, hello: Hello, identity: PublicIdentity | None) -> None:
         if hello.party != name:
             raise ProtocolError("A hello is delivered under another party's name.")
-        identity.verify(hello.signed(), hello.signature)
-        if hello.terms != self.terms:  # after the signature: only the party itself can accuse itself of another plan
+        if identity is not None:
+            identity.verify(hello.signed(), hello.signature)
+        if hello.terms != self._named:  # after the signature: only the party itself can accuse itself of another plan
             raise PlanMismatch("A party signed another plan, run, federation or list of parties.")
         if name == self.party and hello != self.hello:
             raise ProtocolError("This party's own hello came back changed.")
@@ -422,9 +451,15 @@ class Handshake:
         return f"Handshake(party={self.party!r}, <redacted>)"
 
 
-def _transcript(terms: RunTerms, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> bytes:
-    entries = ((pinned[name].key, hellos[name].signed(), hellos[name].signature) for name in terms.parties)
-    return digest("colonnade transcript v1", *entries)
+def _transcript(
+    terms: RunTerms, named: bytes, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]
+) -> bytes:
+    """Return the hash of everything that all hellos say. The terms name the parties in order, so the fields need no names."""
+    fields: list[bytes] = []
+    for name in terms.parties:
+        hello = hellos[name]
+        fields += (pinned[name].key, hello.terms, hello.ephemeral, hello.signature, hello.head, hello.nonces)
+    return digest("colonnade transcript v2", named, *fields)
 
 
 def _letter_key(shared: Secret, transcript: bytes, sender: str, receiver: str) -> Secret:

@@ -1,8 +1,10 @@
 """Shamir sharing over an exact arithmetic: deal, regenerate from seeds, multiply shares, check degrees, open.
 
-*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the
-first *degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
-expands. Columns of a table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
+*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of as many
+points as the *degree* are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
+expands. These are the first points (`seeded_points`). A dealer that is itself a node leaves its own point out of them: its own
+share does not travel, so that one share more is a seed. Columns of a table are dealt with degree t; noise with degree 2t, the
+degree of a product of two shares.
 
 *Chunks.* Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows.
 The stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
@@ -16,6 +18,8 @@ Proofs: docs/proofs/secure-arithmetic.md.
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +33,18 @@ from colonnade.secure.residues import Arithmetic, Elements
 __all__ = [
     "Dealing",
     "Products",
+    "Rectangle",
     "ShareProduct",
     "check_repetitions",
+    "cut",
     "default_threshold",
     "entry_pairs",
     "expand",
     "lagrange_weights",
     "reconstruct",
+    "rectangles",
     "require_threshold",
+    "seeded_points",
     "verify_degree",
 ]
 
@@ -64,6 +72,17 @@ def require_threshold(nodes: int, threshold: int) -> None:
         raise NotEnoughComputeNodes("The threshold is at least one and below half of the compute nodes.")
 
 
+def seeded_points(degree: int, own: int | None = None) -> tuple[int, ...]:
+    """Return the points whose shares of a dealing travel as seeds: the first ones, but for the dealer's own.
+
+    Examples
+    --------
+    >>> seeded_points(2), seeded_points(2, own=1), seeded_points(2, own=5)
+    ((1, 2), (2, 3), (1, 2))
+    """
+    return tuple(point for point in range(1, degree + 2) if point != own)[:degree]
+
+
 class Dealing:
     """One party's dealing of a table, a vector of noise or a mask: everything follows from a seed.
 
@@ -77,6 +96,8 @@ class Dealing:
         32 secret bytes, fresh for every dealing; kept so that a restart deals the same bytes.
     bound
         Largest magnitude of a secret; larger ones are refused. By default whatever decodes.
+    own
+        The dealer's own point, if it is to be passed over when seeds are given out.
 
     Privacy
     -------
@@ -101,22 +122,30 @@ class Dealing:
     [[5], [-7]]
     """
 
-    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes")
+    __slots__ = ("_seed", "arithmetic", "bound", "degree", "nodes", "own")
 
     def __init__(
-        self, arithmetic: Arithmetic, *, nodes: int, degree: int, seed: bytes, bound: int | None = None
+        self,
+        arithmetic: Arithmetic,
+        *,
+        nodes: int,
+        degree: int,
+        seed: bytes,
+        bound: int | None = None,
+        own: int | None = None,
     ) -> None:
         arithmetic.require_nodes(nodes)
         if type(degree) is not int or not 1 <= degree < nodes:
             raise NotEnoughComputeNodes("The degree of a dealing is at least one and below the number of nodes.")
         self.arithmetic = arithmetic
-        self.nodes, self.degree, self.bound = nodes, degree, bound
+        self.nodes, self.degree, self.bound, self.own = nodes, degree, bound, own
         self._seed = require_seed(seed)
 
     @property
     def seeds(self) -> dict[int, bytes]:
         """The shares that travel as a seed: point → 32 bytes for that node alone. Other nodes get their elements."""
-        return {point: subseed(self._seed, "colonnade share", point) for point in range(1, self.degree + 1)}
+        points = seeded_points(self.degree, self.own)
+        return {point: subseed(self._seed, "colonnade share", point) for point in points}
 
     def shares(self, position: int, secrets: NDArray[np.int64], out: Elements | None = None) -> tuple[Elements, ...]:
         """Deal one chunk.
@@ -140,8 +169,20 @@ class Dealing:
             raise BadInput("The memory to reuse has another shape.")
         for point, seed in self.seeds.items():
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
+        if self.own is not None and self.own <= self.degree:
+            self._complete(hidden, shares, self.own)
         _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
         return tuple(shares)
+
+    def _complete(self, hidden: Elements, shares: Elements, own: int) -> None:
+        """Write the dealer's own share, at one of the first points, from the secret and the shares that are drawn."""
+        if self.degree == 1:
+            flat = shares.reshape(self.nodes, -1)
+            _kernels.halved_sum(hidden.reshape(-1), flat[1], self.arithmetic.modulus, flat[0])
+        else:
+            drawn = seeded_points(self.degree, own)
+            known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
+            shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
 
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"
@@ -233,7 +274,58 @@ Indices = NDArray[np.int64]
 SLICE_ELEMENTS = 1 << 17
 CACHE_PADDING = 16  # a stride of 4,096 bytes would map all columns of a tile to one set of the first-level cache
 SMALLEST_SLICE, LARGEST_SLICE = 2048, 16_384
-PANEL = 16 * _kernels.TILE  # columns whose plane is reused from the cache while a strip of tiles runs over them
+PANEL = 16  # register tiles side by side whose plane is reused from the cache while a strip of tiles runs over them
+
+
+class Rectangle(NamedTuple):
+    """Products of some columns, ``top`` to ``bottom``, with some others, ``left`` to ``right``, counted over all owners."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def entries(self) -> int:
+        """How many products it has."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
+
+def rectangles(widths: Sequence[int], *, within: bool = False) -> list[Rectangle]:
+    """Return where the products of owners' columns stand: for each owner, its columns by those of the owners after it.
+
+    Read rectangle by rectangle and row by row they are the entries of a product, in their order (`entry_pairs`). With ``within``
+    an owner's own columns come along, of which row i then counts from column i on.
+
+    Examples
+    --------
+    >>> rectangles([1, 2])
+    [Rectangle(top=0, bottom=1, left=1, right=3)]
+    """
+    if not widths or any(type(width) is not int or width < 1 for width in widths):
+        raise BadInput("Every owner has a positive number of columns.")
+    ends = list(accumulate(widths))
+    found = [
+        Rectangle(end - width, end, end - width if within else end, ends[-1])
+        for end, width in zip(ends, widths, strict=True)
+    ]
+    return [one for one in found if one.entries]
+
+
+def cut(widths: Sequence[int], most: int) -> list[Rectangle]:
+    """Return the same rectangles, cut between rows so that none has more entries than ``most``, but for one of a single row.
+
+    Examples
+    --------
+    >>> [tile.entries for tile in cut([3, 2], most=4)]
+    [4, 2]
+    """
+    tiles = []
+    for one in rectangles(widths):
+        rows = max(1, most // (one.right - one.left))
+        starts = range(one.top, one.bottom, rows)
+        tiles += [Rectangle(top, min(top + rows, one.bottom), one.left, one.right) for top in starts]
+    return tiles
 
 
 def entry_pairs(widths: Sequence[int], *, within: bool = False) -> tuple[Indices, Indices]:
@@ -251,12 +343,18 @@ def entry_pairs(widths: Sequence[int], *, within: bool = False) -> tuple[Indices
     >>> [pair.tolist() for pair in entry_pairs([1, 2])]
     [[0, 0], [1, 2]]
     """
-    if not widths or any(type(width) is not int or width < 1 for width in widths):
-        raise BadInput("Every owner has a positive number of columns.")
-    owner = np.repeat(np.arange(len(widths)), widths)
-    first, second = np.triu_indices(len(owner))
-    kept = slice(None) if within else owner[first] != owner[second]
-    return first[kept].astype(np.int64), second[kept].astype(np.int64)
+    pairs = [_pairs(one, within=within) for one in rectangles(widths, within=within)]
+    none = np.empty(0, dtype=np.int64)
+    return np.concatenate([none, *(first for first, _ in pairs)]), np.concatenate(
+        [none, *(second for _, second in pairs)]
+    )
+
+
+def _pairs(one: Rectangle, *, within: bool) -> tuple[Indices, Indices]:
+    rows, columns = np.arange(one.top, one.bottom), np.arange(one.left, one.right)
+    first, second = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+    kept = second >= first if within else slice(None)
+    return first[kept], second[kept]
 
 
 class Products:
@@ -288,11 +386,10 @@ class Products:
     def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
         self.arithmetic = arithmetic
         self.widths = tuple(widths)
-        first, second = entry_pairs(self.widths, within=within)
-        self._entries = first, second
-        self._sums = gram_on_device(arithmetic.moduli, sum(self.widths)) or Tiles(
-            arithmetic, sum(self.widths), first, second
-        )
+        self._within = within
+        self._rectangles = rectangles(self.widths, within=within)
+        self._device = gram_on_device(arithmetic.moduli, sum(self.widths))
+        self._sums = self._device or Tiles(arithmetic, sum(self.widths), self._rectangles)
 
     def add(self, chunk: Sequence[Elements]) -> None:
         """Add the products of one chunk of rows: an array for each owner, its columns along the first axis."""
@@ -311,9 +408,23 @@ class Products:
 
     def elements(self) -> Elements:
         """Return the sums so far, in the order of `entry_pairs`."""
+        found = [np.empty(0, dtype=np.uint64)]
+        for one, block in zip(self._rectangles, self.blocks(), strict=True):
+            rows, columns = np.arange(one.top, one.bottom), np.arange(one.left, one.right)
+            found.append(block[columns >= rows[:, None]] if self._within else block.reshape(-1))
+        return np.concatenate(found)
+
+    def blocks(self) -> list[Elements]:
+        """Return the sums so far, one array per rectangle."""
         if not self._sums.in_range():
             raise ProtocolError("A share is out of the range of its arithmetic.")
-        return self.arithmetic.from_residues(self._sums.residues(*self._entries))
+        if self._device is None:
+            assert isinstance(self._sums, Tiles)  # the only other choice
+            return self._sums.blocks()
+        pairs = [_pairs(one, within=False) for one in self._rectangles]
+        shapes = [(one.bottom - one.top, one.right - one.left) for one in self._rectangles]
+        sums = [self.arithmetic.from_residues(self._device.residues(*both)) for both in pairs]
+        return [found.reshape(shape) for found, shape in zip(sums, shapes, strict=True)]
 
 
 class Tiles:
@@ -325,30 +436,30 @@ class Tiles:
         What the elements are modulo.
     columns
         How many columns there are.
-    first, second
-        The entries that are wanted; tiles without any are not computed.
+    wanted
+        Which products.
     """
 
-    def __init__(self, arithmetic: Arithmetic, columns: int, first: Indices, second: Indices) -> None:
+    def __init__(self, arithmetic: Arithmetic, columns: int, wanted: Sequence[Rectangle]) -> None:
         self._arithmetic = arithmetic
+        self._wanted = tuple(wanted)
         side = _kernels.TILE
-        across = columns // side + 1
-        found, which = np.unique(first // side * across + second // side, return_inverse=True)
-        tiles = np.stack([found // across, found % across], axis=1)
-        order = np.lexsort((tiles[:, 1], tiles[:, 0], tiles[:, 1] * side // PANEL))
-        place = np.argsort(order)[which.reshape(-1)]
-        self._tiles = np.ascontiguousarray(tiles[order] * side, dtype=np.int64)
-        self._where = (place * side + first % side) * side + second % side
-        self._plane = np.zeros((columns + -columns % side, _kernels.BLOCK_ROWS + CACHE_PADDING))
-        self._sums = np.zeros((len(tiles), side * side))
-        self._totals = np.zeros((len(arithmetic.moduli), len(tiles), side * side))
+        grids = [_grid(one) for one in wanted]
+        self._starts = [0, *accumulate(len(grid) for grid in grids)]
+        self._tiles = np.concatenate([np.empty((0, 2), dtype=np.int64), *grids])
+        self._plane = np.zeros((columns + side, 0))
+        self._sums = np.zeros((len(self._tiles), side * side))
+        self._totals = np.zeros((len(arithmetic.moduli), len(self._tiles), side * side))
         self._slice = _slice_rows(columns)
-        self._joined = np.zeros((columns, self._slice), dtype=np.uint64)
+        self._joined = np.empty((columns, 0), dtype=np.uint64)
         self._in_range = True
 
     def add(self, chunk: Sequence[Elements]) -> bool:
         """Add the products of one chunk of rows, columns along the first axis of each array; return `in_range`."""
         rows = chunk[0].shape[1]
+        if self._joined.shape[1] < min(rows, self._slice):
+            self._joined = np.empty((len(self._joined), min(rows, self._slice)), dtype=np.uint64)
+            self._plane = np.zeros((len(self._plane), min(rows, _kernels.BLOCK_ROWS) + CACHE_PADDING))
         for start in range(0, rows, self._slice):
             count = min(self._slice, rows - start)
             np.concatenate([part[:, start : start + count] for part in chunk], out=self._joined[:, :count])
@@ -366,9 +477,27 @@ class Tiles:
         """Return whether all elements so far were below the modulus; sums are worthless otherwise."""
         return self._in_range
 
-    def residues(self, first: Indices, second: Indices) -> NDArray[np.int64]:  # noqa: ARG002  # the entries it was made for
-        """Return the sums so far, moduli by entries."""
-        return self._totals.reshape(len(self._totals), -1)[:, self._where].astype(np.int64)
+    def blocks(self) -> list[Elements]:
+        """Return the sums so far, one array per rectangle."""
+        found = []
+        for one, start in zip(self._wanted, self._starts[:-1], strict=True):
+            block = np.empty((one.bottom - one.top, one.right - one.left), dtype=np.uint64)
+            _kernels.collect(self._totals, start, PANEL, *self._arithmetic.mixed_radix, block)
+            found.append(block)
+        return found
+
+
+def _grid(one: Rectangle) -> Indices:
+    """Return the first columns (i, j) of the register tiles that cover a rectangle, panel by panel and in each row by row."""
+    side = _kernels.TILE
+    rows = np.arange(one.top, one.bottom, side, dtype=np.int64)
+    panels = [
+        np.arange(left, min(left + PANEL * side, one.right), side, dtype=np.int64)
+        for left in range(one.left, one.right, PANEL * side)
+    ]
+    return np.concatenate(
+        [np.stack([np.repeat(rows, len(panel)), np.tile(panel, len(rows))], axis=1) for panel in panels]
+    )
 
 
 def _slice_rows(columns: int) -> int:
@@ -395,6 +524,9 @@ class ShareProduct:
 
     def masked(self, noise_shares: Sequence[Elements]) -> Elements:
         """Return the product plus this node's shares of every data party's noise; refuse to go without any."""
+        return self._with_noise(self._products.elements(), noise_shares)
+
+    def _with_noise(self, products: Elements, noise_shares: Sequence[Elements]) -> Elements:
         if not noise_shares:
             raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
-        return self._products.arithmetic.add(self._products.elements(), *noise_shares)
+        return self._products.arithmetic.add(products, *noise_shares)

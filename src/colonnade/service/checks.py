@@ -41,7 +41,7 @@ NEEDED = (
     "mpmath", "rich", "typer",
 )  # fmt: skip
 OPTIONAL = {
-    "polars": "polars", "opendp": "bench", "mpyc": "bench", "matplotlib": "plots", "nvflare": "network",
+    "polars": "polars", "opendp": "bench", "matplotlib": "plots", "nvflare": "network",
     "fastapi": "dashboard",
 }  # fmt: skip
 

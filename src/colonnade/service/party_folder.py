@@ -60,6 +60,7 @@ SCHEMA = """\
 id = {id}              # the column by which people are known; the same at every party
 {separator}  # what stands between the columns of a CSV file, if it is no comma
 {encoding}  # how its letters are stored, if it is not UTF-8
+# memory = "2GB"         # how much memory the guard may use, for a table that is larger; needs the extra `large`
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
 [columns]
@@ -103,9 +104,12 @@ class PartyFolder:
     ----------
     path
         Where it is.
+    memory
+        How much memory its guard may use, such as ``"2GB"``, in place of what schema.toml says.
     """
 
     path: Path
+    memory: str | None = None
 
     # Making one ---------------------------------------------------------------------------------------------------------
 
@@ -211,7 +215,7 @@ class PartyFolder:
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        toml_parts.refuse_unknown(document, ("id", "cohort", "columns", *toml_parts.READING), "schema.toml")
+        toml_parts.refuse_unknown(document, ("id", "cohort", "memory", "columns", *toml_parts.READING), "schema.toml")
         return document
 
     def schema(self) -> cn.Schema:
@@ -429,13 +433,15 @@ class PartyFolder:
         return Snapshots(self.path / "data")
 
     def _table_terms(self, papers: agreement.FederationAgreement | None) -> "TableTerms":
+        from colonnade.party.table.databases import memory_limit
         from colonnade.service.served_party import TableTerms, cohort_of
 
         settings = self._schema_file()
         column = toml_parts.text_of(settings, "id", "schema.toml")
-        cohort = cohort_of(self.path / settings["cohort"], column) if "cohort" in settings else None
+        memory = toml_parts.within("schema.toml", lambda: memory_limit(self.memory or settings.get("memory")))
+        cohort = cohort_of(self.path / settings["cohort"], column, memory) if "cohort" in settings else None
         reading = toml_parts.reading_of(settings, "schema.toml")
-        return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers, reading)
+        return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers, reading, memory)
 
 
 @dataclass(frozen=True)

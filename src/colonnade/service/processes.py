@@ -64,6 +64,7 @@ def serve_member(
     health_port: int | None = None,
     log_file: Path | None = None,
     compute: str = "auto",
+    memory: str | None = None,
 ) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
@@ -81,8 +82,10 @@ def serve_member(
         Where the log is written instead of to standard error.
     compute
         What the guard multiplies shares on (`colonnade.secure.devices`).
+    memory
+        How much memory the guard may use, in place of what schema.toml says.
     """
-    folder = PartyFolder(path.resolve())
+    folder = PartyFolder(path.resolve(), memory)
     require_engine()  # imported by the relay alone: the guard's process never has it
     stream = sys.stderr if log_file is None else LogFile(log_file)
     log = Log(stream, folder.name, "supervisor")

@@ -24,16 +24,9 @@ from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import (
-    RowOrder,
-    align,
-    common_ids,
-    read_ids,
-    require_capacity,
-    require_id_column,
-    unaligned,
-)
+from colonnade.party.table.row_order import RowOrder, require_capacity, require_id_column
 from colonnade.party.table.sources import Source
+from colonnade.party.table.stored_table import common_list, list_identity, ordered_table, party_ids
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
@@ -86,6 +79,8 @@ class TableTerms:
         The federation's papers; ``None`` while there are none.
     reading
         How its CSV files are written: ``separator`` and ``encoding`` of `Party`.
+    memory
+        How many bytes the process may use, for a table that is larger; ``None`` keeps columns in memory.
     """
 
     name: str
@@ -95,6 +90,7 @@ class TableTerms:
     cohort: Any
     papers: FederationAgreement | None
     reading: Mapping[str, str] = field(default_factory=dict)
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         mine = None if self.papers is None else self.papers.members.get(self.name)
@@ -107,7 +103,7 @@ class TableTerms:
     def party(self, files: Sequence[Path], version: int) -> Party:
         """Return a table with its schema, not opened."""
         data = files[0] if len(files) == 1 else list(files)
-        return Party(data, schema=self.schema, version=version, **self.reading)
+        return Party(data, schema=self.schema, version=version, memory=self.memory, **self.reading)
 
     def copy(self, path: Path, file: BinaryIO) -> None:
         """Write the id and the declared columns of one of the owner's files to another file."""
@@ -117,30 +113,37 @@ class TableTerms:
 
     def open(self, files: Sequence[Path], version: int) -> OpenedTable:
         """Open a table; refuse, towards its owner, one that does not fit these terms."""
-        party = self.party(files, version)
-        ids = read_ids(party.source, self.id, party=self.name)
-        require_capacity(ids, self.policy.capacity, party=self.name)
-        order = self._in_order(ids)
-        return OpenedTable(PrivateTable(party.source, party.schema, order=order.rows), order, ids, version)
+        party, ids = self._read(files, version)
+        order, table = ordered_table(
+            party.source, party.schema, ids, self._listed(), party=self.name, mode="cohort", memory=self.memory
+        )
+        return OpenedTable(table, order, ids, version)
 
     def check(self, files: Sequence[Path], version: int) -> int:
         """Check a table as `open` does, and every value in it against the schema; return how many people it has."""
-        opened = self.open(files, version)
-        self.party(files, version).validate(self.name)
-        return len(opened.ids)
+        party, ids = self._read(files, version)
+        self._listed()
+        party.validate(self.name)
+        return len(ids)
 
-    def _in_order(self, ids: Any) -> RowOrder:
+    def _read(self, files: Sequence[Path], version: int) -> tuple[Party, Any]:
+        party = self.party(files, version)
+        ids = party_ids(party.source, self.id, party=self.name, memory=self.memory)
+        require_capacity(ids, self.policy.capacity, party=self.name)
+        return party, ids
+
+    def _listed(self) -> Any:
+        """Return the list of people in the papers; ``None`` where they name none."""
         agreed = None if self.papers is None else self.papers.alignment
         if agreed is None:
-            return unaligned()
+            return None
         if self.cohort is None:
             raise BadInput("The papers name a list of people.", remedy="Say where it is: cohort in schema.toml.")
-        order = align(ids, self.cohort, party=self.name, mode="cohort")
-        if (order.identity, order.people) != (agreed.identity, agreed.people):
+        if (list_identity(self.cohort, "cohort"), len(self.cohort)) != (agreed.identity, agreed.people):
             raise BadInput(
                 "This list of people is not the one in the papers.", remedy="Use the list that was signed for."
             )
-        return order
+        return self.cohort
 
 
 def open_current(ledger: SqliteLedger, terms: TableTerms, snapshots: Snapshots) -> OpenedTable:
@@ -282,16 +285,15 @@ def serve_node(
     return ComputeNode(member, papers.identity, fresh)
 
 
-def cohort_of(path: Path, column: str) -> Any:
+def cohort_of(path: Path, column: str, memory: int | None = None) -> Any:
     """Read a public list of people: the ids of a cohort, in canonical order."""
-    return common_ids({"cohort": read_ids(Source(path), column, party="cohort")})
+    return common_list({"cohort": party_ids(Source(path), column, party="cohort", memory=memory)})
 
 
 def public_alignment(path: Path, column: str) -> AgreedAlignment:
     """Return the order of rows that a public list of people fixes, for the papers."""
     ids = cohort_of(path, column)
-    order = align(ids, ids, party="cohort", mode="cohort")
-    return AgreedAlignment(identity=order.identity, people=order.people)
+    return AgreedAlignment(identity=list_identity(ids, "cohort"), people=len(ids))
 
 
 def stricter(policy: Policy, floor: Floor) -> Policy:

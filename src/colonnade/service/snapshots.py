@@ -24,7 +24,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from colonnade.durable_file import replacing, sync_folder
 from colonnade.errors import BadInput
@@ -130,9 +130,12 @@ def _take(lock: int) -> None:
 
 def _copied(files: Sequence[Path], folder: Path, copy: Copy) -> dict[str, str]:
     """Copy files, synced to disk and for this user alone; return the hash of each copy by its name."""
+    from colonnade.party.table.sources import files_in  # late: a supervisor loads nothing of the party's code
+
     sums = {}
-    for number, path in enumerate(files):
-        name = f"{number:04d}{path.suffix.lower()}"
+    for number, path in enumerate(cast("list[Path]", [path for given in files for path in files_in(given)])):
+        kind = path.suffix.lower()
+        name = f"{number:04d}{'.parquet' if kind == '.duckdb' else kind}"
         try:
             with replacing(folder / name) as target:
                 copy(path, target)

@@ -25,13 +25,9 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import check_repetitions, entry_pairs, require_threshold
+from colonnade.secure.shamir import Rectangle, cut, rectangles, require_threshold, seeded_points
+from colonnade.steps.joint_traffic import forecast_opening
 from colonnade.steps.kind import (
-    HELLO,
-    LETTER,
-    LOSS,
-    SEED,
-    SMALL,
     Channel,
     Forecast,
     NoiseWords,
@@ -49,15 +45,22 @@ __all__ = [
     "Joint",
     "JointStep",
     "SharingFloor",
+    "Tile",
     "check_nodes",
     "read_joint",
     "secure_words",
     "shared_price",
 ]
 
-LARGEST_WIDTH = 20_000
+AT_ONCE = (1 << 28) - (1 << 16)
+"""Bytes of what a step opens, all parties' own parts included, up to which it is opened and kept at once."""
+TILE_ENTRIES = 1 << 23
+"""Entries that are opened at a time beyond that."""
+HELD_SHARES = 1 << 31
+"""Bytes of shares that a compute node holds at most while it opens tile after tile."""
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
+WORD = 8
 
 SECURE = (
     "At most {threshold} of the compute nodes {nodes} pool their shares. "
@@ -74,6 +77,25 @@ class HashedStep:
     digest: bytes
     name: str
     plan: Plan = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What is opened at a time.
+
+    Parameters
+    ----------
+    blocks
+        Which products, in their order.
+    entries
+        How many numbers are opened of them.
+    own
+        Which of each party's own numbers go with them.
+    """
+
+    blocks: tuple[Rectangle, ...]
+    entries: int
+    own: slice
 
 
 @dataclass(frozen=True)
@@ -135,18 +157,45 @@ class Joint:
 
     @property
     def turns(self) -> int:
-        """How many turns a run has whose answers are letters, the greeting not counted."""
+        """How many turns a run has before the first that opens, the greeting not counted."""
         return len(self.chunks) + 2 + self.preceding
 
     @cached_property
     def entries(self) -> int:
         """How many entries are opened: products between two parties, or sums of them."""
-        return len(entry_pairs(self.widths)[0]) if self.fold is None else self.sums
+        return sum(one.entries for one in rectangles(self.widths)) if self.fold is None else self.sums
+
+    @property
+    def opened_bytes(self) -> int:
+        """How large all that is opened is."""
+        return WORD * (self.entries + sum(self.own_entries.values()))
+
+    @cached_property
+    def tiles(self) -> tuple[Tile, ...]:
+        """What is opened at a time: everything, unless that is more than is kept at once."""
+        if self.opened_bytes <= AT_ONCE or self.fold is not None:
+            return (Tile(tuple(rectangles(self.widths)), self.entries, slice(None)),)
+        blocks: list[tuple[Rectangle, ...]] = [(tile,) for tile in cut(self.widths, TILE_ENTRIES)]
+        own = -(-max(self.own_entries.values(), default=0) // TILE_ENTRIES)
+        blocks += [()] * (own - len(blocks))
+        return tuple(
+            Tile(some, sum(one.entries for one in some), slice(place * TILE_ENTRIES, (place + 1) * TILE_ENTRIES))
+            for place, some in enumerate(blocks)
+        )
 
     @cached_property
     def members(self) -> tuple[str, ...]:
         """Everyone who takes part, in canonical order."""
         return tuple(sorted({*self.data_parties, *self.nodes}))
+
+    @cached_property
+    def hub(self) -> frozenset[str]:
+        """The members of whom every letter is from or to one: the nodes, and owners that givers write to."""
+        return frozenset((*self.nodes, *(self.owners if self.givers else ())))
+
+    def seeded(self, owner: str) -> tuple[int, ...]:
+        """Return the points to which an owner's rows travel as seeds."""
+        return seeded_points(self.threshold, self.nodes.index(owner) + 1 if owner in self.nodes else None)
 
     @cached_property
     def bound(self) -> int:
@@ -178,6 +227,8 @@ class JointStep(StepKind):
     channel: ClassVar[Channel] = Channel.SHARES
     conversation: ClassVar[str] = "products"
     together: ClassVar[bool] = True
+    in_tiles: ClassVar[bool] = False
+    """Whether it may be opened in tiles: its noise can be drawn so."""
     joint: Joint
 
     @classmethod
@@ -189,10 +240,8 @@ class JointStep(StepKind):
     @classmethod
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms that the parties' steps describe together."""
-        if sum(whole_parameter(step.parameters, "width") for step in steps.values()) > LARGEST_WIDTH:
-            raise BadInput(f"A joint step has at most {LARGEST_WIDTH:,} columns.", remedy="Ask for fewer columns.")
         largest, other = cls.largest(plan, steps)
-        return Joint(
+        joint = Joint(
             steps=steps,
             widths=[whole_parameter(step.parameters, "width") for step in steps.values()],
             noise=cls.noise(plan, steps),
@@ -203,6 +252,36 @@ class JointStep(StepKind):
             largest_other=other,
             own_entries=cls.own_entries(steps),
         )
+        cls.require_room(joint)
+        return joint
+
+    @classmethod
+    def require_room(cls, joint: Joint) -> None:
+        """Refuse what the members could not keep or hold, before anything is paid."""
+        opened, columns = joint.opened_bytes // WORD, sum(joint.widths)
+        if joint.opened_bytes > AT_ONCE and not cls.in_tiles:
+            raise BadInput(
+                f"This step would open {opened:,} numbers, more than a party keeps of one step.",
+                remedy="Ask for fewer columns or levels.",
+            )
+        held, fitting = WORD * joint.people * columns, HELD_SHARES // WORD // joint.people
+        if len(joint.tiles) > 1 and held > HELD_SHARES:
+            raise BadInput(
+                f"A matrix of {columns:,} columns is opened in tiles, and every compute node would hold {held:,} bytes of shares "
+                "meanwhile, more than it may.",
+                remedy=f"Ask for at most {fitting:,} columns of so many people, or for fewer than 8,000, which are opened at "
+                "once.",
+            )
+
+    @classmethod
+    def held_in(cls, plan: Plan, name: str) -> str:
+        """Return the conversation: that of tiles, if it is opened in more than one."""
+        return "tiles" if cls.tiles_of(plan, name) > 1 else cls.conversation
+
+    @classmethod
+    def tiles_of(cls, plan: Plan, name: str) -> int:
+        """Return in how many tiles it is opened."""
+        return len(cls.read(plan, name).tiles)
 
     @classmethod
     def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
@@ -291,7 +370,7 @@ class JointStep(StepKind):
     @classmethod
     def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
         """Add the rounds of a joint opening: recall, greet, one turn per chunk and three more, conclude."""
-        _forecast(cls.read(whole.plan, whole.name), forecast, kept=kept)
+        forecast_opening(cls.read(whole.plan, whole.name), forecast, kept=kept)
         return True
 
 
@@ -389,57 +468,3 @@ def _read(kind: type[JointStep], hashed: HashedStep) -> Joint:
         raise PlanMismatch("The parties of a joint step are offered different prices.")
     check_nodes(plan)
     return kind.terms(plan, steps)
-
-
-def _forecast(joint: Joint, forecast: Forecast, *, kept: bool) -> None:
-    answer = 8 * joint.entries + sum(8 * own for own in joint.own_entries.values())
-    if kept:
-        forecast.round(dict.fromkeys(joint.members, SMALL), dict.fromkeys(joint.owners, answer + LOSS + SMALL))
-        return
-    members = joint.members
-    forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
-    forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
-    arriving = dict.fromkeys(members, len(members) * HELLO)
-    for turn in range(1, len(joint.chunks) + 3):
-        sent, received = _letters(joint, turn)
-        forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
-        arriving = received
-    opened = {
-        member: SMALL + 8 * (joint.entries if member in joint.nodes else 0) + 8 * joint.own_entries.get(member, 0)
-        for member in members
-    }
-    forecast.round(arriving, opened)
-    concluded = dict.fromkeys(joint.owners, answer + SMALL)
-    forecast.round(concluded, dict.fromkeys(joint.owners, answer + LOSS + SMALL))
-
-
-def _letters(joint: Joint, turn: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Return bytes of letters by sender and by receiver in one turn."""
-    sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
-    for sender in joint.members:
-        for point, node in enumerate(joint.nodes, start=1):
-            if node != sender and (size := _letter(joint, sender, point, turn)):
-                sent[sender] += size
-                received[node] += size
-    return sent, received
-
-
-def _letter(joint: Joint, sender: str, point: int, turn: int) -> int:
-    deals, computes = sender in joint.owners and turn <= len(joint.chunks), sender in joint.nodes
-    if not (deals or computes):
-        return 0
-    element, t = joint.arithmetic.element_bytes, joint.threshold
-    repetitions, size = check_repetitions(joint.arithmetic), LETTER
-    if deals and turn == 1:
-        size += 2 * SEED + (SEED if point <= 2 * t else joint.entries * element)
-    if deals and point > t:
-        start, stop = joint.chunks[turn - 1]
-        size += (stop - start) * joint.widths[joint.owners.index(sender)] * element
-    if computes:
-        size += 2 * SEED if turn == 2 else SEED
-    if computes and joint.redealt and 2 <= turn <= len(joint.chunks) + 1:
-        start, stop = joint.chunks[turn - 2]
-        size += SEED if point <= t else (stop - start) * joint.redealt * element
-    if computes and turn == len(joint.chunks) + 2:
-        size += len(joint.owners) * (repetitions * element + 12)
-    return size

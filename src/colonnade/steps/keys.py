@@ -35,7 +35,17 @@ from colonnade.steps.kind import (
 from colonnade.steps.local import MEMBERSHIP, Membership
 from colonnade.steps.terms import whole_parameter
 
-__all__ = ["KEY_BYTES", "PARTS", "GroupKey", "KeyStep", "MembershipSketches", "Split", "key_holders", "part_identity"]
+__all__ = [
+    "KEY_BYTES",
+    "LARGEST_SKETCHES",
+    "PARTS",
+    "GroupKey",
+    "KeyStep",
+    "MembershipSketches",
+    "Split",
+    "key_holders",
+    "part_identity",
+]
 
 
 KEY_BYTES = 32

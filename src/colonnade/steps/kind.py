@@ -220,6 +220,16 @@ class StepKind:
         self.earlier = earlier
         self._owner = step.party if plan.unit == "party" else None
 
+    @classmethod
+    def held_in(cls, plan: Plan, name: str) -> str:
+        """Return the name of the conversation in which members work out a whole step."""
+        return cls.conversation
+
+    @classmethod
+    def tiles_of(cls, plan: Plan, name: str) -> int:
+        """Return in how many parts a whole step is opened, each of which is kept by itself."""
+        return 1
+
     # One party's step -------------------------------------------------------------------------------------------------------
 
     def law(self, price: Price) -> Mechanism:

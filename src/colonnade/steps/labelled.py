@@ -1,7 +1,7 @@
 """Runs that take several steps over labelled rows, at public weights: what gradient and Newton steps read alike from a plan.
 
 One party holds the target. Its first column is constant: γ for a person who has a label, else 0, so that a null record adds
-nothing to a step. Only the first 2t + 1 of a plan's compute nodes compute.
+nothing to a step. 2t + 1 of a plan's compute nodes compute.
 """
 
 from collections.abc import Mapping
@@ -46,6 +46,10 @@ class LabelledTerms:
     def members(self) -> tuple[str, ...]:
         """Everyone who takes part, in canonical order."""
         return tuple(sorted({*self.owners, *self.nodes}))
+
+    def point(self, member: str) -> int | None:
+        """Return a member's point, or ``None`` if it does not compute."""
+        return self.nodes.index(member) + 1 if member in self.nodes else None
 
     @cached_property
     def widths(self) -> dict[str, int]:

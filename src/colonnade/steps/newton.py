@@ -1,43 +1,28 @@
-"""Newton steps of a logistic regression, read from a plan: whose columns, which nodes and holders, how much noise.
+"""Newton steps of a logistic regression: what one party's rows, scores and noise are, and what a run sends.
 
-Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+Who takes part, and in which numbers, is read by `colonnade.steps.newton_terms`.
 
-*Who computes.* Exactly the first 2t + 1 of a plan's compute nodes, and never the coordinator. Between a product and the next one
-nodes deal their shares anew. A node that deviates there could add a number of its own choice to one person's residual, and so
-amplify that person's row past the noise. Nothing checks it. So compute nodes are trusted to compute as written, as parties are
-trusted in their inputs. A coordinator is trusted with nothing, and may not be one of them.
+*Bytes.* There are n people, d columns, L of them levels of that category, K terms, h holders, of S data parties, and N = 2t + 1
+nodes. A share takes e bytes. A node's dealing sends N − 1 − t = t of them per value, another party's t + 1; the others follow
+from seeds. A re-dealing by all nodes sends N·t. If all holders compute, a run sends about::
 
-*Holders.* The scores stand in shares modulo a period at min(t + 1, parties) data parties, the target's holder first
-(`colonnade.secure.sine_link`). The others' numbers are uniform to any but all of them together.
+    columns        n·d·t·e, and n·e more per column of a party that does not compute
+    each round     n·(S − h)·2  +  n·(2Kh + 1)·t·e  +  n·(2K(h − 2) + 1)·N·t·e
+    curvature      n·(d − L − 1)·N·t·e more
 
-*Bytes.* There are n people, d columns, K terms, h holders, S data parties and N = 2t + 1 nodes. A share takes e bytes. A dealing
-to all nodes costs (N − t)·e per value, and next to nothing for the t that take seeds. A re-dealing by all nodes costs N times
-that, less what a node would send itself. A run sends about::
-
-    columns        n·d·(N − t)·e
-    each round     n·S·(h − 1)·2  +  n·(2Kh + 1)·(N − t)·e  +  n·(2K(h − 2) + 1)·R·e
-    curvature      n·d·R·e more
-
-with R = (N − t)·N − (N − t) = (N − t)(N − 1) values for one re-dealt value. `NewtonSteps.forecast` counts letter by letter.
+Six bytes suffice for some ten thousand people, eight for millions. `NewtonSteps.forecast` counts letter by letter.
 """
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from functools import cached_property, lru_cache
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
+from colonnade.errors import PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
-from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
-from colonnade.protocol import codec
-from colonnade.result import COORDINATOR, Opening
+from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.result import Opening
 from colonnade.schema import Category, Schema
-from colonnade.secure.residues import Arithmetic, noise_tail
-from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, LINKS, LinkBounds, SineLink
-from colonnade.steps.joint import HashedStep, check_nodes, secure_words
+from colonnade.steps.joint import secure_words
 from colonnade.steps.kind import (
     HELLO,
     LETTER,
@@ -52,150 +37,16 @@ from colonnade.steps.kind import (
     nothing_earlier,
     price_words,
 )
-from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledSteps, LabelledTerms
+from colonnade.steps.labelled import LabelledSteps
+from colonnade.steps.newton_terms import KIND, Beat, NewtonTerms, Phase
 from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 
-__all__ = ["Beat", "NewtonSteps", "NewtonTerms", "Phase"]
-
-LARGEST_ROUNDS = 64
-CHUNK_ELEMENTS = 1 << 20
-CHUNK_UNIT = 8_192
+__all__ = ["NewtonSteps"]
 
 COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
 
 PLACE = 10
 """Bytes of a party's place beside its envelope."""
-
-_COMMON = ("scale", "window", "parts", "level")
-
-
-class Phase(StrEnum):
-    """What is said in one turn of a run."""
-
-    COLUMNS = "columns"
-    """Data parties deal some people's columns to the nodes, once for all rounds."""
-    PARTS = "parts"
-    """Data parties split their parts of scores between the holders; with the last people also their noise, to the nodes."""
-    FACTORS = "factors"
-    """Holders deal what their tables say to the nodes."""
-    FOLD = "fold"
-    """Nodes multiply the next holder's factors in, and deal the product again."""
-    SERIES = "series"
-    """Nodes add the series up, and deal residuals or weights again."""
-    WEIGH = "weigh"
-    """Nodes multiply weights by columns, and deal the products again."""
-    OPEN = "open"
-    """Nodes open their shares of the round's noised sums."""
-
-
-class Beat(NamedTuple):
-    """One turn: its phase, the round and the chunk of people it is about, and of a fold the holder."""
-
-    phase: Phase
-    number: int = 0
-    chunk: int = 0
-    holder: int = 0
-
-
-@dataclass(frozen=True)
-class NewtonTerms(LabelledTerms):
-    """One run of Newton steps.
-
-    Parameters
-    ----------
-    bounds
-        The link on shares.
-    noise
-        How much noise there is, and what each party's ledger is debited for it.
-    arithmetic
-        In which nothing that is opened can wrap.
-    """
-
-    bounds: LinkBounds
-    noise: NewtonNoise
-    arithmetic: Arithmetic
-
-    @classmethod
-    def read(cls, plan: Plan, name: str) -> "NewtonTerms":
-        """Read a run from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(HashedStep(codec.digest(plan), name, plan))
-
-    @classmethod
-    def _of(cls, plan: Plan, name: str) -> "NewtonTerms":
-        steps = {step.party: step for step in plan.steps if step.name == name}
-        if len(steps) < 2 or any(step.kind != NewtonSteps.name for step in steps.values()):
-            raise PlanMismatch("Newton steps are computed by two data parties or more.")
-        plan.require_named()
-        for parameter in _COMMON:
-            if len({step.parameters.get(parameter) for step in steps.values()}) != 1:
-                raise PlanMismatch("The parties of Newton steps are asked for different scales, links or parts.")
-        if sum(bool(step.parameters.get("target")) for step in steps.values()) != 1:
-            raise PlanMismatch("Exactly one party holds the target.")
-        check_nodes(plan)
-        nodes = plan.compute_nodes[: 2 * plan.threshold + 1]
-        if COORDINATOR in nodes:
-            raise NotEnoughComputeNodes(
-                "Newton steps need compute nodes besides the coordinator: a node could spoil what it deals again.",
-                remedy='Add a node without data (compute_nodes=["helper"] in a simulation), or use method="secure".',
-            )
-        for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1):
-            bounds = LinkBounds(_link(steps), min(plan.threshold + 1, len(steps)), bits)
-            noise = _noise(plan, steps, bounds)
-            arithmetic = _with_room(plan.people, _scale(steps), bounds, noise, len(nodes))
-            if arithmetic is not None:
-                return cls(steps, nodes, plan.threshold, plan.people, bounds, noise, arithmetic)
-        raise BadInput(
-            "The largest possible sum does not fit any arithmetic, or its noise cannot be drawn.",
-            remedy="Lower scale=, or raise epsilon.",
-        )
-
-    @cached_property
-    def holders(self) -> tuple[str, ...]:
-        """Who holds the scores, in shares modulo a period; the target's holder first."""
-        (first,) = (party for party, step in self.asked.items() if step.parameters.get("target"))
-        return (first, *(owner for owner in self.owners if owner != first))[: self.bounds.holders]
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds there are: the curvature, and the steps."""
-        return self.noise.rounds
-
-    @property
-    def terms(self) -> int:
-        """K."""
-        return self.bounds.link.terms
-
-    def bound(self, number: int) -> int:
-        """Return what no integer exceeds that a round opens."""
-        return _bound(number, self.people, self.scale, self.bounds, self.noise)
-
-    def unit(self, number: int) -> float:
-        """Return the integer that stands for one in what a round opens, with columns in [−1, 1]."""
-        return float(self.bounds.unit * self.scale ** (2 if number == CURVATURE else 1))
-
-    @cached_property
-    def chunks(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of people that are computed on at a time, so that letters stay small."""
-        wide = max(self.columns, 2 * self.terms + 1)
-        rows = max(1, CHUNK_ELEMENTS // wide // CHUNK_UNIT) * CHUNK_UNIT
-        return tuple((start, min(start + rows, self.people)) for start in range(0, self.people, rows))
-
-    def beats(self, first: int) -> tuple[Beat, ...]:
-        """Return all turns of a run that begins with round ``first``, after the three in which members meet."""
-        chunks = range(len(self.chunks))
-        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in chunks)
-        return columns + tuple(beat for number in range(first, self.rounds) for beat in self.round_beats(number))
-
-    def round_beats(self, number: int) -> tuple[Beat, ...]:
-        """Return the turns of one round; the last one opens it."""
-        beats: list[Beat] = []
-        for chunk in range(len(self.chunks)):
-            beats += [Beat(Phase.PARTS, number, chunk), Beat(Phase.FACTORS, number, chunk)]
-            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, self.bounds.holders - 1)]
-            beats.append(Beat(Phase.SERIES, number, chunk))
-            if number == CURVATURE:
-                beats.append(Beat(Phase.WEIGH, number, chunk))
-        return (*beats, Beat(Phase.OPEN, number))
 
 
 class NewtonSteps(LabelledSteps):
@@ -209,13 +60,13 @@ class NewtonSteps(LabelledSteps):
     enforces, in integers. Residuals and weights are bounded by the tables that the holders look them up in.
     """
 
-    name: ClassVar[str] = "newton"
+    name: ClassVar[str] = KIND
     title: ClassVar[str] = "Newton steps with noise in shares"
     channel: ClassVar[Channel] = Channel.SHARES
     conversation: ClassVar[str] = "newton"
     together: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = frozenset(
-        {"scale", "row_bound", "width", "target", "level", "window", "parts"}
+        {"scale", "row_bound", "width", "target", "level", "levels", "window", "parts"}
     )
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -235,6 +86,22 @@ class NewtonSteps(LabelledSteps):
         )
         if self.terms.widths[step.party] != self.width:
             raise PlanMismatch("The plan gives this party's columns another width.")
+        block = whole_list(step.parameters, "levels")
+        if block and block not in tuple(self._categories(schema)):
+            raise PlanMismatch("The levels that are not multiplied by weights are not those of a category here.")
+
+    def _categories(self, schema: Schema) -> Iterator[tuple[int, int]]:
+        """Yield where the levels of a category begin among this party's columns, and how many there are.
+
+        None if rows are scaled down: a level would then be another number than γ.
+        """
+        if self.coding is None or self.coding.clips:
+            return
+        start = self.constant
+        for name, width in zip(self.coding.columns, self.coding.widths, strict=True):
+            if isinstance(schema[name], Category):
+                yield start, width
+            start += width
 
     def _has_level(self, schema: Schema) -> bool:
         column = schema[self.target] if self.target in self.columns else None
@@ -310,66 +177,6 @@ class NewtonSteps(LabelledSteps):
         return True
 
 
-@lru_cache(maxsize=64)
-def _read(hashed: HashedStep) -> NewtonTerms:
-    return NewtonTerms._of(hashed.plan, hashed.name)  # noqa: SLF001  # its own module
-
-
-def _first(steps: Mapping[str, Step]) -> Step:
-    return next(iter(steps.values()))
-
-
-def _scale(steps: Mapping[str, Step]) -> int:
-    return whole_parameter(_first(steps).parameters, "scale", LARGEST_SCALE)
-
-
-def _link(steps: Mapping[str, Step]) -> SineLink:
-    window = whole_parameter(_first(steps).parameters, "window")
-    if window not in LINKS:
-        raise BadInput(f"The window of a link is one of {', '.join(map(str, LINKS))}.")
-    return LINKS[window]
-
-
-def _noise(plan: Plan, steps: Mapping[str, Step], bounds: LinkBounds) -> NewtonNoise:
-    first = _first(steps)
-    if first.price is None or len({step.price for step in steps.values()}) != 1:
-        raise PlanMismatch("The parties of Newton steps are offered one price.")
-    parts = whole_list(first.parameters, "parts")
-    if not 2 <= len(parts) <= LARGEST_ROUNDS or any(not 1 <= part <= 10**6 for part in parts):
-        raise BadInput(f"A Newton run has between 2 and {LARGEST_ROUNDS} rounds with positive parts of the price.")
-    return NewtonNoise(
-        row_bounds={party: whole_parameter(step.parameters, "row_bound", 2**50) for party, step in steps.items()},
-        columns=sum(whole_parameter(step.parameters, "width", LARGEST_WIDTH) for step in steps.values()),
-        residual=bounds.residual,
-        residual_change=bounds.residual_change,
-        weight=bounds.weight,
-        weight_change=bounds.weight_change,
-        parts=parts,
-        price=first.price,
-        unit=plan.unit,
-        collusion=plan.collusion,
-    )
-
-
-def _bound(number: int, people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> int:
-    """Return what no opened integer exceeds: so many people of |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
-    if number == CURVATURE:
-        return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * noise.opened_variance(number)))
-    return people * bounds.residual * scale + noise_tail(math.ceil(noise.opened_variance(number)))
-
-
-def _with_room(people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise, nodes: int) -> Arithmetic | None:
-    """Return the cheapest arithmetic in which no opened integer can wrap: the headroom proof, when the plan is read.
-
-    Only what is opened needs room. Everything before is exact modulo M, whatever it passes through.
-    """
-    try:
-        most = max(_bound(number, people, scale, bounds, noise) for number in range(noise.rounds))
-        return Arithmetic.for_headroom(most, nodes)
-    except BadInput:  # too large to be opened, or to be drawn: coarser tables make both smaller
-        return None
-
-
 def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     members, owners = terms.members, terms.owners
     answer = 8 * sum(1 + terms.noise.entries(number) for number in range(terms.rounds))
@@ -418,15 +225,17 @@ def _letters(terms: NewtonTerms, beat: Beat) -> Iterator[tuple[tuple[str, str], 
         entries, double = terms.noise.entries(beat.number), 2 * terms.threshold
         for owner in terms.owners:
             for other in {*terms.holders, *(terms.nodes if last else ())} - {owner}:
-                size = LETTER + (2 * people if other in terms.holders else 0)
+                size = LETTER
+                if other in terms.holders:
+                    size += 2 * people if other == terms.completing(owner) else SEED
                 if last and other in terms.nodes:
-                    size += _share(terms, other, entries, double)
+                    size += _share(terms, owner, other, entries, double)
                 yield (owner, other), size
         return
     for sender, values in _dealt(terms, beat).items():
         for node in terms.nodes:
             if node != sender:
-                yield (sender, node), LETTER + _share(terms, node, values * people, terms.threshold)
+                yield (sender, node), LETTER + _share(terms, sender, node, values * people, terms.threshold)
 
 
 def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
@@ -435,10 +244,9 @@ def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
         return dict(terms.widths)
     if beat.phase == Phase.FACTORS:
         return {holder: 2 * terms.terms + (place == 0) for place, holder in enumerate(terms.holders)}
-    again = {Phase.FOLD: 2 * terms.terms, Phase.SERIES: 1, Phase.WEIGH: terms.columns}
+    again = {Phase.FOLD: 2 * terms.terms, Phase.SERIES: 1, Phase.WEIGH: len(terms.weighed)}
     return dict.fromkeys(terms.nodes, again[beat.phase]) if beat.phase in again else {}
 
 
-def _share(terms: NewtonTerms, node: str, values: int, degree: int) -> int:
-    point = terms.nodes.index(node) + 1
-    return SEED if point <= degree else values * terms.arithmetic.element_bytes
+def _share(terms: NewtonTerms, sender: str, node: str, values: int, degree: int) -> int:
+    return SEED if terms.is_seeded(sender, node, degree) else terms.arithmetic.packed_size(values)

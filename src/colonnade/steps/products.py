@@ -61,6 +61,7 @@ class Gram(JointStep):
 
     name: ClassVar[str] = "gram"
     title: ClassVar[str] = "Gram matrix with noise in shares"
+    in_tiles: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = (
         frozenset({"scale", "signed", "row_bound", "width", "noise"}) | BoundedScores.parameters
     )

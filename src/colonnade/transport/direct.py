@@ -11,6 +11,7 @@ between members, whatever is inside. Plans, names, hellos and seals are not numb
 """
 
 import socket
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,9 @@ from typing import BinaryIO, Protocol, cast
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.protocol.messages import Array, Ask, Blob, Conclude, Opened, Post, Posted, Released, Reply, Request
+
+ENDPOINTS_AT_ONCE = 8
+"""Endpoints in this process that work at the same time. More would take turns on the processor, and waste it on turns."""
 
 __all__ = ["Direct", "Endpoint", "Recorded", "Transcript", "Transport", "UnixEndpoint", "WithLocalNodes", "numbers_in"]
 
@@ -64,6 +68,7 @@ class Direct:
                 remedy="Pass the parties by name: {'bank': cn.Party(...), ...}.",
             )
         self._endpoints = dict(endpoints)
+        self._room = threading.Semaphore(ENDPOINTS_AT_ONCE)
         self._threads = {name: ThreadPoolExecutor(1, thread_name_prefix="colonnade") for name in self._endpoints}
 
     def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -75,9 +80,16 @@ class Direct:
                 remedy="Use a plan that this federation made.",
             )
         futures = {
-            name: self._threads[name].submit(self._endpoints[name].handle, data) for name, data in requests.items()
+            name: self._threads[name].submit(self._handle, self._endpoints[name], data)
+            for name, data in requests.items()
         }
         return {name: future.result() for name, future in futures.items()}
+
+    def _handle(self, endpoint: Endpoint, data: bytes) -> bytes:
+        if isinstance(endpoint, UnixEndpoint):
+            return endpoint.handle(data)  # the work is another process's
+        with self._room:
+            return endpoint.handle(data)
 
     def endpoint(self, name: str) -> Endpoint | None:
         """Return an endpoint itself, for its own operator in this process."""

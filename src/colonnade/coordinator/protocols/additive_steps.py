@@ -23,7 +23,7 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Category, Column
-from colonnade.steps.newton import NewtonTerms
+from colonnade.steps.newton_terms import NewtonTerms
 
 __all__ = ["AdditiveStudy", "chosen_division", "row_bounds"]
 

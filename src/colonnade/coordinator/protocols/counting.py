@@ -50,6 +50,7 @@ __all__ = [
     "TableLayout",
     "pair_tables_of",
     "reports_of",
+    "sample_coins",
     "table_layout",
 ]
 
@@ -212,10 +213,18 @@ class ResponseCounts:
         return self._counted((full + whole) / self.sample - whole)
 
     def _coins(self) -> dict[str, Parameter]:
-        if self.sample == 1:
-            return {}
-        seed = hashlib.sha256(f"colonnade/sample/{self.draw}/{'/'.join(self.layout.columns)}".encode()).hexdigest()
-        return {"sample": self.sample, "seed": seed}
+        return sample_coins(self.sample, self.draw, self.layout.columns)
+
+
+def sample_coins(sample: float, draw: int, columns: Sequence[str]) -> dict[str, Parameter]:
+    """Return the parameters of reports of a share of the people: the share, and the seed of the public coins that choose them.
+
+    All parties get the same ones, so the same people report everywhere. Nothing is chosen where everybody reports.
+    """
+    if sample == 1:
+        return {}
+    seed = hashlib.sha256(f"colonnade/sample/{draw}/{'/'.join(columns)}".encode()).hexdigest()
+    return {"sample": sample, "seed": seed}
 
 
 @dataclass(frozen=True)

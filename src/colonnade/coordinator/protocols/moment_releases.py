@@ -14,6 +14,7 @@ Coded columns are columns after scaling to [−1, 1], or indicators of levels. M
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from typing import Literal
 
@@ -107,15 +108,19 @@ class GramRelease:
                 remedy=f"For example row_norms={{'{self.parties[0]}': 1.0}}. The study's parties are {', '.join(self.parties)}.",
             )
 
-    @property
+    @cached_property
     def parties(self) -> tuple[str, ...]:
         """The parties whose columns enter, in the federation's order."""
         return coding.parties_of(self.columns)
 
-    @property
+    @cached_property
     def features(self) -> tuple[coding.Feature, ...]:
         """The coded columns, the constant one first."""
         return coding.features_of(self.columns, signed=self.signed)
+
+    @cached_property
+    def _widths(self) -> Mapping[str, int]:
+        return coding.coded_widths(self.features)
 
     @property
     def gamma(self) -> int:
@@ -168,7 +173,7 @@ class GramRelease:
                 "scale": self.gamma,
                 "signed": tuple(name for name in own if name in asked),  # in one order: equal studies have equal plans
                 "row_bound": row_bound(self.row_norms, party, len(own), self.gamma),
-                "width": coding.coded_widths(self.features)[party],
+                "width": self._widths[party],
                 "noise": self.noise,
             },
             price=self.price,

@@ -40,15 +40,16 @@ from colonnade.schema import Category, Column
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps.labelled import LARGEST_SCALE
-from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
+from colonnade.steps.newton import NewtonSteps
+from colonnade.steps.newton_terms import NewtonTerms, Phase
 
 __all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy", "Reading", "step_name"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-SCALE = 1024
-"""γ by default: rounding a row to a thousandth is far below the noise."""
+SCALE = 256
+"""γ by default: rounding a row to a part in 256 is far below the noise, and products of two columns fit into six bytes."""
 WINDOW = 12
 """The largest score, by default, for which the link is the sigmoid."""
 FINEST = 2.0**20
@@ -251,9 +252,22 @@ class NewtonStudy:
         places = np.delete(np.arange(len(self.features)), constant)
         return np.append(constant, places).astype(np.intp)
 
+    @cached_property
+    def _most_levels(self) -> tuple[str, tuple[int, int]] | None:
+        """Who has the category with most levels, and where they begin among that party's columns; and how many there are."""
+        found: dict[str, tuple[str, tuple[int, int]]] = {}
+        ends = {party: int(party == self.holder) for party in self.parties}
+        for feature in self.features[1:]:
+            if feature.kind == "level":
+                start, width = found[feature.column][1] if feature.column in found else (ends[feature.party], 0)
+                found[feature.column] = (feature.party, (start, width + 1))
+            ends[feature.party] += 1
+        return max(found.values(), key=lambda block: block[1][1], default=None)
+
     def _step(self, party: str, level: int) -> Step:
         own = columns_at(party, self.columns)
         target = ColumnName.of(self.target).column if party == self.holder else ""
+        levels = self._most_levels
         return NewtonSteps.ask(
             name=step_name(level),
             party=party,
@@ -264,6 +278,7 @@ class NewtonStudy:
                 "width": coded_widths(self.features).get(party, 0) + bool(target),
                 "target": target,
                 "level": level,
+                "levels": levels[1] if levels is not None and levels[0] == party else (),
                 "window": self.window,
                 "parts": self.division.parts,
             },

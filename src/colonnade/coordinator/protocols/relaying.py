@@ -4,7 +4,7 @@ Products on shares, sums under masks and key agreements are relayed in the same 
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -28,6 +28,7 @@ __all__ = [
     "agree_on_key",
     "forget_key",
     "key_steps",
+    "open_in_tiles",
     "open_jointly",
     "open_sum",
     "relay_sum",
@@ -167,8 +168,12 @@ class JointResult:
     own: Mapping[str, NDArray[np.int64]]
 
 
+Taken = Callable[[int, NDArray[np.int64], Mapping[str, NDArray[np.int64]]], None]
+"""What is done with a tile: its number, its entries between two parties, and the parties' own numbers that go with it."""
+
+
 def open_jointly(plan: Plan, step: str) -> messages.Rounds:
-    """Run one joint step, or return what its parties have kept of an earlier run.
+    """Run one joint step, or return what its parties have kept of an earlier run, all of it at once.
 
     Secure PCA, Algorithms 1 and 2, seen from the coordinator: relay the turns, add up the shares, keep the result. We differ
     from the paper in who may know what. Noise enters as shares of degree 2t before anything is opened, and columns of one
@@ -176,19 +181,79 @@ def open_jointly(plan: Plan, step: str) -> messages.Rounds:
     product.
     """
     joint = read_joint(plan, step)
+    cross: list[NDArray[np.int64]] = []
+    own: dict[str, list[NDArray[np.int64]]] = {}
+
+    def take(_: int, entries: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]]) -> None:
+        cross.append(entries)
+        for party, part in parts.items():
+            own.setdefault(party, []).append(part)
+
+    yield from open_in_tiles(plan, step, take)
+    return JointResult(joint, _joined(cross), {party: _joined(parts) for party, parts in own.items()})
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
+    """Run one joint step, or recall it, and hand over what was opened tile by tile. Most steps have one tile."""
+    joint = read_joint(plan, step)
+    if len(joint.tiles) == 1:
+        result = yield from _open_whole(plan, step, joint)
+        take(0, result.cross, result.own)
+        return
+    first = 0
+    while first < len(joint.tiles):
+        kept = yield {member: messages.Recall(plan=plan, step=step, tile=first) for member in joint.members}
+        if not _opened_by_all(joint, kept):
+            break
+        take(first, *_tile(joint, first, kept))
+        first += 1
+    relay = Relay(plan, step, joint.members)
+    for number in range(first, len(joint.tiles)):
+        if number == first:
+            yield from relay.greet()
+            for _ in range(joint.turns):
+                yield from relay.turn()
+        yield from relay.turn()
+        yield from relay.turn()
+        replies = yield from relay.last()
+        take(number, *_tile(joint, number, replies))
+    yield {owner: messages.Conclude(plan=plan, step=step, values={}) for owner in joint.data_parties}
+
+
+def _tile(
+    joint: Joint, number: int, replies: Mapping[str, messages.Reply]
+) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+    """Put the members' shares of one tile together, and check how many numbers came with them."""
+    tile, own = joint.tiles[number], _own(joint, replies)
+    shares = shares_of(joint.nodes, replies, tile.entries)
+    for party, entries in joint.own_entries.items():
+        if party not in own or own[party].shape != (len(range(*tile.own.indices(entries))),):
+            raise ProtocolError(f"{party!r} opened another number of its own entries.")
+    cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
+    return cross, cast("dict[str, NDArray[np.int64]]", own)
+
+
+def _opened_by_all(joint: Joint, kept: Mapping[str, messages.Reply]) -> bool:
+    """Return whether all members have opened; False if nobody has. What some have opened and others lost is lost."""
+    closed = [member for member in joint.members if not isinstance(kept[member], messages.Opened)]
+    if closed and len(closed) < len(joint.members):
+        raise ReleaseLost(
+            f"{closed[0]!r} lost its part of this step when the others opened theirs. A step is opened once."
+        )
+    return not closed
+
+
+def _open_whole(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
     kept = yield {member: messages.Recall(plan=plan, step=step) for member in joint.members}
     for reply in kept.values():
         if isinstance(reply, messages.Released):
             return _result(joint, {name: messages.unpack(array) for name, array in reply.values.items()})
-    closed = [member for member in joint.members if not isinstance(kept[member], messages.Opened)]
-    if not closed:
-        replies = kept  # opened before, and lost on the way to us
-    elif len(closed) < len(joint.members):
-        raise ReleaseLost(
-            f"{closed[0]!r} lost its part of this step when the others opened theirs. A step is opened once."
-        )
-    else:
-        replies = yield from _run(plan, step, joint)
+    # opened before, and lost on the way to us; or never
+    replies = kept if _opened_by_all(joint, kept) else (yield from _run(plan, step, joint))
     shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}

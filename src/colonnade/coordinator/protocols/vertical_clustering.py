@@ -21,7 +21,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of
+from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.errors import ProtocolError
 from colonnade.estimation.clustering import Grid, fitted_grid, independent_grid, weighted_kmeans, weighted_kmedian
@@ -102,6 +102,10 @@ class VerticalClustering:
         The number of people, which is public.
     seed
         The seed of public choices.
+    sketches
+        M: sketches per pair of parties, for ``"sketch"``.
+    sample, draw
+        For ``"response"``: the rate at which public coins choose who reports, and the number of the draw, by which coins differ.
     """
 
     blocks: tuple[ClusteringBlock, ...]
@@ -112,6 +116,9 @@ class VerticalClustering:
     prices: ClusteringPrices
     people: int
     seed: int
+    sketches: int = SKETCHES
+    sample: float = 1.0
+    draw: int = 1
 
     @property
     def weight_step(self) -> tuple[str, type[StepKind]]:
@@ -162,25 +169,31 @@ class VerticalClustering:
 
         Each party's sketches are listed by the other party, in the order of parties.
         """
-        law = sketching(self.prices.weights, len(self.blocks), unit).law
+        law = sketching(self.prices.weights, len(self.blocks), unit, self.sketches).law
         pairs = {(a, b): (sketches[a][b - 1], sketches[b][a]) for a, b in combinations(range(len(self.blocks)), 2)}
         tables = sketched_tables(law, pairs, (self.local_clusters,) * len(self.blocks), self.people)
         return self.from_tables(tables)
 
     def from_reports(self, reports: list[NDArray[np.uint8]]) -> Grid:
-        """Decode the reports pair by pair, pull each table towards independence as far as noise hides the rest, and fit."""
-        if len({len(report) for report in reports}) != 1 or len(reports[0]) != self.people:
+        """Decode the reports pair by pair, pull each table towards independence as far as noise hides the rest, and fit.
+
+        Where a sample reports (Primitives, Theorem B.2), its tables are scaled up to all people, and a cell's variance grows by
+        that of the sample.
+        """
+        asked = len(reports[0])
+        if len({len(report) for report in reports}) != 1 or not 0 < asked <= self.people:
             raise ProtocolError("The parties reported on different numbers of people.")
+        if self.sample == 1 and asked != self.people:
+            raise ProtocolError("The parties did not report on everybody.")
         channel = best_channel(self.local_clusters, self.prices.weights)
-        pairs = list(combinations(range(len(reports)), 2))
+        pairs, scale = list(combinations(range(len(reports)), 2)), self.people / asked
         tables = {
-            (a, b): shrink_interactions(
-                joint_counts([reports[a], reports[b]], [channel, channel]), self.people, [channel, channel]
-            )
+            (a, b): scale
+            * shrink_interactions(joint_counts([reports[a], reports[b]], [channel, channel]), asked, [channel, channel])
             for a, b in pairs
         }
-        even = np.full((self.local_clusters,) * 2, self.people / self.local_clusters**2)
-        variance = float(variance_of_counts(even, [channel, channel]).mean())
+        even = np.full((self.local_clusters,) * 2, asked / self.local_clusters**2)
+        variance = float((scale**2 * variance_of_counts(even, [channel, channel]) + scale * (scale - 1) * even).mean())
         sizes = (self.local_clusters,) * len(reports)
         agreed = consistent_tables(NoisyTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
         return fitted_grid(agreed, float(self.people))
@@ -200,7 +213,9 @@ class VerticalClustering:
         if kind is TablesStep:
             parameters["width"] = self.local_clusters
         if kind is MembershipSketches:
-            parameters |= {"key_of": KEY, "sketches": SKETCHES}
+            parameters |= {"key_of": KEY, "sketches": self.sketches}
+        if kind is Reports:
+            parameters |= sample_coins(self.sample, self.draw, self._columns)
         return kind.ask(
             name=name,
             party=block.party,
@@ -209,6 +224,10 @@ class VerticalClustering:
             price=self.prices.weights,
         )
 
+    @property
+    def _columns(self) -> list[str]:
+        return [f"{block.party}.{column}" for block in self.blocks for column in block.columns]
+
     def _keys(self) -> tuple[Step, ...]:
         if self.weight_step[1] is not MembershipSketches:
             return ()
@@ -216,7 +235,7 @@ class VerticalClustering:
 
     def _sketches(self, release: Released) -> NDArray[np.uint16]:
         sketches = release.array("value")
-        if sketches.shape != (len(self.blocks) - 1, SKETCHES, self.local_clusters) or sketches.dtype != np.uint16:
+        if sketches.shape != (len(self.blocks) - 1, self.sketches, self.local_clusters) or sketches.dtype != np.uint16:
             raise ProtocolError("A party released sketches of another shape.")
         return sketches.astype(np.uint16)
 

@@ -18,7 +18,7 @@ from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.newton import NewtonTerms
+from colonnade.steps.newton_terms import NewtonTerms
 
 if TYPE_CHECKING:
     from colonnade.estimators.additive import AdditiveClassifier

@@ -11,15 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
-from colonnade.constraints import Whole, checked
+from colonnade.constraints import Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.errors import BadInput
 from colonnade.estimation import clustering_budget
 from colonnade.estimation.expected_errors import ExpectedError
+from colonnade.estimators.methods.counts import require_sample
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.laws.sketch_law import SKETCHES
+from colonnade.privacy.laws.sketches import MANY
+from colonnade.steps.keys import LARGEST_SKETCHES
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import ClusteringStudy
@@ -43,9 +47,18 @@ class ClusterMethod(Method["ClusteringStudy"]):
     """A method that weights private local centres by how many people are in each combination of local clusters."""
 
     weights: clustering_budget.WeightMethod
-    """The rule by which weights are found."""
+    """How weights are found."""
     unused = {"size": "Leave out size=: everybody takes part."}
     reference = "clustering"
+
+    @property
+    def rule(self) -> clustering_budget.WeightRule:
+        """What a weight costs, and how noisy it is, with the options of this method."""
+        return clustering_budget.RULES[self.weights]
+
+    def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
+        """Return what the options of this method change in the algorithm."""
+        return {}
 
     def cell_error(self, noise: float, cell: float) -> float:
         """Return the expected error of a weight, from its noise and the average weight of a cell."""
@@ -60,7 +73,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
     ) -> VerticalClustering:
         """Return an algorithm that gets centres and weights from the parties and clusters the weighted grid."""
         blocks = _blocks(study, federation)
-        prices = clustering_budget.clustering_prices(price, len(blocks), study.unit, self.weights, study.split)
+        prices = clustering_budget.clustering_prices(price, len(blocks), study.unit, self.rule, study.split)
         return VerticalClustering(
             blocks=blocks,
             n_clusters=study.n_clusters,
@@ -70,6 +83,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
             prices=prices,
             people=federation.people,
             seed=study.random_state,
+            **self.step_options(federation, repeat),
         )
 
     def _local_clusters(
@@ -85,11 +99,11 @@ class ClusterMethod(Method["ClusteringStudy"]):
                 federation.people,
                 [block.width for block in blocks],
                 prices,
-                method=self.weights,
+                rule=self.rule,
                 unit=study.unit,
                 collusion=federation.collusion,
             )
-        most = (clustering_budget.RULES[self.weights].most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
+        most = (self.rule.most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
         local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, most))
         if local ** len(blocks) < study.n_clusters:
             raise BadInput(
@@ -102,10 +116,10 @@ class ClusterMethod(Method["ClusteringStudy"]):
         """Return how noisy centres and weights are."""
         local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
         noise = clustering_budget.weight_noise(
-            self.weights, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
+            self.rule, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
         )
         centre_noise = {block.party: _centre_noise(block, people, local, prices.centres) for block in algorithm.blocks}
-        paired = len(algorithm.blocks) > 1 and clustering_budget.RULES[self.weights].paired
+        paired = len(algorithm.blocks) > 1 and self.rule.paired
         cells = local ** (2 if paired else 1)
         cell = people / cells
         words = {
@@ -156,13 +170,38 @@ class SecureClusters(ClusterMethod):
 
 
 class SketchedClusters(ClusterMethod):
-    """Weights from sketches of local clusters, under a key that the parties share and the coordinator does not have."""
+    """Weights from sketches of local clusters, under a key that the parties share and the coordinator does not have.
+
+    Parameters
+    ----------
+    sketches
+        M: how many sketches each pair of parties compares, a multiple of 32. The error that no budget removes falls with √M; the
+        noise at a given ε hardly changes; bytes and time grow with M.
+    """
 
     name = weights = "sketch"
     does = "private local centres, weighted by sketches of memberships: no compute nodes"
     guarantee = "(ε, δ)"
     adversary = "the coordinator alone, since parties share a key"
     delta = "needed"
+    constraints = {"sketches": Whole(MANY, LARGEST_SKETCHES)}
+
+    def __init__(self, *, sketches: int = SKETCHES) -> None:
+        self.sketches = sketches
+
+    @property
+    def rule(self) -> clustering_budget.WeightRule:
+        """What M sketches cost, and how noisy they are."""
+        return clustering_budget.sketch_rule(self.sketches)
+
+    def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
+        """Return M."""
+        if self.sketches % MANY:
+            raise BadInput(
+                f"sketches={self.sketches} is not a multiple of {MANY}.",
+                remedy=f"Use sketches={-(-self.sketches // MANY) * MANY}.",
+            )
+        return {"sketches": self.sketches}
 
     def needs_delta(self, study: "ClusteringStudy", federation: Federation) -> bool:
         """Return whether there is anything to sketch: a party alone weighs its own clusters, under pure noise."""
@@ -170,13 +209,34 @@ class SketchedClusters(ClusterMethod):
 
 
 class ResponseClusters(ClusterMethod):
-    """Weights from randomised reports of each person's local cluster."""
+    """Weights from randomised reports of each person's local cluster.
+
+    Parameters
+    ----------
+    sample
+        The share of people that public coins choose to report. It saves communication (*Primitives*, Theorem B.2, and the fourth
+        step of its Algorithm 3). It adds no privacy, because everybody can see who was chosen.
+    """
 
     name = weights = "response"
     does = "private local centres, weighted by randomised memberships: for many people or a large ε"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
     adversary = "the coordinator and any parties"
     delta = "optional"
+    constraints = {"sample": Real(0, 1, closed="right")}
+
+    def __init__(self, *, sample: float = 1.0) -> None:
+        self.sample = sample
+
+    @property
+    def rule(self) -> clustering_budget.WeightRule:
+        """What reports of a sample cost, and how noisy they are."""
+        return clustering_budget.response_rule(float(self.sample))
+
+    def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
+        """Return the share of people that report, and the number of the draw that chooses them."""
+        require_sample(self.sample, federation.people)
+        return {"sample": float(self.sample), "draw": repeat}
 
     def cell_error(self, noise: float, cell: float) -> float:
         """Return the error that remains after shrinking towards independence: below the noise, and below what was hidden."""

@@ -3,7 +3,8 @@
 The paper is *Coresets* (Huang, Li, Sun, Zhao, 2022; docs/references.md#coresets).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
@@ -27,10 +28,20 @@ if TYPE_CHECKING:
     from colonnade.estimators.releases import Coreset as CoresetEstimator
     from colonnade.estimators.study import Study
 
-__all__ = ["ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
+__all__ = ["SHARE", "ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
 
 """The name by which a party's policy allows coresets, and models trained on them."""
+ERROR, FAILURE = 0.1, 0.05
+SHARE = Real(0, 1, closed="neither")
+PROMISE = {"error": SHARE, "failure": SHARE}
+"""What the options for ``size="auto"`` may be."""
 NO_PRICE = {"epsilon": "Leave out epsilon=: no budget can measure what leaves.", "delta": "Leave out delta=."}
+
+
+ESTIMATED = {
+    "auto": "estimated from how many columns the parties have; too few where one party's columns nearly repeat another's",
+    "proved": "which is proved to be enough",
+}
 
 
 class NonPrivateMethod(Method[StudyType], Generic[StudyType]):
@@ -67,6 +78,8 @@ class NonPrivateMethod(Method[StudyType], Generic[StudyType]):
             + (" and two per iteration, row and party" if algorithm.training == "saga" else "")
             + f"; gathering everything would move {federation.people * width:,}",
         }
+        if isinstance(study.size, str):
+            words["rows to draw"] = f"{size:,}, " + ESTIMATED[study.size]
         warnings = (
             ("There are fewer rows than columns: the model will not be determined. Raise size.",)
             if size <= width
@@ -86,18 +99,30 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
     alpha, l1_ratio
         The strength of the penalty and its mixture, as in scikit-learn's ``ElasticNet`` on all rows after scaling each column
         to [−1, 1].
+    error, failure
+        For ``size="auto"``: how much larger the loss may be than with all rows, and how often it may be larger still.
     """
 
     name = "coreset"
     no_intervals = "it is not private, and its weighted rows are a sample of the people"
     does = "scikit-learn on a few thousand weighted rows that the parties draw together; no penalty, ridge, lasso, elastic net"
     unused = {**NO_PRICE, "ridge": "Use penalty='l2' and cn.methods.Coreset(alpha=...)."}
-    constraints = {"gather": Boolean(), "alpha": Real(0, closed="left"), "l1_ratio": Real(0, 1)}
+    constraints = {"gather": Boolean(), "alpha": Real(0, closed="left"), "l1_ratio": Real(0, 1), **PROMISE}
 
-    def __init__(self, *, gather: bool = True, alpha: float = 1.0, l1_ratio: float = 0.5) -> None:
+    def __init__(
+        self,
+        *,
+        gather: bool = True,
+        alpha: float = 1.0,
+        l1_ratio: float = 0.5,
+        error: float = ERROR,
+        failure: float = FAILURE,
+    ) -> None:
         self.gather = gather
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.error = error
+        self.failure = failure
 
     def protocol(
         self, study: "LinearRegression", federation: Federation, price: Price | None, repeat: int
@@ -108,15 +133,16 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
                 f"penalty={study.penalty!r} needs gather=True.",
                 remedy="Use cn.methods.Coreset(gather=True), or penalty='l2'.",
             )
-        return CoresetStudy(
+        draft = CoresetStudy(
             columns=study._chosen(federation.describe()),
             task="regression",
-            size=_row_count(study.size, federation.people),
+            size=1,
             people=federation.people,
             target=study.target,
             training="rows" if self.gather else "saga",
             ridge=float(self.alpha) if study.penalty == "l2" and not self.gather else 0.0,
         )
+        return _sized(draft, study.size, error=self.error, failure=self.failure)
 
     def learn(self, study: "LinearRegression", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
         """Return the model of the sampled rows, or the one of each party's coefficients."""
@@ -161,30 +187,35 @@ class ClusterCoreset(NonPrivateMethod["KMeans"]):
     gather
         Whether the drawn rows are sent to the coordinator and clustered there. Otherwise each party clusters its own columns of
         them and sends centres and each row's local cluster (DISTDIM).
+    error, failure
+        As in `Coreset`.
     """
 
     name = "coreset"
     does = "k-means of a few thousand weighted rows, gathered or where they are"
     unused = {**NO_PRICE, "n_local_clusters": "Leave out n_local_clusters=.", "split": "Leave out split=."}
-    constraints = {"gather": Boolean()}
+    constraints = {"gather": Boolean(), **PROMISE}
 
-    def __init__(self, *, gather: bool = True) -> None:
+    def __init__(self, *, gather: bool = True, error: float = ERROR, failure: float = FAILURE) -> None:
         self.gather = gather
+        self.error = error
+        self.failure = failure
 
     def protocol(self, study: "KMeans", federation: Federation, price: Price | None, repeat: int) -> CoresetStudy:
         """Return an algorithm that draws rows, and then gathers them or clusters where they are."""
-        size = _row_count(study.size, federation.people)
-        if size < study.n_clusters:
-            raise BadInput(f"size={size} is smaller than n_clusters={study.n_clusters}.", remedy="Raise size.")
-        return CoresetStudy(
+        draft = CoresetStudy(
             columns=federation.describe(with_indicators(study.columns, federation.describe())),
             task="kmeans",
-            size=size,
+            size=1,
             people=federation.people,
             clusters=study.n_clusters,
             training="rows" if self.gather else "clusters",
             seed=study.random_state,
         )
+        algorithm = _sized(draft, study.size, error=self.error, failure=self.failure)
+        if algorithm.size < study.n_clusters:
+            raise BadInput(f"size={study.size} is smaller than n_clusters={study.n_clusters}.", remedy="Raise size.")
+        return algorithm
 
     def learn(self, study: "KMeans", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
         """Return centres of the sampled rows, or of the grid of local centres."""
@@ -212,22 +243,22 @@ class Importance(NonPrivateMethod["CoresetEstimator"]):
         if study.task == "kmeans":
             remedy = "k-means needs the number of clusters, for example n_clusters=5."
             checked("n_clusters", study.n_clusters, Whole(1), remedy=remedy)
-        clusters = 1 if study.task == "regression" or study.n_clusters is None else study.n_clusters
-        return CoresetStudy(
+        draft = CoresetStudy(
             columns=columns,
             task=study.task,  # type: ignore[arg-type]  # one of the two
-            size=self._size(study, columns, federation.people, clusters),
+            size=1,
             people=federation.people,
             target=study.target,
-            clusters=clusters,
+            clusters=1 if study.task == "regression" or study.n_clusters is None else study.n_clusters,
             uniform=self.uniform,
             seed=study.random_state,
         )
-
-    def _size(self, study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
-        return (
-            _proved_size(study, columns, people, clusters) if study.size == "auto" else _row_count(study.size, people)
-        )
+        if self.uniform and isinstance(study.size, str):
+            raise BadInput(
+                f'size="{study.size}" is about rows that are drawn by importance.',
+                remedy="Give size= a number: how many rows a uniform sample needs depends on the data.",
+            )
+        return _sized(draft, study.size, error=study.error, failure=study.failure, outliers=study.outliers)
 
     def learn(self, study: "CoresetEstimator", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
         """Return the sample."""
@@ -253,7 +284,9 @@ def require_consent(study: "Study", method: Method[Any]) -> None:
 
 def _row_count(size: object, people: int) -> int:
     """Return the number of rows to draw. Refuse more than there are people."""
-    rows: int = checked("size", size, Whole(1), remedy="For example size=2_000, the number of rows to draw.")
+    rows: int = checked(
+        "size", size, Whole(1), remedy='For example size="auto", or size=2_000, the number of rows to draw.'
+    )
     if rows > people:
         raise BadInput(
             f"A coreset of {rows:,} rows is larger than the {people:,} people it stands for.",
@@ -262,22 +295,30 @@ def _row_count(size: object, people: int) -> int:
     return rows
 
 
-def _proved_size(study: "CoresetEstimator", columns: Mapping[str, Column], people: int, clusters: int) -> int:
-    """Return the size that *Coresets* proves to be enough (Theorems G.3 and G.4). Refuse if there are fewer people."""
-    draft = CoresetStudy(columns, study.task, 1, people, study.target, clusters)  # type: ignore[arg-type]
-    totals = sum(draft.maxima().values())
-    features = len(draft.features) - (study.target is not None)
-    promise = {"error": study.error, "outliers": study.outliers, "failure": study.failure}
-    size = (
-        estimation.regression_size(features, totals, len(draft.parties), **promise)
-        if study.task == "regression"
-        else estimation.kmeans_size(features, clusters, totals, len(draft.parties), **promise)
-    )
-    if size > people:
-        raise BadInput(
-            f"The theory asks for {size:,} rows, which exceeds the {people:,} people.",
-            remedy="Give size= a number (a few thousand rows serve well in practice), or raise error= and outliers=.",
+def _sized(
+    draft: CoresetStudy, size: object, *, error: float, failure: float, outliers: float | None = None
+) -> CoresetStudy:
+    """Return the study with its number of draws: as given, estimated (``"auto"``) or proved to be enough (``"proved"``)."""
+    if size not in ("auto", "proved"):
+        return replace(draft, size=_row_count(size, draft.people))
+    features, totals = len(draft.features) - (draft.target is not None), sum(draft.maxima().values())
+    problem = draft.task, features, draft.clusters, totals
+    if size == "auto":
+        return replace(
+            draft, size=_fitting(estimation.estimated_size(*problem, error=error, failure=failure), draft.people, AUTO)
         )
+    assert outliers is not None  # only `Coreset` takes "proved", and it has outliers
+    proved = estimation.proved_size(*problem, len(draft.parties), error=error, outliers=outliers, failure=failure)
+    return replace(draft, size=_fitting(proved, draft.people, PROVED))
+
+
+AUTO = "Raise error=, give size= a number, or use all people with a private method."
+PROVED = 'Use size="auto", which estimates how many serve in practice, or give size= a number.'
+
+
+def _fitting(size: int, people: int, remedy: str) -> int:
+    if size > people:
+        raise BadInput(f"The coreset would need {size:,} rows, which exceeds the {people:,} people.", remedy=remedy)
     return size
 
 

@@ -37,7 +37,15 @@ from colonnade.steps.joint import read_joint
 if TYPE_CHECKING:
     from colonnade.estimators.releases import Moment, PatternCount
 
-__all__ = ["Independent", "LocalPowers", "Response", "SecureTables", "SketchedPowers", "noise_of_counts"]
+__all__ = [
+    "Independent",
+    "LocalPowers",
+    "Response",
+    "SecureTables",
+    "SketchedPowers",
+    "noise_of_counts",
+    "require_sample",
+]
 
 
 Array = NDArray[np.float64]
@@ -177,11 +185,7 @@ class Response(CountMethod):
 
     def protocol(self, study: "PatternCount", federation: Federation, price: Price, repeat: int) -> ResponseCounts:
         """Return an algorithm with one report per person and party."""
-        if self.sample * federation.people < 1:
-            raise BadInput(
-                f"A sample of {self.sample:g} of {federation.people:,} people is less than one person.",
-                remedy=f"Use sample={2 / federation.people:.1g} or more.",
-            )
+        require_sample(self.sample, federation.people)
         table = table_layout(federation, study.columns)
         share = _share(study, price, len(table.groups))
         return ResponseCounts(table, share, federation.people, float(self.sample), repeat)
@@ -208,6 +212,15 @@ class Independent(CountMethod):
     def doubts(self, algorithm: Counts) -> tuple[str, ...]:
         """Return a warning that the error of assuming independence comes on top."""
         return (MULTIPLIED,) if len(algorithm.layout.groups) > 1 else ()
+
+
+def require_sample(sample: float, people: int) -> None:
+    """Refuse a share of people that is expected to choose nobody."""
+    if sample * people < 1:
+        raise BadInput(
+            f"A sample of {sample:g} of {people:,} people is less than one person.",
+            remedy=f"Use sample={2 / people:.1g} or more.",
+        )
 
 
 def _share(study: "PatternCount", price: Price, parties: int) -> Price:

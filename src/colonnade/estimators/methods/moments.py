@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coefficients_to_own_units, parties_of
+from colonnade.coding.columns import coded_widths, coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases
+from colonnade.coordinator.memory import Load, gram_load, require_memory
+from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases, wide_moments
 from colonnade.errors import BadInput
 from colonnade.estimation import descent, expected_errors, regression
 from colonnade.estimation import moments as moment_estimation
@@ -27,8 +28,9 @@ from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.steps import gradient
-from colonnade.steps.joint import read_joint
+from colonnade.steps.joint import Joint, read_joint
 from colonnade.steps.labelled import LARGEST_SCALE
+from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
@@ -113,8 +115,37 @@ class Secure(MomentMethod):
     ) -> moment_releases.GramRelease:
         """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
         columns = study._chosen(federation.describe())
-        kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
-        return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+        kind = moment_releases.GramRelease
+        if federation.union:
+            kind = moment_releases.UnionRelease
+        elif study._reads_wide(columns):
+            kind = wide_moments.WideRelease
+        algorithm = kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+        if self._is_wide(algorithm):
+            require_memory(self._load(algorithm, federation), len(algorithm.features) - 1)
+        return algorithm
+
+    def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
+        """Return how far noise moves the result; of a wide matrix also how long it takes, and how much memory."""
+        expected = super().expect(study, algorithm, federation)
+        if not self._is_wide(algorithm):
+            return expected
+        words = {**expected.words, **self._load(algorithm, federation).words()}
+        return Expectation(words, expected.warnings, expected.errors)
+
+    def _is_wide(self, algorithm: moment_releases.GramRelease) -> bool:
+        return len(algorithm.features) > wide_moments.WIDE
+
+    def _load(self, algorithm: moment_releases.GramRelease, federation: Federation) -> Load:
+        lean, together = isinstance(algorithm, wide_moments.WideRelease), isinstance(federation.transport, Direct)
+        return gram_load(coded_widths(algorithm.features), federation.people, lean=lean, together=together)
+
+    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> MomentNoise:
+        """Return the noise of the covariance matrix; of a wide one without a matrix of variances."""
+        if not isinstance(algorithm, wide_moments.WideRelease):
+            return super().moment_noise(study, algorithm, federation)
+        noise = algorithm.matrix_noise(opened_terms(study, algorithm, federation))
+        return MomentNoise.fixed(noise.mean / federation.people**2)
 
 
 class Sketch(MomentMethod):
@@ -202,6 +233,12 @@ class Local(MomentMethod):
 
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
     """Return the variance of the entries that a joint step will open, from the plan alone."""
+    variance: Array = algorithm.variance(opened_terms(study, algorithm, federation))
+    return variance
+
+
+def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
+    """Return the terms of a study's joint step."""
     plan = federation.plan(
         algorithm,
         task=study.task,
@@ -210,8 +247,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
         unit=study.method.unit(study),
         parameters={},
     )
-    variance: Array = algorithm.variance(read_joint(plan, plan.steps[0].name))
-    return variance
+    return read_joint(plan, plan.steps[0].name)
 
 
 class Functional(MomentMethod):

@@ -14,7 +14,7 @@ An alignment to a public list tells nobody anything, and all that enters stands 
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
 from colonnade.party.handles import Attempt
 from colonnade.party.refusals import among_rows
+from colonnade.party.table.large_ids import ids_in_memory
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
@@ -180,7 +181,7 @@ class MatchingPart:
         if admitted.step.price is not None:
             self._reservation = admitted.reserve()
         with among_rows():
-            self._own = comparable_ids(ids, self._half.rules)
+            self._own = comparable_ids(ids_in_memory(ids), self._half.rules)
         return self._own.ids
 
     def tell(self) -> None:
@@ -232,7 +233,7 @@ class CohortPart:
         listed, ids = _public_ids(cohort, rules), _own_ids(admitted)
         _begin_attempt(admitted)
         with among_rows():
-            own = comparable_ids(ids, rules)
+            own = comparable_ids(ids_in_memory(ids), rules)
             rows = dict(zip(own.ids, own.rows.tolist(), strict=True))
             order = np.array([rows.get(one.encode(), -1) for one in listed.to_pylist()], dtype=np.int64)
         return admitted.order_records.keep(RowOrder(identity, len(order), order, listed))
@@ -291,7 +292,7 @@ def _refuse_a_kept_one(admitted: "AdmittedStep") -> None:
         )
 
 
-def _own_ids(admitted: "AdmittedStep") -> pa.Array:
+def _own_ids(admitted: "AdmittedStep") -> Any:
     ids = admitted.row_orders.ids
     if ids is None:
         raise PolicyRefusal("This party was opened without its id column.", remedy="Open it with ids=.")

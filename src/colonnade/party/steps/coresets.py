@@ -69,8 +69,12 @@ def coded_columns(
     parts = []
     for name in columns:
         column = terms.schema[name]
-        cells = table.values(name) if isinstance(column, Number) else table.codes(name)
-        parts.append(coded_block(cells[rows], column))
+        if isinstance(rows, slice):
+            ask = table.values if isinstance(column, Number) else table.codes
+            cells: NDArray[Any] = ask(name, rows.start, rows.stop)
+        else:
+            cells = table.cells_of(name, rows)
+        parts.append(coded_block(cells, column))
     if not parts:
         width = len(range(*rows.indices(terms.people))) if isinstance(rows, slice) else len(rows)
         return np.empty((0, width))
@@ -99,8 +103,7 @@ def _computed(terms: CoresetTerms, table: PrivateTable) -> Array:
 def _blocks(terms: CoresetTerms, table: PrivateTable) -> Iterator[Array]:
     """Yield the block: for a regression the constant column in front, and the target where it is held."""
     table.load(terms.columns)
-    for start in range(0, terms.people, BLOCK):
-        stop = min(start + BLOCK, terms.people)
+    for start, stop in table.ranges(BLOCK):
         coded = coded_columns(terms, table, terms.columns, slice(start, stop))
         if terms.task == "regression":
             coded = np.concatenate([np.ones((1, stop - start)), coded])

@@ -32,16 +32,24 @@ class PrivateColumnCounts(describing.ColumnCounts):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Count groups, bins and missing values of every column."""
-        view = self._view(table)
-        return np.concatenate([_counts(view.codes(name), column) for name, column in self.counted.items()])
+        sizes = [column.counted.size for column in self.counted.values()]
+        cells = self._view(table).fold(np.zeros(sum(sizes), dtype=np.int64), self._count)
+        parts = np.split(cells, np.cumsum(sizes)[:-1])
+        return np.concatenate([_grouped(part, one) for part, one in zip(parts, self.counted.values(), strict=True)])
+
+    def _count(self, nonprivate: NDArray[np.int64], view: PrivateTable, start: int, stop: int) -> None:
+        first = 0
+        for name, column in self.counted.items():
+            codes, size = view.codes(name, start, stop), column.counted.size
+            nonprivate[first : first + size] += np.bincount(codes[codes >= 0], minlength=size)
+            first += size
 
 
-def _counts(nonprivate_codes: NDArray[np.int32], column: CountedColumn) -> NDArray[np.int64]:
-    cells = np.bincount(nonprivate_codes[nonprivate_codes >= 0], minlength=column.counted.size).astype(np.int64)
+def _grouped(nonprivate_cells: NDArray[np.int64], column: CountedColumn) -> NDArray[np.int64]:
     if not column.groups:
-        return cells
-    groups = np.add.reduceat(cells[: column.bins], np.arange(0, column.bins, column.group))
-    return np.concatenate([groups, cells])
+        return nonprivate_cells
+    groups = np.add.reduceat(nonprivate_cells[: column.bins], np.arange(0, column.bins, column.group))
+    return np.concatenate([groups, nonprivate_cells])
 
 
 class PrivateQuantilePositions(describing.QuantilePositions):
@@ -59,9 +67,10 @@ class PrivateQuantilePositions(describing.QuantilePositions):
         """Return everybody's cell in every column, −1 where there is no value."""
         nonprivate = np.empty((self.people, len(self.columns)), dtype=np.int32)
         presence = self._presence(table)
-        for place, (name, cells) in enumerate(self.cells.items()):
-            there = presence.codes(name) == 0  # the one bin; 1 is a missing value, −1 no record
-            nonprivate[:, place] = np.where(there, _cells(table.values(name), cells), NOBODY)
+        for start, stop in table.ranges():
+            for place, (name, cells) in enumerate(self.cells.items()):
+                there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
+                nonprivate[start:stop, place] = np.where(there, _cells(table.values(name, start, stop), cells), NOBODY)
         return nonprivate
 
 

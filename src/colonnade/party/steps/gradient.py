@@ -20,6 +20,7 @@ from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.batches import Batches
 from colonnade.secure.keys import digest
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.gradient import KEY, Gradient
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ __all__ = ["DescentPart", "PrivateGradient"]
 Integers = NDArray[np.int64]
 
 LEASES = 25
-BLOCK = 65_536
 
 
 class PrivateGradient(Gradient):
@@ -40,19 +40,19 @@ class PrivateGradient(Gradient):
         """Return this party's part."""
         return DescentPart(admitted)
 
-    def coded(self, table: PrivateTable) -> tuple[NDArray[np.int16], NDArray[np.int8] | None]:
-        """Return everyone's row in integers, one row per person, and everyone's label: −1, 1, or 0 where there is none."""
-        nonprivate = np.zeros((self.people, self.width), dtype=np.int16)
-        labels: NDArray[np.int8] | None = None
-        if self.target:
-            codes = table.codes(self.target)
-            labels = np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8)
-            nonprivate[:, 0] = np.abs(labels) * np.int16(self.terms.scale)
-        for start in range(0, self.people if self.coding is not None else 0, BLOCK):
-            assert self.coding is not None  # or there were nothing to do
-            stop = min(start + BLOCK, self.people)
-            nonprivate[start:stop, self.constant :] = coded_rows(self.coding, table, start, stop).T
-        return nonprivate, labels
+    def coded(self, table: PrivateTable) -> SpilledRows:
+        """Return everyone's row in integers, and behind it the label where this party holds it: −1, 1, or 0 for none."""
+        nonprivate = table.scratch(self.width + bool(self.target), np.int16)
+        for start, stop in table.ranges():
+            some = np.zeros((stop - start, nonprivate.shape[1]), dtype=np.int16)
+            if self.target:
+                codes = table.codes(self.target, start, stop)
+                some[:, -1] = np.where(codes < 0, 0, 2 * codes - 1)
+                some[:, 0] = np.abs(some[:, -1]) * np.int16(self.terms.scale)
+            if self.coding is not None:
+                some[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
+            nonprivate.append(some)
+        return nonprivate
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
         """Return this party's part of γω(⟨w, x⟩ − 2s) for some people, clipped to what the plan bounds it by."""
@@ -78,8 +78,7 @@ class DescentPart:
         self._leased = 0
         self._shared = 0
         self._batches: Batches | None = None
-        self._nonprivate_rows: NDArray[np.int16] | None = None
-        self._nonprivate_labels: NDArray[np.int8] | None = None
+        self._nonprivate: SpilledRows | None = None
 
     def begin(self) -> tuple[int, bytes]:
         """Pay for all steps, durably, once the batches have been checked; return where to go on, and which key this is."""
@@ -89,7 +88,7 @@ class DescentPart:
             raise ProtocolError("The parties have not agreed on the key of the batches.")
         self._admitted.prepare()
         self._batches = self._checked_batches(key)
-        self._nonprivate_rows, self._nonprivate_labels = self._admitted.compute(self._half.coded)
+        self._nonprivate = self._admitted.compute(self._half.coded)
         self._admitted.reserve()
         self._shared = self._leased = self._find_leases()
         return self._leased, digest("colonnade batches in use v1", key)
@@ -103,7 +102,7 @@ class DescentPart:
 
     def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
         """Return the scores and rows of a step's batch, and fresh noise; refuse a step that may have been shared before."""
-        if self._batches is None or self._nonprivate_rows is None or position < self._shared:
+        if self._batches is None or self._nonprivate is None or position < self._shared:
             raise ProtocolError("A step of a descent is shared once.")
         self._take_lease(position, weights)
         self._shared = position + 1
@@ -114,11 +113,12 @@ class DescentPart:
 
     def _batch(self, people: NDArray[np.int64], weights: Integers) -> Integers:
         """Return scores and rows of a batch, filled up to the plan's capacity; nothing after this can fail on a row."""
-        assert self._nonprivate_rows is not None  # the run begins first
+        assert self._nonprivate is not None  # the run begins first
         terms, party = self._half.terms, self._half.party
         nonprivate = np.zeros((terms.widths[party] + 1, terms.capacity), dtype=np.int64)
-        rows = self._nonprivate_rows[people].astype(np.int64)
-        labels = None if self._nonprivate_labels is None else self._nonprivate_labels[people]
+        found = self._nonprivate.take(people)
+        rows = found[:, : self._half.width].astype(np.int64)
+        labels = found[:, -1] if self._half.target else None
         nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
         nonprivate[1:, : len(people)] = rows.T
         if max(-int(nonprivate.min()), int(nonprivate.max())) > terms.largest:

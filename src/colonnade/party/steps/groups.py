@@ -14,8 +14,6 @@ from colonnade.steps.groups import GroupChain, GroupPart, GroupSums, GroupTotals
 
 __all__ = ["PrivateGroupChain", "PrivateGroupSums", "PrivateGroupTotals"]
 
-BLOCK = 65_536
-
 
 class PrivateGroupSums(OpensJointly, GroupSums):
     """Indicators of one party's categories, and its values."""
@@ -44,11 +42,10 @@ class PrivateGroupTotals(GroupTotals):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Return all counts, then all sums of the first value, and so on."""
-        nonprivate = np.zeros(self.part.width, dtype=np.int64)
-        for start in range(0, self.people, BLOCK):
-            stop = min(start + BLOCK, self.people)
-            nonprivate += group_rows(self.part, self.by, self.group_terms.scale, table, start, stop).sum(axis=1)
-        return nonprivate
+        return table.fold(np.zeros(self.part.width, dtype=np.int64), self._add)
+
+    def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
+        nonprivate += group_rows(self.part, self.by, self.group_terms.scale, table, start, stop).sum(axis=1)
 
 
 def prepare_groups(by: tuple[str, ...], columns: tuple[str, ...], table: PrivateTable) -> None:
@@ -65,13 +62,15 @@ def group_rows(
 
     A person without a level, or without a record, has no indicator: every column is 0.
     """
-    codes = table.joint_codes(by)[0][start:stop] if by else table.present(part.values)[start:stop].astype(np.int32) - 1
+    codes = (
+        table.joint_codes(by, start, stop)[0] if by else table.present(part.values, start, stop).astype(np.int32) - 1
+    )
     nonprivate = np.zeros((part.width, stop - start), dtype=np.int64)
     _put(codes, np.full(stop - start, float(part.height)), float(part.height), 0, nonprivate)
     for place, name in enumerate(part.values, start=1):
         column = table.schema[name]
         assert isinstance(column, Number)  # the step's kind has checked it
-        coded = np.rint(to_unit_range(table.values(name)[start:stop], column) * scale)
+        coded = np.rint(to_unit_range(table.values(name, start, stop), column) * scale)
         _put(codes, coded, float(scale), place * part.groups, nonprivate)
     return nonprivate
 

@@ -9,6 +9,7 @@ together.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,7 @@ from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.schema import Number
 from colonnade.secure.signs import PEOPLE, Signs
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps import local
 from colonnade.steps.keys import MembershipSketches
 from colonnade.steps.local import CodedBlock, Combination, Membership
@@ -66,8 +68,11 @@ class PrivateHistogram(local.Histogram):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Count, without the missing."""
-        nonprivate_codes = category_codes(self.category, table)
-        return np.bincount(nonprivate_codes[nonprivate_codes >= 0], minlength=self.size).astype(np.int64)
+        return table.fold(np.zeros(self.size, dtype=np.int64), self._count)
+
+    def _count(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
+        codes = category_codes(self.category, table, start, stop)
+        nonprivate += np.bincount(codes[codes >= 0], minlength=self.size)
 
 
 class PrivateReports(local.Reports):
@@ -122,8 +127,8 @@ def category_codes(
 ) -> NDArray[np.int32]:
     """Return people's categories, −1 where one is missing or a person has no record."""
     if isinstance(category, Combination):
-        nonprivate_joint, _ = table.joint_codes(category.columns)
-        return nonprivate_joint[start:stop]
+        nonprivate_joint, _ = table.joint_codes(category.columns, start, stop)
+        return nonprivate_joint
     nearest, stop = Nearest(category.centres()), table.people if stop is None else stop
     nonprivate_codes = np.empty(stop - start, dtype=np.int32)
     for first in range(start, stop, BLOCK):
@@ -140,19 +145,18 @@ class PrivateCentres(local.Centres):
         """Read what `compute` will need, before anything is paid."""
         table.present(self.columns)
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
+    def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's row; the law asks its questions of them."""
-        nonprivate = np.empty((self.people, self.block.coding.width + 1), dtype=np.int16)
-        for start in range(0, self.people, BLOCK):
-            stop = min(start + BLOCK, self.people)
-            nonprivate[start:stop] = block_rows(self.block, table, start, stop)
+        nonprivate = table.scratch(self.block.coding.width + 1, np.int16)
+        for start, stop in table.ranges():
+            nonprivate.append(block_rows(self.block, table, start, stop))
         return nonprivate
 
 
 def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
     """Return some people's rows: 1 or 0 for whether there is a record, then the coded columns."""
     nonprivate = np.empty((stop - start, block.coding.width + 1), dtype=np.int16)
-    nonprivate[:, 0] = table.present(block.columns)[start:stop]
+    nonprivate[:, 0] = table.present(block.columns, start, stop)
     nonprivate[:, 1:] = coded_rows(block.coding, table, start, stop).T
     return nonprivate
 
@@ -182,10 +186,10 @@ class PrivateTotal(local.Total):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Add up, exactly."""
-        total = 0
-        for block in table.blocks(self.columns):
-            total += int(rounded(block[self.columns[0]], self.values).sum(dtype=np.int64))
-        return np.array([total], dtype=np.int64)
+        return table.fold(np.zeros(1, dtype=np.int64), self._add)
+
+    def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
+        nonprivate += rounded(table.values(self.columns[0], start, stop), self.values).sum(dtype=np.int64)
 
 
 class PrivateRows(local.Rows):
@@ -201,12 +205,7 @@ class PrivateSketch(local.Sketch):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Fold blocks of people, in whole numbers."""
-        return _sketched(
-            self.signs,
-            self.people,
-            self.coding.width,
-            lambda start, stop: coded_rows(self.coding, table, start, stop),
-        )
+        return _sketched(self.signs, table, self.coding.width, partial(coded_rows, self.coding))
 
 
 class PrivateValueSketch(local.ValueSketch):
@@ -214,13 +213,10 @@ class PrivateValueSketch(local.ValueSketch):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Fold blocks of people, in whole numbers."""
-        numbers = table.values(self.columns[0])
-        return _sketched(
-            self.signs,
-            self.people,
-            1,
-            lambda start, stop: rounded(numbers[start:stop], self.values)[None].astype(np.int64),
-        )
+        return _sketched(self.signs, table, 1, self._whole)
+
+    def _whole(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        return rounded(table.values(self.columns[0], start, stop), self.values)[None].astype(np.int64)
 
 
 class PrivateSquaredLength(local.SquaredLength):
@@ -228,35 +224,45 @@ class PrivateSquaredLength(local.SquaredLength):
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Add up, exactly."""
-        total = 0
-        for start in range(0, self.people, BLOCK):
-            stop = min(start + BLOCK, self.people)
-            nonprivate = partial_scores(self.scores, table, start, stop, 0) + self._squares(table, start, stop)
-            steps = np.clip(np.rint(nonprivate / self.largest * self.height), -self.height, self.height)
-            total += int(steps.astype(np.int64).sum())
-        return np.array([total], dtype=np.int64)
+        return table.fold(np.zeros(1, dtype=np.int64), self._add)
+
+    def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
+        lengths = partial_scores(self.scores, table, start, stop, 0) + self._squares(table, start, stop)
+        steps = np.clip(np.rint(lengths / self.largest * self.height), -self.height, self.height)
+        nonprivate += steps.astype(np.int64).sum()
 
     def _squares(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.float64]:
         nonprivate = np.zeros(stop - start)
         for name in self.scores.columns:
             column = self.scores.schema[name]
             if isinstance(column, Number):
-                nonprivate += to_unit_range(table.values(name)[start:stop], column) ** 2
+                nonprivate += to_unit_range(table.values(name, start, stop), column) ** 2
             else:
-                nonprivate += table.codes(name)[start:stop] >= 0
+                nonprivate += table.codes(name, start, stop) >= 0
         return nonprivate
 
 
 def _sketched(
-    signs: Signs, people: int, width: int, rows: Callable[[int, int], NDArray[np.int64]]
+    signs: Signs, table: PrivateTable, width: int, rows: Callable[[PrivateTable, int, int], NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    sketch = np.zeros((width, signs.rows), dtype=np.int64)
-    sums = np.zeros(width, dtype=np.int64)
-    for number, start in enumerate(range(0, people, PEOPLE)):
-        some = rows(start, min(start + PEOPLE, people))
-        signs.add_product(number, some, sketch)
-        sums += some.sum(axis=1)
-    return np.concatenate([sums[:, None], sketch], axis=1).T.copy()
+    """Return sums of columns in the first row and sketches below, a column of the table along each column."""
+    folded = table.fold(np.zeros((width, signs.rows + 1), dtype=np.int64), partial(_add_sketch, signs, rows))
+    return folded.T.copy()
+
+
+def _add_sketch(
+    signs: Signs,
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    nonprivate: NDArray[np.int64],
+    table: PrivateTable,
+    start: int,
+    stop: int,
+) -> None:
+    some, sketch = rows(table, start, stop), np.zeros((len(nonprivate), signs.rows), dtype=np.int64)
+    for first in range(0, stop - start, PEOPLE):  # these people have signs of their own; a block is a multiple of them
+        signs.add_product((start + first) // PEOPLE, some[:, first : first + PEOPLE], sketch)
+    nonprivate[:, 0] += some.sum(axis=1)
+    nonprivate[:, 1:] += sketch
 
 
 class PrivateMembershipSketches(MembershipSketches):

@@ -16,6 +16,7 @@ from colonnade.party.refusals import among_rows
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.keys import digest
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.newton import NewtonSteps
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ __all__ = ["NewtonPart", "PrivateNewtonSteps"]
 
 Integers = NDArray[np.int64]
 
-BLOCK = 65_536
-
 
 class PrivateNewtonSteps(NewtonSteps):
     """One party's rows and labels."""
@@ -35,21 +34,21 @@ class PrivateNewtonSteps(NewtonSteps):
         """Return this party's part."""
         return NewtonPart(admitted)
 
-    def coded(self, table: PrivateTable) -> tuple[NDArray[np.int16], NDArray[np.int8] | None]:
-        """Return everyone's row in integers, a column along each row, and everyone's label: 1, 0, or −1 where there is none."""
-        nonprivate = np.zeros((self.width, self.people), dtype=np.int16)
-        labels: NDArray[np.int8] | None = None
-        if self.target:
-            codes = table.codes(self.target)
-            labels = np.where(codes < 0, -1, codes == self.level).astype(np.int8)
-            nonprivate[0] = (labels >= 0) * np.int16(self.terms.scale)
-        for start in range(0, self.people if self.coding is not None else 0, BLOCK):
-            assert self.coding is not None  # or there were nothing to do
-            stop = min(start + BLOCK, self.people)
-            nonprivate[self.constant :, start:stop] = coded_rows(self.coding, table, start, stop)
-        if max(-int(nonprivate.min(initial=0)), int(nonprivate.max(initial=0))) > self.terms.scale:
-            raise ValueError("A coded row exceeds the bound of its step.")
-        return nonprivate, labels
+    def coded(self, table: PrivateTable) -> SpilledRows:
+        """Return everyone's row in integers, and behind it the label where this party holds it: 1, 0, or −1 for none."""
+        nonprivate = table.scratch(self.width + bool(self.target), np.int16)
+        for start, stop in table.ranges():
+            some = np.zeros((stop - start, nonprivate.shape[1]), dtype=np.int16)
+            if self.target:
+                codes = table.codes(self.target, start, stop)
+                some[:, -1] = np.where(codes < 0, -1, codes == self.level)
+                some[:, 0] = (codes >= 0) * np.int16(self.terms.scale)
+            if self.coding is not None:
+                some[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
+            if max(-int(some.min(initial=0)), int(some.max(initial=0))) > self.terms.scale:
+                raise ValueError("A coded row exceeds the bound of its step.")
+            nonprivate.append(some)
+        return nonprivate
 
     def in_steps(self, rows: NDArray[np.int16], weights: NDArray[np.float64]) -> Integers:
         """Return this party's part of some people's scores in whole steps, clipped to the link's window."""
@@ -70,8 +69,7 @@ class NewtonPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
         self._half = cast("PrivateNewtonSteps", admitted.half)
-        self._nonprivate_rows: NDArray[np.int16] = np.empty((0, 0), dtype=np.int16)
-        self._nonprivate_labels: NDArray[np.int8] | None = None
+        self._nonprivate: SpilledRows | None = None
         self._weights: NDArray[np.float64] = np.empty(0)
         self._leased = 0
         self._drawn = 0
@@ -80,7 +78,7 @@ class NewtonPart:
         """Pay for all rounds, durably; return the first that was never shared here."""
         self._admitted.refuse_if_answered()
         self._admitted.prepare()
-        self._nonprivate_rows, self._nonprivate_labels = self._admitted.compute(self._half.coded)
+        self._nonprivate = self._admitted.compute(self._half.coded)
         self._admitted.reserve()
         while self._leased < self._half.terms.rounds and self._lease(self._leased) is not None:
             self._leased += 1
@@ -102,21 +100,26 @@ class NewtonPart:
         self._leased = number + 1
         self._weights = weights[self._half.terms.places(self._half.party)]
 
+    def _rows(self, start: int, stop: int) -> NDArray[np.int16]:
+        """Return some people's integers, a column along each row."""
+        assert self._nonprivate is not None  # the run begins first
+        return np.ascontiguousarray(self._nonprivate.read(start, stop)[:, : self._half.width].T)
+
     def columns(self, start: int, stop: int) -> Integers:
         """Return some people's integer rows; they leave as shares only."""
         with among_rows():
-            return self._nonprivate_rows[:, start:stop].astype(np.int64)
+            return self._rows(start, stop).astype(np.int64)
 
     def parts(self, start: int, stop: int) -> Integers:
         """Return some people's parts of the score; they leave split into uniform numbers only."""
         with among_rows():
-            return self._half.in_steps(self._nonprivate_rows[:, start:stop], self._weights)
+            return self._half.in_steps(self._rows(start, stop), self._weights)
 
     def labels(self, start: int, stop: int) -> Integers:
         """Return some people's labels; they leave as shares only."""
         with among_rows():
-            assert self._nonprivate_labels is not None  # the first holder is the party that holds the target
-            return self._nonprivate_labels[start:stop].astype(np.int64)
+            assert self._nonprivate is not None  # the run begins first
+            return self._nonprivate.read(start, stop)[:, -1].astype(np.int64)
 
     def noise(self, number: int) -> Integers:
         """Draw this party's share of the noise of the round that was leased last, once."""

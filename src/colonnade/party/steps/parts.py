@@ -14,7 +14,9 @@ itself.
 leaves.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -23,7 +25,9 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
+from colonnade.party.handles import tile_key
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
@@ -47,7 +51,6 @@ __all__ = [
     "RestsOnEarlier",
     "SumHalf",
     "SumPart",
-    "add_products",
     "bounded_scores",
     "coded_rows",
     "folded_products",
@@ -55,6 +58,7 @@ __all__ = [
     "prepare",
     "require_earlier",
     "require_no_price",
+    "triangle_places",
 ]
 
 
@@ -66,11 +70,11 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
         column = coding.schema[name]
         if isinstance(column, Number):
             middle, half = column.midpoint, column.half_range
-            _code_numbers(table.values(name)[start:stop], middle, half, coding.scale, nonprivate, position)
+            _code_numbers(table.values(name, start, stop), middle, half, coding.scale, nonprivate, position)
         else:
             nonprivate[position : position + width] = 0
             code = _code_signs if name in coding.signed else _code_levels
-            code(table.codes(name)[start:stop], coding.scale, nonprivate, position)
+            code(table.codes(name, start, stop), coding.scale, nonprivate, position)
         position += width
     if coding.clips:
         _clip_rows(nonprivate, coding.row_bound)
@@ -148,10 +152,10 @@ def partial_scores(
         column = scores.schema[name]
         some = weights[:, place : place + width]
         if isinstance(column, Number):
-            coded = to_unit_range(table.values(name)[start:stop], column)  # within [−1, 1] before any weight
+            coded = to_unit_range(table.values(name, start, stop), column)  # within [−1, 1] before any weight
             _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
         else:
-            _add_levels(table.codes(name)[start:stop], np.ascontiguousarray(some), nonprivate)
+            _add_levels(table.codes(name, start, stop), np.ascontiguousarray(some), nonprivate)
         place += width
     return nonprivate if output is None else np.asarray(nonprivate[0])
 
@@ -184,31 +188,68 @@ BLOCK_ROWS = 512
 """Rows multiplied in float64 at a time. With entries up to 2²⁰ a sum stays below 2⁴⁹, so that no order of adding rounds."""
 
 
-def add_products(columns: NDArray[np.int64], constant: int, gram: NDArray[np.int64]) -> None:
-    """Add XᵀX to the upper triangle of ``gram``, X being a constant column and the given columns, each along a row."""
-    _add_products(columns, float(constant), np.empty((len(gram), BLOCK_ROWS)), gram)
+CACHED_ROWS = 8_192
+"""Rows coded at a time: few enough to stay in the processor's cache until they are multiplied."""
 
 
 def folded_products(
-    rows: Callable[[int, int], NDArray[np.int64]], people: int, width: int, constant: int, block: int = 8_192
+    table: PrivateTable,
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    width: int,
+    constant: int,
+    block: int = BLOCK,
 ) -> NDArray[np.int64]:
-    """Return all products of one party's columns, a constant one in front, from row blocks short enough for the cache."""
-    gram = np.zeros((width + 1, width + 1), dtype=np.int64)
-    for start in range(0, people, block):
-        add_products(rows(start, min(start + block, people)), constant, gram)
-    return np.triu(gram) + np.triu(gram, 1).T
+    """Return all products of one party's columns, a constant one in front: the upper triangle, row by row (`triangle_places`).
+
+    Parameters
+    ----------
+    table
+        The rows.
+    rows
+        Returns some people's integers, a column along each row.
+    width
+        How many columns there are.
+    constant
+        The entries of the constant column.
+    block
+        How many people are folded at a time.
+    """
+    gram = np.zeros((width + 1) * (width + 2) // 2, dtype=np.int64)
+    return table.fold(gram, partial(_add_block, rows, constant), block)
+
+
+def triangle_places(first: NDArray[np.int64], second: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return where pairs of columns stand in the upper triangle of a square of this size."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray(low * size - low * (low - 1) // 2 + high - low)
+
+
+def _add_block(
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    constant: int,
+    gram: NDArray[np.int64],
+    table: PrivateTable,
+    start: int,
+    stop: int,
+) -> None:
+    for first in range(start, stop, CACHED_ROWS):
+        columns = rows(table, first, min(first + CACHED_ROWS, stop))
+        plane = np.empty((len(columns) + 1, min(BLOCK_ROWS, columns.shape[1])))
+        _add_products(columns, float(constant), plane, gram)
 
 
 @njit(cache=True, nogil=True)
 def _add_products(columns: Any, constant: float, plane: Any, gram: Any) -> None:
     plane[0] = constant
-    for start in range(0, columns.shape[1], BLOCK_ROWS):
-        count = min(BLOCK_ROWS, columns.shape[1] - start)
+    for start in range(0, columns.shape[1], plane.shape[1]):
+        count = min(plane.shape[1], columns.shape[1] - start)
         for i in range(columns.shape[0]):
             plane[i + 1, :count] = columns[i, start : start + count]
-        for i in range(len(gram)):
-            for j in range(i, len(gram)):
-                gram[i, j] += np.int64(_dot(plane[i, :count], plane[j, :count]))
+        place = 0
+        for i in range(len(plane)):
+            for j in range(i, len(plane)):
+                gram[place] += np.int64(_dot(plane[i, :count], plane[j, :count]))
+                place += 1
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -231,8 +272,8 @@ class Local(Protocol):
     def law(self, price: Price) -> Mechanism:
         """Return the noise that this price buys."""
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Return the exact statistic. Its result is ``nonprivate`` until a law has released it."""
+    def compute(self, table: PrivateTable) -> Any:
+        """Return the exact statistic, as its law takes it. It is ``nonprivate`` until the law has released it."""
 
 
 @runtime_checkable
@@ -287,6 +328,9 @@ class JointHalf(Protocol):
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's share of the noise, one number for each entry between two parties."""
 
+    def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
+        """Yield that noise tile by tile."""
+
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's integer rows, a column of the table along each row of the result."""
 
@@ -319,6 +363,11 @@ class OpensJointly(JointStep):
             entries, sampler
         )  # a kind whose entries differ overrides this
 
+    def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
+        """Yield that noise tile by tile; a kind that has more than one tile says how."""
+        (entries,) = sizes
+        yield self.cross_noise(entries, sampler)
+
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:  # noqa: ARG002
         """Return nothing: no part of the release concerns this party alone."""
         return None
@@ -337,12 +386,16 @@ class JointPart:
         self._admitted = admitted
         self._half = cast("JointHalf", admitted.half)
         self._reservation: Reservation | None = None
+        self._noise: Iterator[tuple[int, NDArray[np.int64]]] = iter(())
+        self._own: NDArray[np.int64] | None = None
 
     def begin(self) -> bytes:
         """Pay, durably, and return the seed of this party's shares."""
-        self._admitted.refuse_if_answered()
+        self._admitted.refuse_if_answered(len(self._half.joint.tiles))
         self._admitted.prepare()
         self._reservation = self._admitted.reserve()
+        sizes = [tile.entries for tile in self._half.joint.tiles]
+        self._noise = enumerate(self._half.noise_in_tiles(sizes, self._reservation.noise("cross")))
         return self._reservation.secret()
 
     def rows(self, start: int, stop: int) -> NDArray[np.int64]:
@@ -356,19 +409,26 @@ class JointPart:
             raise ValueError("A coded row exceeds the bound of its step.")
         return rows
 
-    def noise(self, entries: int) -> NDArray[np.int64]:
-        """Return this party's share of the noise of the entries between parties."""
-        assert self._reservation is not None  # the run begins first
-        return self._half.cross_noise(entries, self._reservation.noise("cross"))
+    def noise(self, tile: int = 0) -> NDArray[np.int64]:
+        """Return this party's share of the noise of a tile; of those before, what is left is drawn too and dropped."""
+        return next(drawn for number, drawn in self._noise if number == tile)
 
-    def own(self) -> NDArray[np.int64] | None:
-        """Return this party's own part, noised by it alone."""
+    def own(self, tile: int = 0) -> NDArray[np.int64] | None:
+        """Return as much of this party's own part, noised by it alone, as goes with a tile."""
         assert self._reservation is not None  # the run begins first
-        return self._admitted.compute(self._half.own, self._reservation.noise("own"))
+        if self._own is None:
+            self._own = self._admitted.compute(self._half.own, self._reservation.noise("own"))
+        return None if self._own is None else self._own[self._half.joint.tiles[tile].own]
 
-    def opening(self, answer: bytes) -> None:
-        """Keep, durably, what is about to be opened; a step is opened once."""
-        self._admitted.open_once(answer)
+    def opening(self, answer: bytes, tile: int = 0) -> None:
+        """Keep, durably, what is about to be opened; a step, or a tile of it, is opened once."""
+        self._admitted.open_once(answer, part=tile_key(self._admitted.request, tile))
+
+    def opened(self) -> int:
+        """Return how many tiles of the step were opened before."""
+        count = len(self._half.joint.tiles)
+        kept = (self._admitted.opened(tile_key(self._admitted.request, tile)) is not None for tile in range(count))
+        return sum(takewhile(bool, kept))
 
 
 class SumHalf(Protocol):

@@ -1,6 +1,6 @@
 """One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores."""
 
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,8 +15,10 @@ from colonnade.party.steps.parts import (
     coded_rows,
     folded_products,
     partial_scores,
+    triangle_places,
 )
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.steps.products import Coefficients, Gram, PairTables, UnionCross, UnionOwn
@@ -48,9 +50,13 @@ class PrivateGram(OpensJointly, Gram):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
-        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
-        upper = np.triu_indices(len(nonprivate))
-        return (nonprivate[upper] + self.own_noise.draw_own(len(nonprivate), sampler))[1:]
+        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
+        nonprivate += self.own_noise.draw_own(self.width + 1, sampler)
+        return nonprivate[1:]
+
+    def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
+        """Yield this party's share of the noise tile by tile."""
+        return super().noise_in_tiles(sizes, sampler) if len(sizes) == 1 else self.own_noise.draw_tiles(sizes, sampler)
 
 
 class PrivateCoefficients(OpensJointly, Coefficients):
@@ -71,8 +77,8 @@ class PrivateCoefficients(OpensJointly, Coefficients):
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own coefficients, noised by it alone."""
-        nonprivate = folded_products(partial(self.rows, table), self.people, self.width, self.coding.scale)
-        chosen = nonprivate[self.entries.rows, self.entries.columns]
+        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
+        chosen = nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
         return chosen + self.own_noise.draw_own(self.party, self.entries.slope, sampler)
 
 
@@ -81,7 +87,7 @@ class PrivateUnionCross(OpensJointly, UnionCross):
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return the indicator, of height γ, and coded rows."""
-        held = table.held()[start:stop].astype(np.int64) * self.coding.scale
+        held = table.held(start, stop).astype(np.int64) * self.coding.scale
         return np.vstack([held[None, :], coded_rows(self.coding, table, start, stop)])
 
 
@@ -91,7 +97,7 @@ class PrivateUnionOwn(OpensJointly, UnionOwn):
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return products of coded columns, or the indicator."""
         if self.own_noise.part != self.party:
-            return table.held()[None, start:stop].astype(np.int64)
+            return table.held(start, stop)[None].astype(np.int64)
         coded = coded_rows(self.coding, table, start, stop)
         first, second = np.triu_indices(len(coded))
         return coded[first] * coded[second]
@@ -121,6 +127,8 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
     """Everybody's part of a score in whole steps, and the label where this party holds it."""
 
     received: NDArray[np.int64] | None = None
+    _stream: KeyedRandomness | None = None
+    _drawn = 0
 
     def join(self, admitted: "AdmittedStep") -> "ScorePart":
         """Return this party's part."""
@@ -135,9 +143,9 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
         nonprivate = np.zeros(stop - start, dtype=np.int64)
         if self.scores is not None:
             above = (partial_scores(self.scores, table, start, stop, 0) - self.low) / self.bin_width
-            counted = np.floor(above + self._coins(table.people)[start:stop])
+            counted = np.floor(above + self._coins(start, stop))
             nonprivate = np.clip(counted, 0, self.parts - 1).astype(np.int64)
-        return np.where(table.present(self.columns)[start:stop], nonprivate, NOBODY)
+        return np.where(table.present(self.columns, start, stop), nonprivate, NOBODY)
 
     def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
         """Divide everybody's number into two that are uniform each; a person without a record adds the number of bins."""
@@ -169,9 +177,15 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
         nonprivate[codes[present], present] = 1
         return nonprivate
 
-    def _coins(self, people: int) -> NDArray[np.float64]:
-        """Return one public number between 0 and 1 per person, of this party's own."""
-        words = KeyedRandomness(self.seed).spawn(f"dither {self.party}").words(people)
+    def _coins(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return one public number between 0 and 1 for some people, of this party's own. People are asked about in order."""
+        if self._stream is None or start < self._drawn:
+            self._stream, self._drawn = KeyedRandomness(self.seed).spawn(f"dither {self.party}"), 0
+        while self._drawn < start:
+            skipped = min(start - self._drawn, BLOCK)
+            self._stream.words(skipped)
+            self._drawn += skipped
+        words, self._drawn = self._stream.words(stop - start), stop
         return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
@@ -198,7 +212,7 @@ def _labels(label: Level | NearestPoint, table: PrivateTable, start: int, stop: 
     The nearest point to x is the point p with the largest x·p − ‖p‖²/2.
     """
     if isinstance(label, Level):
-        return np.asarray(label.places[table.codes(label.column)[start:stop]])
+        return np.asarray(label.places[table.codes(label.column, start, stop)])
     nearness = partial_scores(label.points, table, start, stop)
     nearness -= (label.points.weights**2).sum(axis=1)[:, None] / 2
     return np.asarray(label.places[label.guesses[nearness.argmax(axis=0)]])

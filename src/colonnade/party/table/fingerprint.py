@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from colonnade.coding.cells import flatten
 from colonnade.durable_file import replacing
 from colonnade.errors import BadInput
+from colonnade.party.table.large_ids import LargeIds
 from colonnade.party.table.row_order import text_bytes
 from colonnade.party.table.sources import Source
 from colonnade.schema import Schema
@@ -118,8 +119,8 @@ def _as_text(cells: Any) -> Any:
 
 def _of_ids(ids: Any, key: bytes) -> str:
     state = _Hash(key)
-    if ids is not None:
-        state.add(ids)
+    for block in ids.blocks() if isinstance(ids, LargeIds) else [] if ids is None else [ids]:
+        state.add(block)
     return state.hexdigest()
 
 

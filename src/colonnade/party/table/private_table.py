@@ -6,6 +6,11 @@ that are wanted together and exceed the bound lie in temporary files without a n
 Peak memory is the encoded columns held, 4 bytes per row of the source for where it belongs, and a few blocks of rows:
 within three times the columns read.
 
+*Row blocks.* A statistic asks for the people from one place of the agreed order to another (`codes`, `values`, `present`,
+`held`), and folds over all of them in ranges of public length (`ranges`, `fold`). All parties cut the same order, so the same
+range is the same people everywhere. Where the rows lie is nobody else's business: a table on disk
+(`colonnade.party.table.stored_table`) answers the same questions.
+
 Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.
 """
 
@@ -13,7 +18,7 @@ import copy
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +29,9 @@ from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_typ
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.schema import Category, Column, Crossed, Number, Schema
+from colonnade.spilled_rows import SpilledRows
 
-__all__ = ["PrivateTable", "require_schema"]
+__all__ = ["PrivateTable", "fewer_rows", "places_of_rows", "require_schema"]
 
 MEMORY = 1 << 29
 LARGEST_JOINT_DOMAIN = 2**31 - 1
@@ -63,7 +69,7 @@ class PrivateTable:
     ) -> None:
         require_schema(source, schema)
         self._source = source
-        self._place = None if order is None else _places(np.asarray(order), source.rows)
+        self._place = None if order is None else places_of_rows(np.asarray(order), source.rows)
         self.people = source.count() if order is None else len(order)
         self._memory = memory
         self._read_through(schema)
@@ -75,6 +81,7 @@ class PrivateTable:
         self._columns: OrderedDict[str, NDArray[Any]] = OrderedDict()
         self._split: list[tuple[NDArray[np.int64], PrivateTable]] | None = None
         self._present: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        self._with_row: NDArray[np.bool_] | None = None
         self._read_last: PrivateTable | None = None
         return self
 
@@ -93,17 +100,31 @@ class PrivateTable:
             self._read_last = copy.copy(self)._read_through(schema)  # noqa: SLF001  # its own class
         return self._read_last
 
-    def codes(self, name: str) -> NDArray[np.int32]:
-        """Return a category as codes in the order of its levels; −1 for a person without one. Read-only."""
-        self._require(name, Category)
-        return self._column(name)
+    def codes(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.int32]:
+        """Return a category as codes in the order of its levels; −1 for a person without one. Read-only.
 
-    def values(self, name: str) -> NDArray[np.float64]:
+        Parameters
+        ----------
+        name
+            The column.
+        start, stop
+            Which people: a range of places of the agreed order; all by default.
+        """
+        self._require(name, Category)
+        return self._some(name, start, stop)
+
+    def values(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
         """Return a number within its bounds: the fill value where it is missing, the midpoint in a null record. Read-only."""
         self._require(name, Number)
-        return self._column(name)
+        return self._some(name, start, stop)
 
-    def joint_codes(self, names: Sequence[str]) -> tuple[NDArray[np.int32], int]:
+    def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
+        """Return codes or values of some people by their places, which may be in any order."""
+        return np.asarray(self._column(name)[people])
+
+    def joint_codes(
+        self, names: Sequence[str], start: int = 0, stop: int | None = None
+    ) -> tuple[NDArray[np.int32], int]:
         """Return several categories as one, and its number of levels.
 
         Row-major, the last column fastest; −1 where any of them is missing.
@@ -115,24 +136,26 @@ class PrivateTable:
                 f"A joint category takes at least one column and at most {LARGEST_JOINT_DOMAIN} combinations of levels."
             )
         self.load(names)
-        joint = self.codes(names[0]).copy()
+        joint = self.codes(names[0], start, stop).copy()
         for name, levels in zip(names[1:], sizes[1:], strict=True):
-            codes = self.codes(name)
+            codes = self.codes(name, start, stop)
             lacking = (joint == MISSING) | (codes == MISSING)
             joint *= np.int32(levels)
             joint += codes
             joint[lacking] = MISSING
         return joint, size
 
-    def held(self) -> NDArray[np.bool_]:
-        """Return for which people this party has a row at all; the others are null records here."""
-        held = np.ones(self.people, dtype=np.bool_)
-        if self._place is not None:
-            held[:] = False
-            held[self._place[self._place >= 0]] = True
-        return held
+    def held(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+        """Return for which people this party has a row at all; the others are null records here. Read-only."""
+        if self._with_row is None:
+            self._with_row = np.ones(self.people, dtype=np.bool_)
+            if self._place is not None:
+                self._with_row[:] = False
+                self._with_row[self._place[self._place >= 0]] = True
+            self._with_row.flags.writeable = False
+        return self._with_row[start:stop]
 
-    def present(self, names: Sequence[str]) -> NDArray[np.bool_]:
+    def present(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
         """Return who has a value in at least one of these columns; nobody else has a record here. Read-only.
 
         A missing number has a value where the schema declares one. Elsewhere it is coded as a null record is, so the source is
@@ -141,14 +164,45 @@ class PrivateTable:
         key = tuple(sorted(names))
         if key not in self._present:
             self._present = {key: self._read_presence(list(key))}  # one set of columns at a time: memory stays bounded
-        return self._present[key]
+        return self._present[key][start:stop]
 
-    def blocks(self, names: Sequence[str], rows: int = BLOCK) -> Iterator[dict[str, NDArray[Any]]]:
-        """Yield the people in aligned order, some at a time: codes of categories and values of numbers, by column."""
-        self.load(names)
-        columns = {name: self._column(name) for name in names}
+    def ranges(self, rows: int = BLOCK) -> Iterator[tuple[int, int]]:
+        """Yield where each block of people begins and ends in the agreed order. It is the same at every party."""
         for start in range(0, self.people, rows):
-            yield {name: column[start : start + rows] for name, column in columns.items()}
+            yield start, min(start + rows, self.people)
+
+    def fold(
+        self, total: NDArray[np.int64], add: Callable[[NDArray[np.int64], Self, int, int], None], rows: int = BLOCK
+    ) -> NDArray[np.int64]:
+        """Add something of every block of people to a total of whole numbers, and return it.
+
+        Sums of whole numbers do not depend on who adds what, so blocks may be folded in any order, and by several hands.
+
+        Parameters
+        ----------
+        total
+            Zeros, to be added to in place.
+        add
+            Called with a total, the table, and where a block begins and ends.
+        rows
+            How many people a block has.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = PrivateTable(Source(pd.DataFrame({"kind": list("abba")})), Schema(kind=Category(["a", "b"])))
+        >>> def count(total, table, start, stop):
+        ...     total += np.bincount(table.codes("kind", start, stop), minlength=2)
+        >>> table.fold(np.zeros(2, dtype=np.int64), count, rows=3).tolist()
+        [2, 2]
+        """
+        for start, stop in self.ranges(rows):
+            add(total, self, start, stop)
+        return total
+
+    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+        """Return room for one row per person that a statistic writes once and reads again."""
+        return SpilledRows(self.people, width, dtype)
 
     def load(self, names: Sequence[str]) -> None:
         """Read several columns in one pass, where they are not at hand; a source that cannot be read fails here."""
@@ -193,6 +247,9 @@ class PrivateTable:
         self._columns.clear()
         self._present.clear()
         self._read_last = None
+
+    def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
+        return self._column(name)[start:stop]
 
     def _column(self, name: str) -> NDArray[Any]:
         self.load([name])
@@ -284,13 +341,18 @@ class PrivateTable:
 
     def _require_rows(self, rows: int) -> None:
         if rows < (self.people if self._place is None else len(self._place)):
-            raise SchemaMismatch(
-                "The data source has fewer rows than when it was aligned.",
-                remedy="Make the party again from the present data and align again.",
-            )
+            raise fewer_rows()
 
 
-def _places(order: NDArray[Any], rows: int | None) -> NDArray[Any]:
+def fewer_rows() -> SchemaMismatch:
+    """Return what is wrong with a source that has become shorter."""
+    return SchemaMismatch(
+        "The data source has fewer rows than when it was aligned.",
+        remedy="Make the party again from the present data and align again.",
+    )
+
+
+def places_of_rows(order: NDArray[Any], rows: int | None) -> NDArray[Any]:
     """Invert an order: for each row of the source its place among the people, −1 where it takes no part."""
     if order.ndim != 1 or order.dtype.kind != "i":
         raise BadInput("An order is a vector of row numbers.")

@@ -17,7 +17,7 @@ Anybody who can guess the whole list can recognise the name, so it is as public 
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -32,19 +32,28 @@ from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
 __all__ = [
+    "WHOLE_IDS",
     "ComparableIds",
     "RowOrder",
     "align",
     "common_ids",
     "common_order",
     "comparable_ids",
+    "id_pieces",
+    "identity_hash",
     "ids_of",
+    "incomplete_ids",
+    "nobody_in_common",
     "normal_ids",
+    "normal_text",
+    "order_identity",
     "read_ids",
     "require_capacity",
     "require_id_column",
+    "require_nobody_lacking",
     "text_bytes",
     "unaligned",
+    "undeclared_ids",
 ]
 
 
@@ -185,12 +194,21 @@ def read_ids(source: Source, column: str, *, party: str) -> Any:
     return ids
 
 
+def id_pieces(source: Source, column: str, *, party: str) -> Iterator[Any]:
+    """Read a party's ids in blocks, each as 64-bit integers or text, null where one is missing."""
+    require_id_column(source, column, party=party)
+    return (_piece(batch.column(column), party) for batch in source.batches([column]))
+
+
+def undeclared_ids(source: Source, column: str) -> bool:
+    """Whether no shard declares the ids as text, so that text counts as numbers if all of it is written so."""
+    return all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
+
+
 def ids_of(source: Source, column: str, *, party: str) -> Any:
     """Read a party's ids as they are, null where one is missing; `read_ids` has the parameters."""
-    require_id_column(source, column, party=party)
-    undeclared = all(kind is None or not is_text(kind) for kind in source.kinds(column, look=True))
-    pieces = [_piece(batch.column(column), party) for batch in source.batches([column])]
-    return _joined(pieces, party, undeclared=undeclared)
+    pieces = id_pieces(source, column, party=party)
+    return _joined(list(pieces), party, undeclared=undeclared_ids(source, column))
 
 
 def require_id_column(source: Source, column: str, *, party: str) -> None:
@@ -265,12 +283,25 @@ def _joined(pieces: list[Any], party: str, *, undeclared: bool) -> Any:
 def _require_complete(ids: Any, party: str) -> None:
     absent = ids.null_count
     repeated = len(ids) - absent - _distinct(ids.drop_null())
-    faults = [f"{count} {what}" for count, what in ((absent, "missing"), (repeated, "repeated")) if count]
-    if faults:
-        raise BadInput(
-            f"Party {party!r}: of {len(ids)} ids, {' and '.join(faults)}.",
-            remedy="Every person has one row, with an id: drop or merge the others first.",
-        )
+    if absent or repeated:
+        raise incomplete_ids(party, len(ids), absent, repeated)
+
+
+def incomplete_ids(party: str, ids: int, missing: int, repeated: int) -> BadInput:
+    """Return what is wrong with a list, in counts."""
+    faults = [f"{count} {what}" for count, what in ((missing, "missing"), (repeated, "repeated")) if count]
+    return BadInput(
+        f"Party {party!r}: of {ids} ids, {' and '.join(faults)}.",
+        remedy="Every person has one row, with an id: drop or merge the others first.",
+    )
+
+
+def nobody_in_common() -> BadInput:
+    """Return what is wrong where no id is in all lists."""
+    return BadInput(
+        "The tables have no id in common: nobody is in all of them.",
+        remedy="Check that id= names the same kind of ids at every party, written in the same way.",
+    )
 
 
 def _distinct(ids: Any) -> int:
@@ -296,10 +327,7 @@ def common_ids(ids_by_party: Mapping[str, Any]) -> Any:
     for ids in others:
         common = common.filter(pc.is_in(common, value_set=ids))
     if not len(common):
-        raise BadInput(
-            "The tables have no id in common: nobody is in all of them.",
-            remedy="Check that id= names the same kind of ids at every party, written in the same way.",
-        )
+        raise nobody_in_common()
     return common.take(pc.sort_indices(common)) if is_text(common.type) else pa.array(np.sort(common.to_numpy()))
 
 
@@ -325,16 +353,24 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> R
     if is_text(common.type) or is_text(ids.type):
         wanted, own = _normal_text(common, "the list"), _normal_text(ids, party)
     rows = _numpy(pc.index_in(wanted, value_set=own).fill_null(-1)).astype(np.int64)
-    lacking = int(np.count_nonzero(rows < 0))
+    require_nobody_lacking(int(np.count_nonzero(rows < 0)), len(rows), party=party, mode=mode)
+    return RowOrder(order_identity(common, mode), len(rows), rows, common)
+
+
+def require_nobody_lacking(lacking: int, people: int, *, party: str, mode: str) -> None:
+    """Refuse a list of which a party lacks ids, unless they may have null records."""
     if lacking and mode == "intersection":
-        raise BadInput(f"Party {party!r} lacks {lacking} of the {len(rows)} common ids.", remedy="Align again.")
-    return RowOrder(_identity(common, mode), len(rows), rows, common)
+        raise BadInput(f"Party {party!r} lacks {lacking} of the {people} common ids.", remedy="Align again.")
+
+
+def normal_text(ids: Any) -> Any:
+    """Return ids as a matching compares them by default: whole numbers as their digits, text in one form."""
+    text = _text(ids.cast(pa.large_string()), IdRules())
+    return pc.if_else(pc.equal(text, pa.scalar("", type=text.type)), pa.scalar(None, type=text.type), text)
 
 
 def _normal_text(ids: Any, party: str) -> Any:
-    """Return ids as a matching compares them by default: whole numbers as their digits, text in one form."""
-    text = _text(ids.cast(pa.large_string()), IdRules())
-    normal = pc.if_else(pc.equal(text, pa.scalar("", type=text.type)), pa.scalar(None, type=text.type), text)
+    normal = normal_text(ids)
     _require_complete(normal, party)
     return normal
 
@@ -356,18 +392,24 @@ def _ascending(ids: Any) -> bool:
     return ids.null_count == 0 and pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py() is not False
 
 
-def _identity(common: Any, mode: str) -> str:
+def order_identity(common: Any, mode: str) -> str:
     """Hash mode, kind, number and ids: 64-bit little-endian, or all lengths and then all text, so that no two agree."""
-    digest = hashlib.sha256(b"colonnade alignment 1\0")
     if is_text(common.type):
         lengths = _numpy(pc.binary_length(common).cast(pa.int64()))
         parts = [lengths, text_bytes(common)]
     else:
         parts = [_numpy(common)]
-    digest.update(f"{mode} {'text' if is_text(common.type) else 'whole'} {len(common)}\0".encode())
+    digest = identity_hash(mode, is_text=is_text(common.type), count=len(common))
     for part in parts:
         digest.update(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).data)
     return digest.hexdigest()
+
+
+def identity_hash(mode: str, *, is_text: bool, count: int) -> "hashlib._Hash":
+    """Return the hash that an alignment is named by, before its ids."""
+    digest = hashlib.sha256(b"colonnade alignment 1\0")
+    digest.update(f"{mode} {'text' if is_text else 'whole'} {count}\0".encode())
+    return digest
 
 
 def text_bytes(text: Any) -> NDArray[np.uint8]:

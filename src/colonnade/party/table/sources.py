@@ -1,4 +1,4 @@
-"""Where a party's rows are: frames, Arrow tables, parquet and CSV files, or several of these one after another.
+"""Where a party's rows are: frames, Arrow tables, parquet and CSV files, DuckDB tables, or several of these one after another.
 
 A `Source` reads only the columns it is asked for, a block of rows at a time. It does not guess types: a CSV file, and a
 pandas column of Python objects, is text of no declared type, and the schema says what the text means. Whatever a reader
@@ -7,6 +7,7 @@ reports when it fails may quote a cell, so every failure becomes an error of our
 
 import codecs
 import csv
+import glob
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +22,17 @@ import pyarrow.parquet
 
 from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.party.table.databases import DuckDB, DuckRows
 
-__all__ = ["BLOCK", "Source"]
+__all__ = ["BLOCK", "Source", "files_in"]
 
 BLOCK = 65_536
 SEPARATORS = (";", "\t", "|", ",")
 BUFFER = 1 << 20
-ACCEPTED = "Pass a pandas or polars frame, a pyarrow Table, a path to a .parquet or .csv file, or a list of these."
+ACCEPTED = (
+    "Pass a pandas or polars frame, a pyarrow Table, a path to a .parquet or .csv file, to a folder of parquet files or to a "
+    ".duckdb file, a cn.DuckDB, or a list of these."
+)
 
 Result = TypeVar("Result")
 
@@ -179,12 +184,6 @@ class _Parquet(_File):
             for batch in file.iter_batches(batch_size=rows, columns=columns):
                 yield batch.select(columns)
 
-    @contextmanager
-    def writing(self, columns: list[str], file: BinaryIO) -> Iterator[Callable[[Any], object]]:
-        schema = pa.schema([self._schema.field(name) for name in columns])  # and no word about the other columns
-        with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-            yield lambda batch: writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
-
     def _require_flat(self, columns: list[str]) -> None:
         """Refuse a name that is also a prefix, since the reader would then read more than it was asked for."""
         for name in columns:
@@ -264,8 +263,10 @@ class _Csv(_File):
 
 
 def _shard(data: object, separator: str, encoding: str) -> _Shard:
-    if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv):
+    if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv | DuckRows):
         return data  # one that was opened before
+    if isinstance(data, DuckDB):
+        return _guarded(lambda: DuckRows(data), "The DuckDB source")
     if isinstance(data, pd.DataFrame):
         return _Pandas(data)
     if isinstance(data, pa.Table):
@@ -280,11 +281,34 @@ def _shard(data: object, separator: str, encoding: str) -> _Shard:
 
 def _file(path: Path, separator: str, encoding: str) -> _Shard:
     kind = path.suffix.lower()
-    if kind not in (".parquet", ".csv"):
+    if kind not in (".parquet", ".csv", ".duckdb"):
         raise BadInput(f"The file {path.name!r} is neither .parquet nor .csv.", remedy=ACCEPTED)
     if not path.is_file():
         raise BadInput(f"There is no file {path.name!r} at the given path.", remedy="Correct the path.")
+    if kind == ".duckdb":
+        return _guarded(lambda: DuckRows(DuckDB(path)), f"The file {path.name!r}")
     return _Parquet(path) if kind == ".parquet" else _Csv(path, separator, encoding)
+
+
+def files_in(data: object) -> list[object]:
+    """Return the parquet files of a folder, or the files that a pattern such as ``"people/*.parquet"`` names, by their names.
+
+    Anything else is returned as it is.
+    """
+    if not isinstance(data, str | Path):
+        return [data]
+    path = Path(data)
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*.parquet") if file.is_file())
+        where = f"The folder {path.name!r} has no .parquet file."
+    elif any(sign in str(data) for sign in "*?[") and not path.exists():
+        found = sorted(Path(file) for file in glob.glob(str(data), recursive=True))  # noqa: PTH207  # absolute patterns too
+        where = f"No file is named by the pattern {path.name!r}."
+    else:
+        return [data]
+    if not found:
+        raise BadInput(where, remedy="Correct the path.")
+    return list(found)
 
 
 def _check_reading(separator: object, encoding: object) -> None:
@@ -307,8 +331,8 @@ class Source:
     Parameters
     ----------
     data
-        A pandas or polars frame, a pyarrow Table, a path to a ``.parquet`` or ``.csv`` file, or a list of these,
-        whose rows follow one another.
+        A pandas or polars frame, a pyarrow Table, a path to a ``.parquet`` or ``.csv`` file, to a folder of parquet files, a
+        pattern such as ``"people/*.parquet"``, a `DuckDB` table or query, or a list of these, whose rows follow one another.
     separator, encoding
         How CSV files are written: what stands between columns, and how letters are stored.
 
@@ -322,7 +346,8 @@ class Source:
     """
 
     def __init__(self, data: object, *, separator: str = ",", encoding: str = "utf-8") -> None:
-        pieces = list(data) if isinstance(data, list | tuple) else [data]
+        given = list(data) if isinstance(data, list | tuple) else [data]
+        pieces = [piece for one in given for piece in files_in(one)]
         if not pieces:
             raise BadInput("A list of data sources is empty.", remedy=ACCEPTED)
         _check_reading(separator, encoding)
@@ -400,10 +425,12 @@ class Source:
     def write(self, columns: Sequence[str], file: BinaryIO) -> None:
         """Write some columns of a source that is one file to another file of its kind, cell by cell as they are."""
         shard = self._shards[0]
-        if len(self._shards) != 1 or not isinstance(shard, _Parquet | _Csv):
+        if len(self._shards) != 1 or not isinstance(shard, _Parquet | _Csv | DuckRows):
             raise BadInput("Only a source that is one file is written.", remedy="Pass one path.")
         batches = self.batches(columns)
-        with shard.writing(list(columns), file) as write:
+        kinds = [(name, shard.kind(name, look=False)) for name in columns]
+        writing = shard.writing(list(columns), file) if isinstance(shard, _Csv) else _writing_parquet(kinds, file)
+        with writing as write:
             for batch in batches:
                 write(batch)
 
@@ -421,6 +448,13 @@ class Source:
                     f"{shard.label} has more than one column {_listed(doubled)}.",
                     remedy="Give each column its own name.",
                 )
+
+
+@contextmanager
+def _writing_parquet(kinds: list[tuple[str, Any]], file: BinaryIO) -> Iterator[Callable[[Any], object]]:
+    schema = pa.schema(kinds)  # and no word about other columns
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        yield lambda batch: writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ know a law, its loss and its variance without being able to draw from it. The on
 """
 
 import builtins
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -29,6 +30,7 @@ __all__ = [
     "Law",
     "Mechanism",
     "NoiseFamily",
+    "RowBlocks",
     "Sampler",
     "Size",
 ]
@@ -74,6 +76,9 @@ class Sampler(Protocol):
     def discrete_gaussian(self, sigma_squared: Fraction, size: Size) -> NDArray[np.int64]:
         """Draw integers with ``P(k) ∝ exp(-k²/(2·sigma_squared))``."""
 
+    def gaussian_pieces(self, sigma_squared: Fraction, sizes: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+        """Yield what one `discrete_gaussian` of all sizes together would draw, in pieces."""
+
     def polya_share(self, scale: Fraction, parts: int, size: Size) -> NDArray[np.int64]:
         """Draw one of ``parts`` independent shares that add up to discrete Laplace noise."""
 
@@ -82,6 +87,20 @@ class Sampler(Protocol):
 
     def keyed(self, key: builtins.bytes) -> KeyedStream:
         """Return the stream of a 32-byte key, for coins that several parties share or that are public."""
+
+
+class RowBlocks(Protocol):
+    """Rows of numbers that need not be in memory together: a pass yields some at a time, in the same order each time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and how many numbers each has."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+
+    def __iter__(self) -> Iterator[NDArray[Any]]: ...
 
 
 NoiseFamily = Literal["gaussian", "laplace", "skellam"]

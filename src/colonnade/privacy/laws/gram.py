@@ -15,7 +15,7 @@ than the coordinator once P − c shares suffice. Proof: docs/proofs/gram.md.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -154,7 +154,7 @@ class GramNoise:
             return None
         if self.family == "skellam":
             return self._skellam_loss(self.moved(party), self.share, shares)
-        return _gaussian_loss(Fraction(self.moved(party), 2), self.share, shares, self.entries)
+        return _gaussian_loss(self.moved(party), *self.share.as_integer_ratio(), shares, self.entries)
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing.
@@ -168,7 +168,7 @@ class GramNoise:
         if self.family == "skellam":
             l1 = ((self.columns + 1) / math.sqrt(2) + 1) * self.total
             return self._skellam_loss(2 * self.total**2, self.share, shares, l1=l1)
-        return _gaussian_loss(Fraction(self.total**2), self.share, shares, self.entries)
+        return _gaussian_loss(2 * self.total**2, *self.share.as_integer_ratio(), shares, self.entries)
 
     def describe(self) -> Description:
         """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
@@ -181,15 +181,21 @@ class GramNoise:
         """Draw one party's share of the noise of entries between two parties: variance s² per entry."""
         return self._draw(self.share, entries, sampler)
 
+    def draw_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
+        """Draw the same tile by tile, of given numbers of entries. Gaussian shares are those of one draw, whatever the tiles."""
+        if self.family == "gaussian":
+            yield from sampler.gaussian_pieces(self.share, sizes)
+        else:
+            yield from (self.draw_share(size, sampler) for size in sizes)
+
     def draw_own(self, columns: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw the noise of one party's own block: the upper triangle of so many columns, row by row.
 
         Variance V on the diagonal, V/2 elsewhere. Diagonal entries are drawn twice, and the second draw counts.
         """
-        rows, places = np.triu_indices(columns)
-        drawn = self._draw(self.own_variance, len(rows), sampler)
-        diagonal = rows == places
-        drawn[diagonal] = self._draw(2 * self.own_variance, int(diagonal.sum()), sampler)
+        drawn = self._draw(self.own_variance, columns * (columns + 1) // 2, sampler)
+        diagonal = np.cumsum(np.arange(columns + 1, 1, -1)) - (columns + 1)  # row i has columns − i entries
+        drawn[diagonal] = self._draw(2 * self.own_variance, columns, sampler)
         return drawn
 
     def _draw(self, variance: Fraction, size: int, sampler: Sampler) -> NDArray[np.int64]:
@@ -237,5 +243,6 @@ class GramNoise:
 
 
 @lru_cache(maxsize=1024)  # a statement asks for every coalition and every party, and most of these are alike
-def _gaussian_loss(moved: Fraction, share: Fraction, shares: int, entries: int) -> Loss:
-    return Loss.of_zcdp(summed_gaussian_rho(moved, share, shares, entries))
+def _gaussian_loss(twice_moved: int, above: int, below: int, shares: int, entries: int) -> Loss:
+    """Return the loss at a share of above/below. Whole numbers, because hashing a fraction takes longer than finding it."""
+    return Loss.of_zcdp(summed_gaussian_rho(Fraction(twice_moved, 2), Fraction(above, below), shares, entries))

@@ -7,6 +7,8 @@ sweeps of Lloyd's algorithm, which repair what the forest's random cuts tore apa
 """
 
 import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,11 +18,24 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho, round_up
-from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, Sampler
+from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, RowBlocks, Sampler
 from colonnade.privacy.laws._clustering_cells import fold
 from colonnade.privacy.laws.clustering_rounds import COUNTS, Analyst, Answer, Block, Query, clustering_schedule
 
 __all__ = ["LocalClustering"]
+
+
+@dataclass(frozen=True)
+class _ClippedRows:
+    """Rows within the bounds that the law rests on, whatever was handed in."""
+
+    blocks: Iterable[NDArray[Any]]
+    low: list[int]
+    high: list[int]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        for block in self.blocks:
+            yield np.asarray(np.clip(block, self.low, self.high).astype(block.dtype, copy=False))
 
 
 class LocalClustering:
@@ -108,10 +123,11 @@ class LocalClustering:
     def _law(self) -> str:
         return "discrete Gaussian" if self.euclidean else "discrete Laplace"
 
-    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
+    def release(self, nonprivate: NDArray[Any] | RowBlocks, sampler: Sampler) -> NDArray[np.int64]:
         """Return k′ integer centres in units of 1/γ.
 
-        ``nonprivate`` has a row per person: 1 or 0 for whether there is a record, then the coded columns.
+        ``nonprivate`` has a row per person: 1 or 0 for whether there is a record, then the coded columns. It may be rows that are
+        read some at a time: every question is answered by a pass over them.
         """
         rows = self._checked(nonprivate)
         rounds = self.analyst(sampler).rounds()
@@ -140,10 +156,20 @@ class LocalClustering:
             sum_noise=lambda share: self._deviation(1, share * (1 - COUNTS)),
         )
 
-    def exact(self, query: Query, nonprivate: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def exact(
+        self, query: Query, nonprivate: NDArray[Any] | Iterable[NDArray[Any]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Answer a question without noise: counts by cell, sums by cell and column."""
-        labels = query.partition.labels(nonprivate)
-        return fold(nonprivate, labels, query.references, query.radius, squared=self.euclidean, squares=query.squares)
+        blocks = [nonprivate] if isinstance(nonprivate, np.ndarray) else nonprivate
+        width = query.references.shape[1] * (2 if query.squares else 1)
+        counts = np.zeros(len(query.references), dtype=np.int64)
+        sums = np.zeros((len(query.references), width), dtype=np.int64)
+        for block in blocks:
+            labels = query.partition.labels(block)
+            some = fold(block, labels, query.references, query.radius, squared=self.euclidean, squares=query.squares)
+            counts += some[0]
+            sums += some[1]
+        return counts, sums
 
     def sensitivity(self, query: Query) -> int:
         """Return by how much one person changes the sums: Δ₂² under Gaussian noise, Δ₁ under Laplace noise."""
@@ -173,14 +199,14 @@ class LocalClustering:
         parameter = self.parameter(sensitivity, share)
         return math.sqrt(parameter if self.euclidean else discrete_laplace_variance(parameter))
 
-    def _checked(self, nonprivate: NDArray[Any]) -> NDArray[Any]:
+    def _checked(self, nonprivate: NDArray[Any] | RowBlocks) -> Iterable[NDArray[Any]]:
         shape = (self.people, self.block.width + 1)
         if nonprivate.shape != shape or nonprivate.dtype.kind != "i":
             raise BadInput(
                 "Clustering takes whole numbers, one row per person, with whether there is a record in front."
             )
-        low, high = [0, *self.block.lower], [1, *([self.block.scale] * self.block.width)]
-        return np.asarray(np.clip(nonprivate, low, high).astype(nonprivate.dtype, copy=False))
+        blocks = [nonprivate] if isinstance(nonprivate, np.ndarray) else nonprivate
+        return _ClippedRows(blocks, [0, *self.block.lower], [1, *([self.block.scale] * self.block.width)])
 
     def _require_drawable(self) -> None:
         """Refuse before the debit what samplers would refuse after it: the widest radius at the smallest share."""

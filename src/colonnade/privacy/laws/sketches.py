@@ -17,7 +17,7 @@ from colonnade.privacy.accounting import Loss, Unit
 from colonnade.privacy.laws import Description, KeyedStream, Sampler
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
 
-__all__ = ["PairSide", "PartitionSketches", "phantom_values", "real_values"]
+__all__ = ["MANY", "PairSide", "PartitionSketches", "phantom_values", "real_values"]
 
 SHARED = 4
 """Sketches that share a byte."""

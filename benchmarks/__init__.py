@@ -1,0 +1,1 @@
+"""Benchmarks of Colonnade. They are part of the source checkout, not of the installed package."""

@@ -1,0 +1,285 @@
+"""`StoredTable`: a party's columns on disk, in the order of the alignment, for a source that is larger than memory.
+
+Rows are read from the source in blocks, their cells are stored as numbers (`colonnade.party.table.stored_cells`), sorted through
+DuckDB under a limit on memory, and written to files in the agreed order. A statistic then reads any range of people from disk,
+behind the same encoders and so with the same result as from a table in memory. Peak memory is what sorting may take and a few
+blocks of rows, however many rows there are.
+
+How long that takes, and how much of the disk, follows from the number of rows and columns.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from colonnade.coding.cells import is_text
+from colonnade.party.table.external_sort import sorted_batches
+from colonnade.party.table.large_ids import LargeIds, Listed, SortedIds, common_sorted, matches
+from colonnade.party.table.private_table import PrivateTable, fewer_rows, places_of_rows, require_schema
+from colonnade.party.table.row_order import (
+    RowOrder,
+    align,
+    common_ids,
+    order_identity,
+    read_ids,
+    require_nobody_lacking,
+    unaligned,
+)
+from colonnade.party.table.sources import BLOCK, Source
+from colonnade.party.table.stored_cells import StoredCells, form_of
+from colonnade.progress import Pace, Progress, progress_bar
+from colonnade.schema import Column, Indicator, Schema
+from colonnade.spilled_rows import SpilledRows
+
+__all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids"]
+
+KEY, ROW = "key", "row"
+
+
+class StoredTable(PrivateTable):
+    """A party's columns on disk, in the order of the alignment.
+
+    Parameters
+    ----------
+    source, schema
+        The rows, and what is public about their columns.
+    cells
+        The columns in order.
+    memory
+        How many bytes the process may use.
+    """
+
+    def __init__(self, source: Source, schema: Schema, cells: StoredCells, *, memory: int) -> None:
+        require_schema(source, schema)
+        self._source = source
+        self._declared = schema
+        self._cells = cells
+        self._place = None
+        self._memory = memory
+        self.people = cells.people
+        self._read_through(schema)
+
+    def reordered(self, order: NDArray[np.int64]) -> "StoredTable":
+        """Return the same source in another order of rows."""
+        cells = StoredCells({name: form_of(column) for name, column in _stored_columns(self._declared)})
+        _sort_by_place(self._source, self._declared, np.asarray(order), cells, self._memory)
+        return StoredTable(self._source, self._declared, cells, memory=self._memory)
+
+    def load(self, names: Sequence[str]) -> None:
+        """Require that these columns are there; they are read where they are used."""
+        for name in names:
+            self._require(name, Column)
+
+    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+        """Return room for one row per person: on disk, where it would take an eighth of the memory."""
+        return SpilledRows(self.people, width, dtype, memory=self._memory // 8)
+
+    def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
+        """Return codes or values of some people by their places, which may be in any order."""
+        self._require(name, Column)
+        cells = [self._cells.cells_of(stored, people) for stored in self.schema.stored(name)]
+        return self._encoded(name, cells, self._cells.held_of(people))
+
+    def held(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+        """Return for which people this party has a row at all; the others are null records here."""
+        return self._cells.held(start, self.people if stop is None else stop)
+
+    def present(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
+        """Return who has a value in at least one of these columns; nobody else has a record here."""
+        stop = self.people if stop is None else stop
+        present = np.empty(max(0, min(stop, self.people) - start), dtype=np.bool_)
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            found = np.zeros(last - first, dtype=np.bool_)
+            for name in names:
+                found |= self._encoders[name].present(*self._stored_cells(name, first, last))
+            present[first - start : last - start] = found & self.held(first, last)
+        return present
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the rows come from several sources: here they are one table on disk."""
+        return False
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return self._some(name, 0, None)
+
+    def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
+        stop = self.people if stop is None else stop
+        if stop - start <= BLOCK:
+            return self._encoded(name, self._stored_cells(name, start, stop), self.held(start, stop))
+        found = np.empty(stop - start, dtype=self._encoders[name].dtype)
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            found[first - start : last - start] = self._some(name, first, last)
+        return found
+
+    def _stored_cells(self, name: str, start: int, stop: int) -> list[Any]:
+        """Return the cells of each column of the source that a column is read from."""
+        return [self._cells.cells(stored, start, stop) for stored in self.schema.stored(name)]
+
+    def _encoded(self, name: str, cells: list[Any], held: NDArray[np.bool_]) -> NDArray[Any]:
+        encoder = self._encoders[name]
+        encoded: NDArray[Any] = encoder(*cells)
+        encoded[~held] = encoder.null
+        return encoded
+
+
+def party_ids(source: Source, column: str, *, party: str, memory: int | None) -> Any:
+    """Read a party's ids, and refuse any that is missing or occurs twice: in memory, or `LargeIds` under a limit on memory."""
+    if memory is None:
+        return read_ids(source, column, party=party)
+    return LargeIds(source, column, party=party, memory=memory)
+
+
+def ordered_table(
+    source: Source,
+    schema: Schema,
+    ids: Any,
+    common: Any,
+    *,
+    party: str,
+    mode: str = "intersection",
+    memory: int | None = None,
+) -> tuple[RowOrder, PrivateTable]:
+    """Return one party's part in an alignment, and its table in that order.
+
+    Parameters
+    ----------
+    source, schema
+        The rows, and what is public about their columns.
+    ids
+        This party's ids (`party_ids`).
+    common
+        The ids that take part (`common_list`); ``None`` while rows have no order.
+    party, mode
+        As in `colonnade.party.table.row_order.align`.
+    memory
+        How many bytes the process may use; ``None`` keeps columns in memory.
+    """
+    if memory is None:
+        order = unaligned() if common is None else align(ids, _in_memory(common), party=party, mode=mode)
+        return order, PrivateTable(source, schema, order=order.rows)
+    cells = StoredCells({name: form_of(column) for name, column in _stored_columns(schema)})
+    order = unaligned()
+    if common is not None:
+        order = _align_on_disk(source, schema, ids, common, cells, party=party, mode=mode, memory=memory)
+    return order, StoredTable(source, schema, cells, memory=memory)
+
+
+def common_list(ids_by_party: Mapping[str, Any]) -> Any:
+    """Return the ids that every party has: in memory, or on disk where any party's ids are."""
+    if not any(isinstance(ids, LargeIds) for ids in ids_by_party.values()):
+        return common_ids(ids_by_party)
+    as_text = any(ids.is_text if isinstance(ids, LargeIds) else is_text(ids.type) for ids in ids_by_party.values())
+    return common_sorted([_sorted(ids, party, as_text=as_text) for party, ids in ids_by_party.items()])
+
+
+def list_identity(common: Any, mode: str) -> str:
+    """Return the name of the alignment that a list of ids is (`RowOrder.identity`)."""
+    return common.identity(mode) if isinstance(common, SortedIds) else order_identity(common, mode)
+
+
+def _sorted(ids: Any, party: str, *, as_text: bool) -> SortedIds:
+    if isinstance(ids, LargeIds):
+        return ids.in_order(as_text=as_text)
+    return SortedIds.of(common_ids({party: ids.cast(pa.large_string()) if as_text else ids}))
+
+
+def _in_memory(common: Any) -> Any:
+    return common.mapped() if isinstance(common, SortedIds) else common
+
+
+def _stored_columns(schema: Schema) -> Iterator[tuple[str, Column]]:
+    return ((name, column) for name, column in schema.items() if not isinstance(column, Indicator))
+
+
+def _align_on_disk(
+    source: Source,
+    schema: Schema,
+    ids: LargeIds,
+    common: Any,
+    cells: StoredCells,
+    *,
+    party: str,
+    mode: str,
+    memory: int,
+) -> RowOrder:
+    """Write a party's columns in the order of a list, and return that order."""
+    listed = common if isinstance(common, SortedIds) else SortedIds.of(common)
+    if ids.is_text or listed.is_text:
+        ids.in_order(as_text=True)  # refuses ids that become equal once they are compared
+    compared = (ids.as_compared(some, as_text=listed.is_text) for some in ids.blocks())
+    with _sorted_rows(source, schema, compared, memory, is_text=listed.is_text) as ordered:
+        _write(cells, ordered, listed)
+    require_nobody_lacking(len(listed) - cells.rows_held, len(listed), party=party, mode=mode)
+    return RowOrder(listed.identity(mode), len(listed), cells.rows.mapped(), listed.mapped())
+
+
+@dataclass(frozen=True)
+class _Places:
+    """All places of an order, as a list to merge rows with."""
+
+    people: int
+
+    def blocks(self) -> Iterator[Any]:
+        for start in range(0, self.people, BLOCK):
+            yield pa.array(np.arange(start, min(start + BLOCK, self.people)))
+
+
+def _sort_by_place(source: Source, schema: Schema, order: NDArray[np.int64], cells: StoredCells, memory: int) -> None:
+    """Write a party's columns in an order of its rows."""
+    places = places_of_rows(order, source.rows)
+    blocks = (places[start : start + BLOCK] for start in range(0, len(places), BLOCK))
+    keys = (pa.array(some.astype(np.int64), mask=some < 0) for some in blocks)
+    with _sorted_rows(source, schema, keys, memory, is_text=False) as ordered:
+        _write(cells, ordered, _Places(len(order)))
+
+
+@contextmanager
+def _sorted_rows(
+    source: Source, schema: Schema, keys: Iterator[Any], memory: int, *, is_text: bool
+) -> Iterator[Iterator[Any]]:
+    """Read a source with a key for each of its first rows, and sort the stored cells of those that have one."""
+    forms = {name: form_of(column) for name, column in _stored_columns(schema)}
+    kinds = [(name, pa.from_numpy_dtype(form.dtype)) for name, form in forms.items()]
+    key = (KEY, pa.large_string() if is_text else pa.int64())
+    arrow = pa.schema([key, (ROW, pa.int64()), *((f"cell {name}", kind) for name, kind in kinds)])
+
+    def stored(say: Progress) -> Iterator[Any]:
+        pace = None if source.rows is None else Pace(source.rows, say, "read")
+        start, waiting = 0, pa.array([], type=key[1])
+        for batch in source.batches(list(forms)):
+            while len(waiting) < len(batch) and (more := next(keys, None)) is not None:
+                waiting = pa.concat_arrays([waiting, more.cast(key[1])])
+            some = batch.slice(0, len(waiting))
+            cells = [pa.array(form.store(some.column(name))) for name, form in forms.items()]
+            rows = pa.array(np.arange(start, start + len(some)))
+            found = pa.record_batch([waiting.slice(0, len(some)), rows, *cells], schema=arrow)
+            start, waiting = start + len(some), waiting.slice(len(some))
+            if pace is not None:
+                pace.reached(start)
+            yield found.filter(found.column(0).is_valid()) if found.column(0).null_count else found
+        if len(waiting) or next(keys, None) is not None:
+            raise fewer_rows()
+
+    with progress_bar("table") as say, sorted_batches(arrow, stored(say), KEY, memory=memory) as ordered:
+        yield ordered
+
+
+def _write(cells: StoredCells, ordered: Iterator[Any], listed: Listed) -> None:
+    """Write sorted rows at their places in a list, and null records at the others."""
+    for block, places, batches in matches(ordered, listed):
+        held = np.zeros(len(block), dtype=np.bool_)
+        held[places] = True
+        rows = pa.Table.from_batches(batches) if batches else None
+        columns = {
+            name: np.empty(0, dtype=form.dtype) if rows is None else rows.column(f"cell {name}").to_numpy()
+            for name, form in cells.forms.items()
+        }
+        cells.append(held, np.empty(0, dtype=np.int64) if rows is None else rows.column(ROW).to_numpy(), columns)

@@ -1,0 +1,118 @@
+"""`SpilledRows`: rows of numbers that are written once and read again in ranges, in memory or, beyond a bound, on disk.
+
+What a method works out once and reads in every round (coded rows, shares of columns) may be larger than memory. Beyond a bound
+it lies in a temporary file. The file has no name and no permissions for others, and goes with the object. Whether there is one
+follows from the number of rows and their width alone.
+"""
+
+import contextlib
+import os
+import tempfile
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import BadInput
+
+__all__ = ["SpilledRows"]
+
+BLOCK = 65_536
+NEAR = 1 << 16
+"""Bytes between two rows that are read together."""
+
+
+class SpilledRows:
+    """Rows of numbers of one type.
+
+    Parameters
+    ----------
+    rows
+        How many there will be.
+    width
+        How many numbers a row has.
+    dtype
+        Their type.
+    memory
+        How many bytes they may take in memory; ``None`` for any number.
+
+    Examples
+    --------
+    >>> rows = SpilledRows(3, 2, np.int16, memory=0)
+    >>> rows.append(np.arange(6).reshape(3, 2))
+    >>> rows.read(1, 3).tolist(), rows.take(np.array([2, 0])).tolist(), rows.on_disk
+    ([[2, 3], [4, 5]], [[4, 5], [0, 1]], True)
+    """
+
+    def __init__(self, rows: int, width: int, dtype: Any, *, memory: int | None = None) -> None:
+        self.dtype = np.dtype(dtype)
+        self.shape = (rows, width)
+        self._row_bytes = width * self.dtype.itemsize
+        self._written = 0
+        self.on_disk = memory is not None and rows * self._row_bytes > memory
+        self._array: NDArray[Any] = np.empty((0 if self.on_disk else rows, width), dtype=self.dtype)
+        if self.on_disk:
+            with _room():
+                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it is closed with this object
+            weakref.finalize(self, self._file.close)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Yield all rows in order, some at a time."""
+        for start in range(0, len(self), BLOCK):
+            yield self.read(start, min(start + BLOCK, len(self)))
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows behind the last ones."""
+        stop = self._written + len(rows)
+        if self.on_disk:
+            data = np.ascontiguousarray(rows, dtype=self.dtype).data.cast("B") if rows.size else memoryview(b"")
+            with _room():
+                while data:
+                    data = data[self._file.write(data) :]
+        else:
+            self._array[self._written : stop] = rows
+        self._written = stop
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Return some of the rows."""
+        if not self.on_disk:
+            return self._array[start:stop]
+        found = np.empty((max(0, min(stop, self._written) - start), self.shape[1]), dtype=self.dtype)
+        data, offset = found.data.cast("B") if found.size else memoryview(b""), start * self._row_bytes
+        while data:
+            count = os.preadv(self._file.fileno(), [data], offset)
+            if count == 0:
+                raise BadInput("A temporary file is shorter than it was.", remedy="Start the party again.")
+            data, offset = data[count:], offset + count
+        return found
+
+    def take(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the rows at some places, in any order; places that are near each other are read together."""
+        if not self.on_disk:
+            return self._array[places]
+        found = np.empty((len(places), self.shape[1]), dtype=self.dtype)
+        order = np.argsort(places, kind="stable")
+        ascending = places[order]
+        first = 0
+        while first < len(ascending):
+            last = int(np.searchsorted(ascending, ascending[first] + 1 + NEAR // self._row_bytes))
+            some = self.read(int(ascending[first]), int(ascending[last - 1]) + 1)
+            found[order[first:last]] = some[ascending[first:last] - ascending[first]]
+            first = last
+        return found
+
+
+@contextlib.contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        raise BadInput(
+            "There is no room for rows in the temporary directory.",
+            remedy="Free some space, or point TMPDIR to a larger disk.",
+        ) from None

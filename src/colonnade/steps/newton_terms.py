@@ -1,0 +1,327 @@
+"""Newton steps of a logistic regression, read from a plan: whose columns, which nodes and holders, how much noise.
+
+Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+
+*Who computes.* Exactly 2t + 1 of a plan's compute nodes, and never the coordinator. Between a product and the next one
+nodes deal their shares anew. A node that deviates there could add a number of its own choice to one person's residual, and so
+amplify that person's row past the noise. Nothing checks it. So compute nodes are trusted to compute as written, as parties are
+trusted in their inputs. A coordinator is trusted with nothing, and may not be one of them. Holders of scores are taken before
+others, then the first of the plan: what a node deals costs least.
+
+*Holders.* The scores stand in shares modulo a period at min(t + 1, parties) data parties, the target's holder first
+(`colonnade.secure.sine_link`). The others' numbers are uniform to any but all of them together.
+
+*Levels.* A curvature needs Σ w·x_i·x_j for each pair of columns, and nodes multiply one column of each pair by the weights. The
+constant column needs no product: its share of w·x is γ times that of w. Nor do the levels of one category. Two of them are never
+both on, so their product is 0, and the square of a level is γ times the level. So the category with most levels is left out:
+its products with other columns are those of the others with it. What is opened is the same.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch
+from colonnade.plan import Plan, Step
+from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
+from colonnade.protocol import codec
+from colonnade.result import COORDINATOR
+from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
+from colonnade.secure.shamir import seeded_points
+from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, LINKS, LinkBounds, SineLink
+from colonnade.steps.joint import HashedStep, check_nodes
+from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledTerms
+from colonnade.steps.terms import whole_list, whole_parameter
+
+__all__ = ["KIND", "Beat", "NewtonTerms", "Phase"]
+
+KIND = "newton"
+"""What a step of this kind is called in a plan."""
+
+LARGEST_ROUNDS = 64
+CHUNK_ELEMENTS = 1 << 20
+CHUNK_UNIT = 8_192
+
+WORDS = PRIME_SETS[-2:]
+"""The moduli in use. Shorter words would need tables so coarse that their rounding would show."""
+LEAST_BITS = {"residual": 6, "weight": 5}
+"""The bits of the links' tables below which a longer word is better: rounding then adds a fiftieth or a tenth to the noise."""
+
+_COMMON = ("scale", "window", "parts", "level")
+
+
+class Phase(StrEnum):
+    """What is said in one turn of a run."""
+
+    COLUMNS = "columns"
+    """Data parties deal some people's columns to the nodes, once for all rounds."""
+    PARTS = "parts"
+    """Data parties split their parts of scores between the holders; with the last people also their noise, to the nodes."""
+    FACTORS = "factors"
+    """Holders deal what their tables say to the nodes."""
+    FOLD = "fold"
+    """Nodes multiply the next holder's factors in, and deal the product again."""
+    SERIES = "series"
+    """Nodes add the series up, and deal residuals or weights again."""
+    WEIGH = "weigh"
+    """Nodes multiply weights by columns, and deal the products again."""
+    OPEN = "open"
+    """Nodes open their shares of the round's noised sums."""
+
+
+class Beat(NamedTuple):
+    """One turn: its phase, the round and the chunk of people it is about, and of a fold the holder."""
+
+    phase: Phase
+    number: int = 0
+    chunk: int = 0
+    holder: int = 0
+
+
+@dataclass(frozen=True)
+class NewtonTerms(LabelledTerms):
+    """One run of Newton steps.
+
+    Parameters
+    ----------
+    bounds
+        The link on shares, of steps.
+    curvature_bounds
+        The same of the curvature, whose tables may be coarser: products of two columns need more room.
+    noise
+        How much noise there is, and what each party's ledger is debited for it.
+    arithmetic
+        In which nothing that is opened can wrap.
+    """
+
+    bounds: LinkBounds
+    curvature_bounds: LinkBounds
+    noise: NewtonNoise
+    arithmetic: Arithmetic
+
+    @classmethod
+    def read(cls, plan: Plan, name: str) -> "NewtonTerms":
+        """Read a run from a plan; refuse one that could not keep its promise. A plan is read once."""
+        return _read(HashedStep(codec.digest(plan), name, plan))
+
+    @classmethod
+    def _of(cls, plan: Plan, name: str) -> "NewtonTerms":
+        steps = {step.party: step for step in plan.steps if step.name == name}
+        if len(steps) < 2 or any(step.kind != KIND for step in steps.values()):
+            raise PlanMismatch("Newton steps are computed by two data parties or more.")
+        plan.require_named()
+        for parameter in _COMMON:
+            if len({step.parameters.get(parameter) for step in steps.values()}) != 1:
+                raise PlanMismatch("The parties of Newton steps are asked for different scales, links or parts.")
+        if sum(bool(step.parameters.get("target")) for step in steps.values()) != 1:
+            raise PlanMismatch("Exactly one party holds the target.")
+        if sum(bool(_levels(step)) for step in steps.values()) > 1:
+            raise PlanMismatch("At most one party leaves the levels of a category out of the products with weights.")
+        check_nodes(plan)
+        holders = _holders(steps, plan.threshold)
+        preferred = sorted(plan.compute_nodes, key=lambda node: (node == COORDINATOR, node not in holders))
+        nodes = tuple(node for node in plan.compute_nodes if node in preferred[: 2 * plan.threshold + 1])
+        if COORDINATOR in nodes:
+            raise NotEnoughComputeNodes(
+                "Newton steps need compute nodes besides the coordinator: a node could spoil what it deals again.",
+                remedy='Add a node without data (compute_nodes=["helper"] in a simulation), or use method="secure".',
+            )
+        found = _with_room(plan, steps)
+        if found is None:
+            raise BadInput(
+                "The largest possible sum does not fit any arithmetic, or its noise cannot be drawn.",
+                remedy="Lower scale=, or raise epsilon.",
+            )
+        found.arithmetic.require_nodes(len(nodes))
+        noise = _noise(plan, steps, found.residual, found.weight)
+        return cls(steps, nodes, plan.threshold, plan.people, found.residual, found.weight, noise, found.arithmetic)
+
+    @cached_property
+    def holders(self) -> tuple[str, ...]:
+        """Who holds the scores, in shares modulo a period; the target's holder first."""
+        return _holders(self.asked, self.threshold)
+
+    @cached_property
+    def constant(self) -> int:
+        """Where the constant column stands among all."""
+        return int(self.places(self.holders[0]).start)
+
+    @cached_property
+    def levels(self) -> range:
+        """Where the levels of a category stand that are not multiplied by weights; empty if there is none."""
+        for owner, step in self.asked.items():
+            if block := _levels(step):
+                start = self.places(owner).start + block[0]
+                return range(start, start + block[1])
+        return range(0)
+
+    @cached_property
+    def weighed(self) -> tuple[int, ...]:
+        """Which columns are multiplied by weights, and dealt again."""
+        return tuple(place for place in range(self.columns) if place != self.constant and place not in self.levels)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are: the curvature, and the steps."""
+        return self.noise.rounds
+
+    @property
+    def terms(self) -> int:
+        """K."""
+        return self.bounds.link.terms
+
+    def bound(self, number: int) -> int:
+        """Return what no integer exceeds that a round opens."""
+        return _bound(number, self.people, self.scale, self.link(number), self.noise)
+
+    def link(self, number: int) -> LinkBounds:
+        """Return the link of a round."""
+        return self.curvature_bounds if number == CURVATURE else self.bounds
+
+    def unit(self, number: int) -> float:
+        """Return the integer that stands for one in what a round opens, with columns in [−1, 1]."""
+        return float(self.link(number).unit * self.scale ** (2 if number == CURVATURE else 1))
+
+    def is_seeded(self, dealer: str, node: str, degree: int) -> bool:
+        """Return whether a node's share of what a member deals travels as a seed."""
+        return self.point(node) in seeded_points(degree, self.point(dealer))
+
+    def completing(self, owner: str) -> str:
+        """Return the holder whose number completes an owner's part of a score; those of others are uniform, and seeds."""
+        return owner if owner in self.holders else self.holders[-1]
+
+    @cached_property
+    def chunks(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of people that are computed on at a time, so that letters stay small."""
+        wide = max(self.columns, 2 * self.terms + 1)
+        rows = max(1, CHUNK_ELEMENTS // wide // CHUNK_UNIT) * CHUNK_UNIT
+        return tuple((start, min(start + rows, self.people)) for start in range(0, self.people, rows))
+
+    def beats(self, first: int) -> tuple[Beat, ...]:
+        """Return all turns of a run that begins with round ``first``, after the three in which members meet."""
+        chunks = range(len(self.chunks))
+        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in chunks)
+        return columns + tuple(beat for number in range(first, self.rounds) for beat in self.round_beats(number))
+
+    def round_beats(self, number: int) -> tuple[Beat, ...]:
+        """Return the turns of one round; the last one opens it."""
+        beats: list[Beat] = []
+        for chunk in range(len(self.chunks)):
+            beats += [Beat(Phase.PARTS, number, chunk), Beat(Phase.FACTORS, number, chunk)]
+            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, self.bounds.holders - 1)]
+            beats.append(Beat(Phase.SERIES, number, chunk))
+            if number == CURVATURE:
+                beats.append(Beat(Phase.WEIGH, number, chunk))
+        return (*beats, Beat(Phase.OPEN, number))
+
+
+@lru_cache(maxsize=64)
+def _read(hashed: HashedStep) -> NewtonTerms:
+    return NewtonTerms._of(hashed.plan, hashed.name)  # noqa: SLF001  # its own module
+
+
+def _first(steps: Mapping[str, Step]) -> Step:
+    return next(iter(steps.values()))
+
+
+def _scale(steps: Mapping[str, Step]) -> int:
+    return whole_parameter(_first(steps).parameters, "scale", LARGEST_SCALE)
+
+
+def _link(steps: Mapping[str, Step]) -> SineLink:
+    window = whole_parameter(_first(steps).parameters, "window")
+    if window not in LINKS:
+        raise BadInput(f"The window of a link is one of {', '.join(map(str, LINKS))}.")
+    return LINKS[window]
+
+
+def _levels(step: Step) -> tuple[int, ...]:
+    """Return where a party's levels that are not multiplied by weights begin, and how many there are; or nothing."""
+    block = whole_list(step.parameters, "levels")
+    constant = bool(step.parameters.get("target"))
+    if block and (len(block) != 2 or block[0] < constant or block[1] < 1 or sum(block) > _width(step)):
+        raise PlanMismatch("The levels that are not multiplied by weights lie among a party's columns.")
+    return block
+
+
+def _width(step: Step) -> int:
+    return whole_parameter(step.parameters, "width", LARGEST_WIDTH)
+
+
+def _holders(steps: Mapping[str, Step], threshold: int) -> tuple[str, ...]:
+    (first,) = (party for party, step in steps.items() if step.parameters.get("target"))
+    return (first, *(party for party in steps if party != first))[: threshold + 1]
+
+
+def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: LinkBounds) -> NewtonNoise:
+    first = _first(steps)
+    if first.price is None or len({step.price for step in steps.values()}) != 1:
+        raise PlanMismatch("The parties of Newton steps are offered one price.")
+    parts = whole_list(first.parameters, "parts")
+    if not 2 <= len(parts) <= LARGEST_ROUNDS or any(not 1 <= part <= 10**6 for part in parts):
+        raise BadInput(f"A Newton run has between 2 and {LARGEST_ROUNDS} rounds with positive parts of the price.")
+    return NewtonNoise(
+        row_bounds={party: whole_parameter(step.parameters, "row_bound", 2**50) for party, step in steps.items()},
+        columns=sum(map(_width, steps.values())),
+        residual=residual.residual,
+        residual_change=residual.residual_change,
+        weight=weight.weight,
+        weight_change=weight.weight_change,
+        parts=parts,
+        price=first.price,
+        unit=plan.unit,
+        collusion=plan.collusion,
+    )
+
+
+def _bound(number: int, people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> int:
+    """Return what no opened integer exceeds: so many people of |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
+    if number == CURVATURE:
+        return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * noise.opened_variance(number)))
+    return people * bounds.residual * scale + noise_tail(math.ceil(noise.opened_variance(number)))
+
+
+class _Room(NamedTuple):
+    """An arithmetic, and the finest links of steps and of the curvature with which nothing opened can wrap in it."""
+
+    arithmetic: Arithmetic
+    residual: LinkBounds
+    weight: LinkBounds
+
+
+class _Sized(NamedTuple):
+    """A link, and the largest integers that steps and the curvature would open with it."""
+
+    bounds: LinkBounds
+    residual: int
+    weight: int
+
+
+def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
+    """Return the shortest word with room for links that are fine enough, or else for any: the headroom proof, as a plan is read.
+
+    Only what is opened needs room. Everything before is exact modulo M, whatever it passes through.
+    """
+    holders, link = len(_holders(steps, plan.threshold)), _link(steps)
+    sized: list[_Sized] = []
+    for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1):
+        bounds = LinkBounds(link, holders, bits)
+        noise = _noise(plan, steps, bounds, bounds)
+        try:
+            sizes = [_bound(number, plan.people, _scale(steps), bounds, noise) for number in range(noise.rounds)]
+        except BadInput:  # the noise is too large to be drawn: coarser tables make it smaller
+            continue
+        sized.append(_Sized(bounds, residual=max(sizes[1:]), weight=sizes[CURVATURE]))
+    for moduli, least in (*((moduli, LEAST_BITS) for moduli in WORDS), (WORDS[-1], {})):
+        arithmetic = Arithmetic(moduli)
+        fine = [one for one in sized if one.residual <= arithmetic.largest]
+        coarse = [one for one in sized if one.weight <= arithmetic.largest]
+        residual, weight = (next(iter(found), None) for found in (fine, coarse))
+        if residual is None or weight is None:
+            continue
+        if residual.bounds.bits >= least.get("residual", 0) and weight.bounds.bits >= least.get("weight", 0):
+            return _Room(arithmetic, residual.bounds, weight.bounds)
+    return None

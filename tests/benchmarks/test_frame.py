@@ -1,0 +1,409 @@
+"""The frame of the benchmarks: verdicts that could have said no, recordings that can go on, checks that notice a change."""
+
+import json
+import math
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.frame import (
+    Benchmark,
+    Claim,
+    Part,
+    Plot,
+    Row,
+    Sample,
+    Table,
+    Unavailable,
+    above,
+    below,
+    better,
+    circumstances,
+    command,
+    exponent,
+    faster,
+    marker,
+    near,
+    peers,
+    results_page,
+    running,
+    same,
+    share,
+    within,
+)  # fmt: skip
+from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED, Test
+from benchmarks.frame.intervals import difference, proportion
+from benchmarks.frame.pages import page
+from benchmarks.frame.records import Results
+
+from colonnade.errors import BadInput
+
+
+def drawn(mean: float, spread: float = 1.0, runs: int = 20, seed: int = 0) -> Sample:
+    return Sample(tuple(np.random.default_rng(seed).normal(mean, spread, runs)))
+
+
+def verdict(*tests: Test) -> str:
+    return Claim("it is so", "so", lambda _: tests).judged(Results({}, {})).verdict
+
+
+# Verdicts ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        (above(drawn(10.0), 5.0), AGREES),
+        (above(drawn(10.0), 15.0), DOES_NOT),
+        (above(drawn(10.0), 10.0), CANNOT_TELL),
+        (below(drawn(10.0), 15.0), AGREES),
+        (below(drawn(10.0), 5.0), DOES_NOT),
+        (near(drawn(10.0), 10.0, 2.0), AGREES),
+        (near(drawn(10.0), 20.0, 2.0), DOES_NOT),
+        (near(drawn(10.0), 10.0, 0.01), CANNOT_TELL),
+        (better(drawn(10.0), drawn(5.0, seed=1)), AGREES),
+        (better(drawn(5.0), drawn(10.0, seed=1)), DOES_NOT),
+        (same(drawn(10.0), drawn(10.0, seed=1), 0.1), CANNOT_TELL),
+        (faster(drawn(10.0), drawn(100.0, seed=1), 5.0), AGREES),
+        (faster(drawn(10.0), drawn(100.0, seed=1), 50.0), DOES_NOT),
+        (within(drawn(10.0), drawn(100.0, seed=1), 0.5), AGREES),
+        (within(drawn(10.0), drawn(100.0, seed=1), 0.05), DOES_NOT),
+        (share(950, 1_000, 0.93, 0.98), AGREES),
+        (share(19, 20, 0.93, 0.98), CANNOT_TELL),
+        (share(500, 1_000, 0.93, 0.98), DOES_NOT),
+    ],
+)
+def test_a_verdict_follows_from_the_interval_and_the_margin(test: Test, expected: str) -> None:
+    assert verdict(test) == expected
+
+
+def test_an_exponent_is_told_from_errors_at_two_sizes() -> None:
+    rng = np.random.default_rng(5)
+    few, many = (Sample(tuple(rng.normal(0, size**0.5, 200) ** 2)) for size in (100, 10_000))
+    assert verdict(exponent(few, many, 100.0, 0.4, 0.6)) == AGREES
+    assert verdict(exponent(few, many, 100.0, 0.9, 1.1)) == DOES_NOT
+
+
+def test_one_run_of_something_random_can_never_agree() -> None:
+    assert verdict(above(Sample((10.0,)), 5.0)) == CANNOT_TELL
+    assert verdict(above(Sample((10.0,), exact=True), 5.0)) == AGREES
+
+
+def test_an_agreement_needs_every_test_and_one_refutation_is_enough() -> None:
+    assert verdict(above(drawn(10.0), 5.0), above(drawn(10.0), 10.0)) == CANNOT_TELL
+    assert verdict(above(drawn(10.0), 5.0), above(drawn(10.0), 15.0)) == DOES_NOT
+
+
+def test_what_was_not_measured_is_not_an_agreement() -> None:
+    claim = Claim("it is so", "so", lambda found: [above(found.sample("part", "value", set="Adult"), 1.0)])
+    assert claim.judged(Results({}, {})).verdict == NOT_MEASURED
+    assert Claim("it is so", "so", lambda _: []).judged(Results({}, {})).verdict == NOT_MEASURED
+
+
+def test_runs_in_common_are_compared_by_pairs() -> None:
+    common = np.random.default_rng(3).normal(0, 100, 20)
+    one, other = Sample(tuple(common + 1 + np.arange(20) / 100)), Sample(tuple(common))
+    low, high = difference(one, other, 0.95)
+    assert 1.0 < low < high < 1.3
+    unpaired = difference(one, Sample(other.values[:19]), 0.95)
+    assert unpaired[0] < 0 < unpaired[1]
+
+
+def test_a_share_of_trials_has_the_exact_interval() -> None:
+    assert proportion(0, 10, 0.95) == (0.0, pytest.approx(1 - 0.025**0.1))
+    assert proportion(0, 0, 0.95) == (0.0, 1.0)
+
+
+# Recordings -------------------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A measure that notes how often it is asked, and may stop in the middle."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.stop_at: tuple[str, int] | None = None
+        self.shift = 0.0
+
+    def __call__(self, run: int, case: str) -> Iterator[Row]:
+        if (case, run) == self.stop_at:
+            raise KeyboardInterrupt
+        if case == "absent":
+            raise Unavailable("there is no such set here")
+        self.asked.append((case, run))
+        value = float(np.random.default_rng([run, len(case)]).normal(10, 1)) + self.shift
+        for epsilon in (0.1, 1.0):
+            yield Row({"case": case, "epsilon": epsilon, "method": "ours"}, {"error": value / epsilon})
+            yield Row({"case": case, "epsilon": epsilon, "method": "theirs"}, {"error": value / epsilon / 2})
+
+
+def toy(measure: Counting, folder: Path, patch: pytest.MonkeyPatch) -> Benchmark:
+    """Return a benchmark in a folder of its own, on committed code."""
+    cases = [{"case": "one"}, {"case": "three"}, {"case": "absent"}]
+    table = Table(
+        "part",
+        {"error": "error"},
+        {"case": "case", "epsilon": "ε"},
+        across="method",
+        higher=False,
+        roles={"ours": "ours", "theirs": "peer"},
+    )
+    made = Benchmark(
+        "toy",
+        "Toy",
+        "What is measured.",
+        [Part("part", measure, cases, 6, 1.0)],
+        [
+            Claim(
+                "errors fall",
+                "ten times",
+                lambda f: [above(f.sample("part", "error", case="one", epsilon=0.1, method="ours"), 50)],
+            )
+        ],
+        [table, Plot("errors", "part", "error", "epsilon", "method", "Errors", "error", panel="case", log=True)],
+    )
+    patch.setattr(Benchmark, "folder", property(lambda _: folder / "toy"))
+    patch.setattr(marker, "FILE", folder / "recorded.toml")
+    patch.setattr(running, "changed", lambda _: [])
+    code = {"src": "a", "benchmark": "b", "commit": "c" * 40, "machine": circumstances.machine()}
+    patch.setattr(running, "circumstances", lambda *_: dict(code))
+    return made
+
+
+@pytest.fixture
+def measure() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
+    return toy(measure, tmp_path, monkeypatch)
+
+
+def test_a_recording_keeps_every_run_and_says_what_is_missing(benchmark: Benchmark) -> None:
+    results = running.record(benchmark)
+    kept = Results.read(benchmark.folder / "results" / "latest.json")
+    assert kept is not None
+    assert kept.written() == results.written()
+    assert kept.sample("part", "error", case="one", epsilon=1.0, method="ours").runs == 6
+    assert kept.parts["part"].skipped == [({"case": "absent"}, "there is no such set here")]
+    text = (benchmark.folder / "README.md").read_text()
+    assert "there is no such set here" in text
+    assert "6 runs" in text
+    assert "| errors fall | ten times |" in text
+    assert "agrees" in text
+    assert marker.read() == (False, ["toy"])
+
+
+def test_a_stopped_recording_goes_on_where_it_was(benchmark: Benchmark, measure: Counting) -> None:
+    measure.stop_at = ("three", 4)
+    with pytest.raises(KeyboardInterrupt):
+        running.record(benchmark)
+    assert not (benchmark.folder / "results" / "latest.json").exists()
+    done, measure.stop_at = list(measure.asked), None
+    running.record(benchmark)
+    assert len(measure.asked) == len(set(measure.asked)) == 12
+    assert measure.asked[: len(done)] == done
+
+
+def test_runs_of_other_code_are_not_taken_over(
+    benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure.stop_at = ("three", 4)
+    with pytest.raises(KeyboardInterrupt):
+        running.record(benchmark)
+    measure.stop_at, measure.asked = None, []
+    other = {"src": "A", "benchmark": "b", "commit": "d" * 40, "machine": "?"}
+    monkeypatch.setattr(running, "circumstances", lambda *_: dict(other))
+    running.record(benchmark)
+    assert len(measure.asked) == 12
+
+
+def test_where_nothing_can_be_measured_the_last_recording_stays(benchmark: Benchmark) -> None:
+    running.record(benchmark)
+    before = (benchmark.folder / "results" / "latest.json").read_text()
+    elsewhere = replace(benchmark, parts=[replace(benchmark.parts[0], cases=[{"case": "absent"}])])
+    with pytest.raises(running.NothingMeasured, match="no such set"):
+        running.record(elsewhere)
+    assert (benchmark.folder / "results" / "latest.json").read_text() == before
+
+
+def test_a_short_run_writes_elsewhere(benchmark: Benchmark) -> None:
+    running.short(benchmark)
+    assert [path.name for path in (benchmark.folder / "results").iterdir()] == ["quick.json"]
+    assert not (benchmark.folder / "README.md").exists()
+    assert marker.read() == (False, [])
+
+
+def test_code_that_is_not_committed_is_not_recorded(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "changed", lambda _: ["src/colonnade/plan.py"])
+    with pytest.raises(BadInput, match=r"plan\.py"):
+        running.record(benchmark)
+
+
+def test_a_check_notices_a_change_and_nothing_else(benchmark: Benchmark, measure: Counting) -> None:
+    running.record(benchmark)
+    assert running.check(benchmark, seed=1) == []
+    measure.shift = 40.0
+    assert len(running.check(benchmark, seed=1)) == 4
+
+
+def test_a_check_without_a_recording_says_so(benchmark: Benchmark) -> None:
+    assert "no recording" in running.check(benchmark, seed=1)[0]
+
+
+def test_times_are_compared_by_a_factor_and_only_on_the_same_machine(
+    benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = replace(benchmark, parts=[replace(benchmark.parts[0], machine=frozenset({"error"}))])
+    running.record(timed)
+    measure.shift = 8.0
+    assert running.check(timed, seed=1) == []
+    measure.shift = 80.0
+    assert running.check(timed, seed=1)
+    monkeypatch.setattr(running, "machine", lambda: "another")
+    assert running.check(timed, seed=1) == []
+
+
+def test_a_file_of_before_this_form_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "latest.json").write_text(json.dumps({"rows": []}))
+    assert Results.read(tmp_path / "latest.json") is None
+    assert Results.read(tmp_path / "other.json") is None
+
+
+def test_what_is_not_a_number_is_noticed_at_once(benchmark: Benchmark, measure: Counting) -> None:
+    measure.shift = math.nan
+    with pytest.raises(ValueError, match="not a number: error"):
+        running.short(benchmark)
+
+
+def test_the_results_page_has_losses_first(
+    benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(results_page, "PICTURES", tmp_path / "pictures")
+    text = results_page.text([(benchmark, running.record(benchmark))], ["another"])
+    assert text.index("Where we lose") < text.index("Accuracy against ε") < text.index("Claims")
+    assert "Worse than another package on the same data, beyond chance, in 4 of 4 comparisons" in text
+    assert "images/results/toy-errors.svg" in text
+    assert "Without a recording in the present form: another." in text
+
+
+def test_a_peer_that_fails_is_said_and_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    peer = peers.Peer("peer", ("peer==1.0",), "peer")
+    monkeypatch.setattr(peers, "_made", lambda _: sys.executable)
+    script = tmp_path / "script.py"
+    script.write_text("import json, sys\nprint('noise')\nprint(json.dumps(json.load(sys.stdin)['x'] + 1))\n")
+    assert peer.ask(script, x=1) == 2
+    assert peer.version() == "peer 1.0"
+    script.write_text("raise ValueError('it cannot')\n")
+    with pytest.raises(Unavailable, match="it cannot"):
+        peer.ask(script, x=1)
+
+
+def test_a_peer_without_a_package_index_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "FOLDER", tmp_path)
+    monkeypatch.setattr(peers.venv, "create", lambda folder, **_: folder.mkdir())
+    failing = type("Done", (), {"returncode": 1})
+    monkeypatch.setattr(peers.subprocess, "run", lambda *_, **__: failing)
+    with pytest.raises(Unavailable, match="no package index"):
+        peers.Peer("peer", ("nothing==1.0",), "nothing").python()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_of_a_part_that_was_not_measured_is_still_a_page(benchmark: Benchmark) -> None:
+    assert "not measured" in page(benchmark, Results({"commit": "c"}, {}), pictures=False)
+
+
+# Hashes -----------------------------------------------------------------------------------------------------------------------
+
+
+def repository(folder: Path, patch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Make a repository with a library and a benchmark; return what writes a file and commits it."""
+    patch.setattr(circumstances, "ROOT", folder)
+    patch.setenv("GIT_CONFIG_GLOBAL", str(folder / "none"))
+
+    def commit(path: str, text: str) -> None:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+        name = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        for words in (["add", "-A"], [*name, "commit", "-q", "-m", "a change"]):
+            subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True, capture_output=True)
+    commit("src/library.py", "one")
+    commit("benchmarks/toy/run.py", "one")
+    commit("benchmarks/other/run.py", "one")
+    return commit
+
+
+def test_a_hash_is_of_the_benchmark_and_not_of_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        commit = repository(Path(folder), monkeypatch)
+        before = circumstances.source_hash(), circumstances.folder_hash("toy")
+        for written in ("toy/results/latest.json", "toy/results/plot.svg", "toy/README.md", "other/run.py"):
+            commit(f"benchmarks/{written}", "two")
+        assert (circumstances.source_hash(), circumstances.folder_hash("toy")) == before
+        commit("benchmarks/toy/sets.py", "two")
+        assert circumstances.folder_hash("toy") != before[1]
+        assert circumstances.source_hash() == before[0]
+        commit("src/library.py", "two")
+        assert circumstances.source_hash() != before[0]
+
+
+def test_what_is_not_committed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path, monkeypatch)
+    (tmp_path / "benchmarks" / "toy" / "README.md").write_text("a page")
+    (tmp_path / "benchmarks" / "other" / "new.py").write_text("not this one")
+    assert circumstances.changed("toy") == []
+    (tmp_path / "benchmarks" / "toy" / "new.py").write_text("two")
+    (tmp_path / "src" / "library.py").write_text("two")
+    assert sorted(circumstances.changed("toy")) == ["benchmarks/toy/new.py", "src/library.py"]
+
+
+# This repository --------------------------------------------------------------------------------------------------------------
+
+RECORDED = [name for name in command.names() if command.in_frame(name)]
+
+
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_benchmark_is_well_formed(name: str) -> None:
+    found = command.load(name)
+    assert found is not None
+    assert found.name == name
+    assert found.folder == circumstances.ROOT / "benchmarks" / name
+    assert found.minutes > 0
+    parts = {part.name for part in found.parts}
+    assert len(parts) == len(found.parts)
+    for part in found.parts:
+        assert part.runs > 1 or part.exact or part.machine, f"one run of {part.name} cannot tell anything"
+        assert part.cases
+    for one in found.shown:
+        assert isinstance(one, str) or one.part in parts
+
+
+@pytest.mark.full
+def test_a_whole_recording_is_planned_to_take_less_than_three_hours_on_two_cores() -> None:
+    planned = [found for name in RECORDED if (found := command.load(name)) is not None]
+    alone = sum(found.minutes for found in planned if found.alone)
+    together = sum(found.minutes for found in planned if not found.alone)
+    assert alone + together / command.WORKERS <= 165
+
+
+def test_recordings_for_the_release_are_of_the_present_code() -> None:
+    """Where `benchmarks/recorded.toml` is enforced: see benchmarks/README.md."""
+    enforced, names = marker.read()
+    if not enforced:
+        pytest.skip("recordings of this release are not made yet: benchmarks/recorded.toml")
+    for name in set(RECORDED) - set(names):
+        found = command.load(name)
+        assert found is not None
+        assert found.needs, f"{name} is not recorded"
+    for name in names:
+        assert command.stale(name) is None, name

@@ -1,0 +1,54 @@
+"""The list of the papers' parts is about code that exists: modules, options, tests, claims; and the page has all of it."""
+
+import pytest
+from benchmarks.frame import command, marker, papers_page
+from benchmarks.frame.circumstances import ROOT
+
+import colonnade as cn
+
+ITEMS = list(papers_page.items())
+NAMES = [f"{item.title}, {item.what}" for item in ITEMS]
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=NAMES)
+def test_every_part_of_a_paper_has_a_module_and_a_test(item: papers_page.Item) -> None:
+    assert (ROOT / "src" / "colonnade" / item.where).is_file()
+    assert (ROOT / "tests" / item.test).is_file()
+    assert f"{{#{item.paper}}}" in (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=NAMES)
+def test_the_option_that_reaches_it_is_one_that_the_estimator_takes(item: papers_page.Item) -> None:
+    study = eval(item.option, {"cn": cn})  # our own list
+    assert type(study._checked().method) in type(study).offers
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=NAMES)
+def test_its_claims_are_claims_of_a_benchmark(item: papers_page.Item) -> None:
+    for named in item.claims:
+        benchmark, _, begin = named.partition(": ")
+        held = command.load(benchmark)
+        assert held is None or papers_page.matching(held, begin), named
+
+
+def test_every_published_claim_is_on_the_page_of_the_papers() -> None:
+    """A table or figure that a benchmark measures is a part of a paper; bars and questions of our own are not."""
+    named = [claim for item in ITEMS for claim in item.claims]
+    for name in ("functional", "clustering"):
+        held = command.load(name)
+        assert held is not None
+        for claim in held.claims:
+            if claim.where.startswith(("Table", "Figure", "Section", "Theorem", "Primitives")):
+                assert any(f"{name}: {claim.words}".startswith(one) for one in named), claim.words
+
+
+def test_the_page_has_every_part() -> None:
+    text = papers_page.PAGE.read_text(encoding="utf-8")
+    assert [item.what for item in ITEMS if f"| {item.what} |" not in text or f"`{item.option}`" not in text] == []
+
+
+def test_the_tables_are_those_of_the_recorded_results() -> None:
+    """Where recordings are enforced: before, results and claims move, and the last recording writes the page."""
+    if not marker.read()[0]:
+        pytest.skip("recordings of this release are not made yet: benchmarks/recorded.toml")
+    assert papers_page.PAGE.read_text(encoding="utf-8") == papers_page.page()

@@ -1,0 +1,340 @@
+"""A table on disk: the same cells, orders and refusals as in memory, for any source, in blocks, under a limit on memory."""
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import colonnade as cn
+from colonnade.errors import BadInput
+from colonnade.party.table import databases
+from colonnade.party.table.databases import SMALLEST_MEMORY, memory_limit
+from colonnade.party.table.fingerprint import KeptFingerprint
+from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK, Source
+from colonnade.party.table.stored_cells import CellFile, form_of
+from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, party_ids
+from colonnade.progress import Pace
+from colonnade.readings import Bins
+from colonnade.schema import Category, Date, Numeric, Schema
+from colonnade.spilled_rows import SpilledRows
+from tests import kit
+from tests.federations import federation
+from tests.party.test_table import cells_of
+
+SCHEMA = Schema(
+    income=Numeric(-2, 2, missing=0, indicator=True),
+    kind=Category(["x", "y"], missing="excluded", other="rest"),
+    level=Category([0, 1, 2]),
+    since=Date("2020-01-01", "2021-12-31", missing="2020-06-01"),
+)
+FINER = SCHEMA.read_as(
+    {
+        "income": Bins.equal(Numeric(-2, 2, missing=0, indicator=True), 5, missing=True),
+        "kind": Category(["x", "y"], missing="level", other="rest"),
+        "since": Date("2020-03-01", "2021-01-31", missing="2020-06-01"),
+    }
+)
+
+
+def people(rows: int = 2_000, ids: str = "whole") -> pd.DataFrame:
+    drawn = kit.generator("stored people")
+    numbers = drawn.permutation(2 * rows)[:rows]
+    frame = pd.DataFrame(
+        {
+            "id": numbers if ids == "whole" else [f" p{number}é " for number in numbers],
+            "income": drawn.normal(size=rows),
+            "kind": drawn.choice(["x", "y", "z", "missing", None], rows),
+            "level": drawn.integers(-1, 4, rows),
+            "since": pd.Timestamp("2019-10-01") + pd.to_timedelta(drawn.integers(0, 1000, rows), unit="D"),
+        }
+    )
+    frame.loc[::7, "income"] = np.nan
+    frame.loc[::11, "since"] = pd.NaT
+    return frame
+
+
+def both(source: Source, common: object, mode: str = "intersection") -> list[tuple]:
+    """The same alignment in memory and on disk."""
+    found = []
+    for memory in (None, SMALLEST_MEMORY):
+        ids = party_ids(source, "id", party="bank", memory=memory)
+        found.append(ordered_table(source, SCHEMA, ids, common, party="bank", mode=mode, memory=memory))
+    return found
+
+
+def require_same(one: PrivateTable, other: PrivateTable, rows: int = 700) -> None:
+    assert isinstance(other, StoredTable)
+    assert not isinstance(one, StoredTable)
+    assert one.people == other.people
+    for schema in (SCHEMA, FINER):
+        first, second = one.read_as(schema), other.read_as(schema)
+        for name in schema:
+            for start, stop in [*first.ranges(rows), (0, None)]:
+                assert np.array_equal(cells_of(first, name, start, stop), cells_of(second, name, start, stop)), name
+                assert np.array_equal(first.present([name], start, stop), second.present([name], start, stop)), name
+    assert np.array_equal(one.held(), other.held())
+    assert np.array_equal(one.joint_codes(["kind", "level"], 3, 90)[0], other.joint_codes(["kind", "level"], 3, 90)[0])
+
+
+@pytest.mark.parametrize("ids", ["whole", "text"])
+@pytest.mark.parametrize("mode", ["intersection", "cohort"])
+def test_a_table_on_disk_reads_as_in_memory_in_the_same_order_under_the_same_name(ids: str, mode: str) -> None:
+    frame = people(ids=ids)
+    source = Source(frame)
+    own = party_ids(source, "id", party="bank", memory=None)
+    chosen = own.take(pa.array(np.arange(0, len(own), 3)))
+    if mode == "cohort":
+        listed = [f"p{number}é" for number in range(0, 4_000, 3)] if ids == "text" else list(range(0, 4_000, 3))
+        chosen = pa.array(listed)
+    common = common_list({"everybody": chosen})
+    (order, table), (stored_order, stored) = both(source, common, mode)
+    assert (stored_order.identity, stored_order.people) == (order.identity, order.people)
+    assert stored_order.rows.tolist() == order.rows.tolist()
+    assert stored_order.ids.to_pylist() == order.ids.to_pylist()
+    require_same(table, stored)
+
+
+def test_a_list_of_numbers_and_a_party_of_texts_are_compared_as_in_memory() -> None:
+    frame = people(300)
+    for ids, listed in (
+        ([f" {number} " for number in frame["id"]], pa.array(np.arange(0, 600, 2))),
+        (frame["id"], pa.array([str(number) for number in range(0, 600, 2)])),
+        (["0" + str(number) for number in frame["id"]], pa.array(np.arange(0, 600, 2))),
+    ):
+        frame["id"] = ids
+        (order, table), (stored_order, stored) = both(Source(frame), common_list({"list": listed}), "cohort")
+        assert stored_order.identity == order.identity
+        assert stored_order.rows.tolist() == order.rows.tolist()
+        require_same(table, stored)
+
+
+def test_another_order_of_rows_is_the_same_too() -> None:
+    source = Source(people())
+    everybody = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
+    (_, table), (_, stored) = both(source, everybody)
+    order = np.append(kit.generator("order").permutation(2_000)[:500], [-1, -1]).astype(np.int64)
+    require_same(table.reordered(order), stored.reordered(order))
+    places = np.array([501, 3, 3, 499, 0])
+    for name in SCHEMA:
+        one, other = (found.reordered(order).cells_of(name, places) for found in (table, stored))
+        assert np.array_equal(one, other)
+
+
+CELLS = st.lists(st.none() | st.sampled_from(["x", "y", "missing", "?", "", "z", "1", "1.0", "inf", "2020-02-03"]))
+COLUMNS = [
+    Category(["x", "y"]),
+    Category(["x", "y"], missing="excluded", other="rest", na_values=["?"]),
+    Category(["x", "missing"], missing="level"),
+    Category([1, 0], missing="excluded"),
+    Numeric(0, 10, na_values=["?"]),
+    Numeric(0, 10, missing=3, indicator=True),
+    Date("2020-01-01", "2020-12-31"),
+]
+
+
+@given(CELLS, st.sampled_from(COLUMNS))
+def test_a_stored_cell_says_what_it_said_under_every_reading(cells: list, column: Category) -> None:
+    from colonnade.coding.encoders import encoder_for
+
+    given_cells, form = pa.array(cells, type=pa.string()), form_of(column)
+    again = form.restore(form.store(given_cells))
+    readings = [column]
+    if isinstance(column, Category):
+        readings += [Schema(c=column).read_as({"c": finer})["c"] for finer in finer_categories(column)]
+    else:
+        readings += [Bins.equal(column, 3, missing=True), Bins.equal(column, 3)]
+    for reading in readings:
+        encoder = encoder_for(reading)
+        assert encoder(again).tolist() == encoder(given_cells).tolist()
+        assert encoder.present(again).tolist() == encoder.present(given_cells).tolist()
+
+
+def finer_categories(column: Category) -> list[Category]:
+    import msgspec
+
+    return [msgspec.structs.replace(column, missing="level")] if column.excludes else []
+
+
+def test_people_in_common_are_found_on_disk_as_in_memory() -> None:
+    drawn = kit.generator("lists")
+    lists = [np.unique(drawn.integers(0, 3 * BLOCK, 2 * BLOCK)) for _ in range(3)]
+    expected = sorted(set(lists[0].tolist()) & set(lists[1].tolist()) & set(lists[2].tolist()))
+    found = common_sorted([SortedIds.of(pa.array(one)) for one in lists])
+    assert found.mapped().to_pylist() == expected
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ([1, 2, 2, None, None, 2], "of 6 ids, 2 missing and 2 repeated"),
+        (["a", "b", "a"], "of 3 ids, 1 repeated"),
+        (["a", "b", ""], "of 3 ids, 1 missing"),
+    ],
+)
+def test_ids_that_are_missing_or_repeated_are_refused_in_the_same_words(ids: list, said: str) -> None:
+    source = Source(pa.table({"id": pa.array(ids)}))
+    for memory in (None, SMALLEST_MEMORY):
+        with pytest.raises(BadInput, match=said) as refused:
+            party_ids(source, "id", party="bank", memory=memory)
+        assert refused.value.__cause__ is None
+
+
+def test_ids_on_disk_are_the_ids_of_the_source_in_its_order() -> None:
+    for ids in ("whole", "text"):
+        source = Source(people(ids=ids))
+        small, large = (party_ids(source, "id", party="bank", memory=memory) for memory in (None, SMALLEST_MEMORY))
+        assert ids_in_memory(large).equals(small)
+        assert len(large) == len(small)
+
+
+def test_a_kept_fingerprint_is_that_of_the_same_data(tmp_path: Path) -> None:
+    source = Source(people())
+    small, large = (party_ids(source, "id", party="bank", memory=memory) for memory in (None, SMALLEST_MEMORY))
+    kept = KeptFingerprint(tmp_path / "f")
+    kept.record(source, SCHEMA, small, version=1)
+    kept.require_same(source, SCHEMA, large, version=1)
+
+
+def test_a_folder_a_pattern_a_database_and_a_query_hold_the_same_rows(tmp_path: Path) -> None:
+    frame = people()
+    (tmp_path / "parts" / "later").mkdir(parents=True)
+    frame.iloc[:900].to_parquet(tmp_path / "parts" / "a.parquet")
+    frame.iloc[900:].to_parquet(tmp_path / "parts" / "later" / "b.parquet")
+    with duckdb.connect(str(tmp_path / "bank.duckdb")) as database:
+        database.register("given", pa.Table.from_pandas(frame))
+        database.execute('CREATE TABLE "the people" AS SELECT * FROM given')
+    pattern = f"{tmp_path}/parts/**/*.parquet"
+    sources = [
+        frame,
+        tmp_path / "parts",
+        pattern,
+        tmp_path / "bank.duckdb",
+        cn.DuckDB(tmp_path / "bank.duckdb", table="the people"),
+        cn.DuckDB(query=f"SELECT *, 1 AS more FROM '{pattern}' ORDER BY hash(id)"),
+        cn.DuckDB(tmp_path / "bank.duckdb", query='SELECT * FROM "the people" WHERE id >= 0;'),
+    ]
+    tables = []
+    for data in sources:
+        source = Source(data)
+        ids = party_ids(source, "id", party="bank", memory=SMALLEST_MEMORY)
+        tables.append(ordered_table(source, SCHEMA, ids, common_list({"b": ids}), party="b", memory=SMALLEST_MEMORY)[1])
+        assert source.count() == len(frame)
+    for table in tables[1:]:
+        for name in SCHEMA:
+            assert np.array_equal(cells_of(table, name), cells_of(tables[0], name))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (lambda folder: folder, "has no .parquet file"),
+        (lambda folder: f"{folder}/*.parquet", "No file is named by the pattern"),
+        (lambda folder: cn.DuckDB(folder / "none.duckdb"), "no DuckDB database"),
+        (lambda folder: cn.DuckDB(query="SELECT secret FROM nothing"), r"could not be read \(CatalogException\)"),
+        (lambda folder: cn.DuckDB(), "a database file with one table"),
+    ],
+)
+def test_a_source_that_is_not_there_is_refused_without_a_word_of_its_reader(tmp_path: Path, data, said) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(BadInput, match=said) as refused:
+        Source(data(tmp_path))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_changes_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "bank.duckdb"
+    for rows in (10, 20_000):
+        with duckdb.connect(str(path)) as database:
+            database.execute(f"CREATE OR REPLACE TABLE people AS SELECT range AS id FROM range({rows})")
+        if rows == 10:
+            source = Source(path)
+    with pytest.raises(BadInput, match="changed since it was opened"):
+        list(source.batches(["id"]))
+
+
+def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(databases.importlib, "import_module", absent)
+    with pytest.raises(BadInput) as refused:
+        party_ids(Source(people(5)), "id", party="bank", memory=SMALLEST_MEMORY)
+    assert "colonnade[large]" in refused.value.remedy
+
+
+@pytest.mark.parametrize("given", ["2", "much", "1KB", "-2GB", 0, True, 1.5])
+def test_a_limit_on_memory_that_is_none_is_refused(given: object) -> None:
+    with pytest.raises(BadInput, match="at least 64 MiB"):
+        memory_limit(given)  # type: ignore[arg-type]
+
+
+def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    lengths, honest = [], CellFile.append
+    for kind in ("x", None):
+        frame = people()
+        frame["kind"] = kind
+        written: list[int] = []
+        with monkeypatch.context() as watched:
+            watched.setattr(CellFile, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1])
+            source = Source(frame)
+            ids = party_ids(source, "id", party="bank", memory=SMALLEST_MEMORY)
+            listed = pa.array(np.arange(0, 4_000, 3) if kind else np.arange(100_000, 101_334))
+            ordered_table(
+                source, SCHEMA, ids, common_list({"l": listed}), party="b", mode="cohort", memory=SMALLEST_MEMORY
+            )
+        assert list(tmp_path.iterdir()) == []
+        lengths.append(written)
+    assert lengths[0] == lengths[1]
+
+
+def test_progress_says_rate_and_time_left_of_public_counts_alone() -> None:
+    said: list[str] = []
+    ticks = iter([0.0, 0.5, 4.0, 4.5, 5_000.0])
+    pace = Pace(1_000_000, said.append, "read", clock=lambda: next(ticks))
+    for done in (1_000, 100_000, 110_000, 200_000):
+        pace.reached(done)
+    assert said == [
+        "read: 100,000 of 1,000,000 rows, 25,000 per second, 36 s left",
+        "read: 200,000 of 1,000,000 rows, 40 per second, 5.6 h left",
+    ]
+
+
+def test_a_study_on_shares_says_how_many_rows_are_shared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("colonnade.steps.joint.CHUNK_UNIT", 512)
+    monkeypatch.setattr("colonnade.steps.joint.CHUNK_ELEMENTS", 512)
+    monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
+    moments = iter(range(10_000))
+    monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"clock": lambda: 2.0 * next(moments)})
+    with federation(3_000) as opened:
+        cn.PCA(2, epsilon=1.0, delta=1e-6).fit(opened)
+    counted = [line for line in capsys.readouterr().err.splitlines() if " rows, " in line]
+    assert len(counted) == 6
+    assert all("of 3,000 rows" in line and "per second" in line and "left" in line for line in counted)
+
+
+@pytest.mark.parametrize("memory", [None, 0])
+def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None) -> None:
+    rows = kit.generator("spilled").integers(-100, 100, (5_000, 3)).astype(np.int16)
+    kept = SpilledRows(5_000, 3, np.int16, memory=memory)
+    for start in range(0, 5_000, 1_234):
+        kept.append(rows[start : start + 1_234])
+    assert kept.on_disk is (memory == 0)
+    assert (len(kept), kept.shape, kept.dtype) == (5_000, (5_000, 3), np.dtype(np.int16))
+    assert np.array_equal(np.concatenate(list(kept)), rows)
+    assert np.array_equal(kept.read(77, 4_001), rows[77:4_001])
+    places = kit.generator("places").integers(0, 5_000, 300)
+    assert np.array_equal(kept.take(places), rows[places])
+    assert kept.take(np.empty(0, dtype=np.int64)).shape == (0, 3)

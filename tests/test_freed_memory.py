@@ -1,0 +1,33 @@
+"""What members free is kept, and only where nobody has said otherwise."""
+
+import sys
+
+import pytest
+
+from colonnade import freed_memory
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    return freed_memory.keep_freed_memory.__wrapped__
+
+
+def test_limits_that_whoever_started_the_process_has_set_are_left_alone(fresh, monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
+    assert fresh() is False
+
+
+def test_another_system_is_left_alone(fresh, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert fresh() is False
+
+
+@pytest.mark.parametrize("missing", [OSError, AttributeError])
+def test_a_library_without_the_setting_is_no_error(fresh, monkeypatch, missing):
+    def absent(_: object) -> object:
+        raise missing
+
+    monkeypatch.setattr(freed_memory.ctypes, "CDLL", absent)
+    assert fresh() is False
