@@ -26,7 +26,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, NotKept, Opened, Post, Recall, Refused
-from colonnade.secure.shamir import entry_pairs, rectangles
+from colonnade.secure.rectangles import entry_pairs, rectangles
 from colonnade.steps import joint as joint_module
 from colonnade.steps.joint import read_joint
 from colonnade.steps.registry import STUDIES

@@ -67,6 +67,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
     "colonnade.durable_file": (CONSTANT,),
+    "colonnade.spilled_rows": (CONSTANT,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
     "colonnade.party.ledger": (LEDGER,),
@@ -80,7 +81,6 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
     "colonnade.secure": (PLAN, MESSAGE, COINS),
-    "colonnade.spilled_rows": (PLAN,),
     "colonnade.steps": (PLAN, DECLARED, LEDGER),
 }
 """On what it depends whether a module refuses, by the longest name that fits."""

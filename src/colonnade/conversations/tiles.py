@@ -29,8 +29,9 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
+from colonnade.secure.rectangles import Rectangle
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.shamir import Rectangle, Tiles
+from colonnade.secure.shamir import Tiles
 
 __all__ = ["TileLetter", "TiledProduct", "TiledRun"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colonnade.errors import BadInput
-from colonnade.secure.shamir import rectangles
+from colonnade.secure.rectangles import rectangles
 from colonnade.steps.joint import TILE_ENTRIES
 
 __all__ = ["Load", "available_memory", "gram_load", "require_memory"]

@@ -19,7 +19,6 @@ Proofs: docs/proofs/secure-arithmetic.md.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,21 +27,18 @@ from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
 from colonnade.secure import _kernels
 from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
+from colonnade.secure.rectangles import Indices, Rectangle, pairs_of, rectangles
 from colonnade.secure.residues import Arithmetic, Elements
 
 __all__ = [
     "Dealing",
     "Products",
-    "Rectangle",
     "ShareProduct",
     "check_repetitions",
-    "cut",
     "default_threshold",
-    "entry_pairs",
     "expand",
     "lagrange_weights",
     "reconstruct",
-    "rectangles",
     "require_threshold",
     "seeded_points",
     "verify_degree",
@@ -269,92 +265,10 @@ def check_repetitions(arithmetic: Arithmetic) -> int:
     return math.ceil(CHECK_BITS / math.log2(min(arithmetic.moduli) / 2))
 
 
-Indices = NDArray[np.int64]
-
 SLICE_ELEMENTS = 1 << 17
 CACHE_PADDING = 16  # a stride of 4,096 bytes would map all columns of a tile to one set of the first-level cache
 SMALLEST_SLICE, LARGEST_SLICE = 2048, 16_384
 PANEL = 16  # register tiles side by side whose plane is reused from the cache while a strip of tiles runs over them
-
-
-class Rectangle(NamedTuple):
-    """Products of some columns, ``top`` to ``bottom``, with some others, ``left`` to ``right``, counted over all owners."""
-
-    top: int
-    bottom: int
-    left: int
-    right: int
-
-    @property
-    def entries(self) -> int:
-        """How many products it has."""
-        return (self.bottom - self.top) * (self.right - self.left)
-
-
-def rectangles(widths: Sequence[int], *, within: bool = False) -> list[Rectangle]:
-    """Return where the products of owners' columns stand: for each owner, its columns by those of the owners after it.
-
-    Read rectangle by rectangle and row by row they are the entries of a product, in their order (`entry_pairs`). With ``within``
-    an owner's own columns come along, of which row i then counts from column i on.
-
-    Examples
-    --------
-    >>> rectangles([1, 2])
-    [Rectangle(top=0, bottom=1, left=1, right=3)]
-    """
-    if not widths or any(type(width) is not int or width < 1 for width in widths):
-        raise BadInput("Every owner has a positive number of columns.")
-    ends = list(accumulate(widths))
-    found = [
-        Rectangle(end - width, end, end - width if within else end, ends[-1])
-        for end, width in zip(ends, widths, strict=True)
-    ]
-    return [one for one in found if one.entries]
-
-
-def cut(widths: Sequence[int], most: int) -> list[Rectangle]:
-    """Return the same rectangles, cut between rows so that none has more entries than ``most``, but for one of a single row.
-
-    Examples
-    --------
-    >>> [tile.entries for tile in cut([3, 2], most=4)]
-    [4, 2]
-    """
-    tiles = []
-    for one in rectangles(widths):
-        rows = max(1, most // (one.right - one.left))
-        starts = range(one.top, one.bottom, rows)
-        tiles += [Rectangle(top, min(top + rows, one.bottom), one.left, one.right) for top in starts]
-    return tiles
-
-
-def entry_pairs(widths: Sequence[int], *, within: bool = False) -> tuple[Indices, Indices]:
-    """Return the entries of a product, in their fixed order: row indices and column indices, row by row.
-
-    Parameters
-    ----------
-    widths
-        How many columns each owner has.
-    within
-        Whether pairs within one owner are included (then this is the upper triangle).
-
-    Examples
-    --------
-    >>> [pair.tolist() for pair in entry_pairs([1, 2])]
-    [[0, 0], [1, 2]]
-    """
-    pairs = [_pairs(one, within=within) for one in rectangles(widths, within=within)]
-    none = np.empty(0, dtype=np.int64)
-    return np.concatenate([none, *(first for first, _ in pairs)]), np.concatenate(
-        [none, *(second for _, second in pairs)]
-    )
-
-
-def _pairs(one: Rectangle, *, within: bool) -> tuple[Indices, Indices]:
-    rows, columns = np.arange(one.top, one.bottom), np.arange(one.left, one.right)
-    first, second = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
-    kept = second >= first if within else slice(None)
-    return first[kept], second[kept]
 
 
 class Products:
@@ -421,7 +335,7 @@ class Products:
         if self._device is None:
             assert isinstance(self._sums, Tiles)  # the only other choice
             return self._sums.blocks()
-        pairs = [_pairs(one, within=False) for one in self._rectangles]
+        pairs = [pairs_of(one, within=False) for one in self._rectangles]
         shapes = [(one.bottom - one.top, one.right - one.left) for one in self._rectangles]
         sums = [self.arithmetic.from_residues(self._device.residues(*both)) for both in pairs]
         return [found.reshape(shape) for found, shape in zip(sums, shapes, strict=True)]

@@ -34,7 +34,7 @@ from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.result import COORDINATOR
 from colonnade.schema import Category, Number, Schema
-from colonnade.secure.shamir import entry_pairs
+from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, StepKind, Steps, WholeStep, nothing_earlier
 from colonnade.steps.newton import COMPUTING

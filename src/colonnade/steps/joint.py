@@ -24,8 +24,9 @@ from colonnade.privacy.laws import JointLaw
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
+from colonnade.secure.rectangles import Rectangle, cut, rectangles
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import Rectangle, cut, rectangles, require_threshold, seeded_points
+from colonnade.secure.shamir import require_threshold, seeded_points
 from colonnade.steps.joint_traffic import forecast_opening
 from colonnade.steps.kind import (
     Channel,

@@ -29,7 +29,7 @@ from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
-from colonnade.secure.shamir import entry_pairs
+from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps.joint import JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, Steps, nothing_earlier
 from colonnade.steps.local import MEMBERSHIP, category_of

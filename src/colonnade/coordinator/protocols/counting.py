@@ -38,7 +38,7 @@ from colonnade.privacy.calibration import discrete_laplace_variance, laplace_sca
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Category
-from colonnade.secure.shamir import entry_pairs
+from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps import local, products
 
 __all__ = [

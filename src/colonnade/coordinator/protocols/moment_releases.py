@@ -33,7 +33,7 @@ from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Category, Column
-from colonnade.secure.shamir import entry_pairs
+from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps import products
 from colonnade.steps.joint import Joint
 

@@ -158,7 +158,7 @@ class JointResult:
     joint
         What was opened, read from the plan.
     cross
-        One integer per entry between two parties, in the order of `colonnade.secure.shamir.entry_pairs`.
+        One integer per entry between two parties, in the order of `colonnade.secure.rectangles.entry_pairs`.
     own
         Each party's own part, where the statistic has one.
     """

@@ -22,7 +22,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Level
-from colonnade.secure.shamir import entry_pairs
+from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps import products, score_table, sums
 from colonnade.steps.joint import Joint
 
