@@ -20,8 +20,8 @@ import colonnade as cn
 from colonnade.steps.joint import read_joint
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "gpu"))
-from run import table  # noqa: E402
+sys.path.insert(0, str(HERE.parents[1]))
+from benchmarks.gpu.run import table  # noqa: E402
 
 BEFORE, BAR = 2.85e9, 0.5
 """Bytes when four nodes computed and an element took six bytes or more; and how much less it should be."""

@@ -107,10 +107,10 @@ class Ours:
 
     def bytes_a_value(self) -> float:
         """Return the most that a data party sent, all included, per value and recipient of elements (seeds are not counted)."""
-        threshold, sent = self.joint.threshold, []
+        sent = []
         for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
             own = self.joint.nodes.index(owner) + 1
-            recipients = sum(point != own for point in range(threshold + 1, self.nodes + 1))
+            recipients = len({*range(1, self.nodes + 1)} - {own, *self.joint.seeded(owner)})
             sent.append(self.release.transcript_.bytes_from[owner] / (self.joint.people * width * recipients))
         return max(sent)
 

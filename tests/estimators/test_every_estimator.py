@@ -35,6 +35,7 @@ from colonnade.estimators.catalogue import BEGIN, END, REFERENCES, catalogue, me
 from colonnade.estimators.catalogue import every_estimator as every_estimator_there_is
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.study import Study
+from colonnade.protocol import codec
 from colonnade.steps.registry import EXACT, STUDIES
 from tests import kit
 from tests.federations import SCHEMAS, frames, joined
@@ -370,7 +371,8 @@ def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federatio
             study.set_params(**{name: [(np.str_ if isinstance(one, str) else np.float64)(one) for one in value]})
         if type(value) is int:
             study.set_params(**{name: np.int64(value)})
-    assert study._prepare(federation, 1)[1] == fitted(kind, method).plan_
+    plan, known = study._prepare(federation, 1)[1], fitted(kind, method).plan_
+    assert plan == known or codec.digest(plan).hex() == known.parameters.get("after")  # or its first stage
 
 
 # Fitting --------------------------------------------------------------------------------------------------------------------

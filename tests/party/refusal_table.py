@@ -80,6 +80,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
     "colonnade.secure": (PLAN, MESSAGE, COINS),
+    "colonnade.spilled_rows": (PLAN,),
     "colonnade.steps": (PLAN, DECLARED, LEDGER),
 }
 """On what it depends whether a module refuses, by the longest name that fits."""
