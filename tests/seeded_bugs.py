@@ -34,8 +34,10 @@ from tests.seeded import (
     refusals,
     showing,
     sketches,
+    stored,
     synthetic,
     using,
+    wide,
     words,
 )
 
@@ -65,8 +67,10 @@ SEEDED_BUGS = [
     *cost.BUGS,
     *describing.BUGS,
     *sketches.BUGS,
+    *stored.BUGS,
     *synthetic.BUGS,
     *using.BUGS,
+    *wide.BUGS,
     *words.BUGS,
     *forged.BUGS,
     *refusals.BUGS,

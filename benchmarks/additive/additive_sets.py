@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 import newton_sets
 from newton_sets import Joined, data_folder, divided
 
-__all__ = ["SETS", "Joined", "binned"]
+__all__ = ["FILES", "SETS", "Joined", "binned"]
 
 FLIGHTS = 50_000
 
@@ -56,6 +56,15 @@ def bank_additional() -> Joined:
     return divided("bank_additional", frame, bounds, "y", ("no", "yes"))
 
 
+FILES = {
+    "adult": "adult",
+    "bank": "bank_marketing",
+    "credit": "credit_card_default",
+    "flights": "nycflights13_flights",
+    "diamonds": "diamonds",
+    "bank_additional": "bank_marketing_additional",
+}
+"""The file of each public set."""
 SETS = {**newton_sets.SETS, "flights": flights, "diamonds": diamonds, "bank_additional": bank_additional}
 
 

@@ -106,11 +106,11 @@ class Ours:
 
     def bytes_a_value(self) -> float:
         """Return the most that a data party sent, all included, per value and recipient of elements (seeds are not counted)."""
-        threshold, sent = self.joint.threshold, []
+        sent = []
         for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
             nodes = self.joint.nodes  # of many members, a committee computes
-            own = nodes.index(owner) + 1 if owner in nodes else None
-            recipients = sum(point != own for point in range(threshold + 1, len(nodes) + 1))
+            own = {nodes.index(owner) + 1} if owner in nodes else set()
+            recipients = len({*range(1, len(nodes) + 1)} - own - {*self.joint.seeded(owner)})
             sent.append(self.release.transcript_.bytes_from[owner] / (self.joint.people * width * recipients))
         return max(sent)
 

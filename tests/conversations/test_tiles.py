@@ -4,16 +4,20 @@ Here everything beyond nothing is too wide, and a tile has a few entries. A run 
 tile; a tile has three: deal, ready, open.
 """
 
+import contextlib
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import colonnade as cn
 from colonnade.conversations import tiles as tiles_module
+from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.relaying import open_in_tiles
-from colonnade.errors import BadInput, ColonnadeError, ReleaseLost
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.handles import tile_key
 from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
@@ -152,10 +156,9 @@ class GramSite(Site):
         return ((rows[0] @ rows[1].T).reshape(-1) + sum(noise)).tolist()
 
 
-@pytest.fixture
-def wide(tmp_path, monkeypatch) -> Iterator[GramSite]:
-    in_tiles(monkeypatch, 5)
-    site = GramSite(tmp_path, parties=("bank", "telco"), nodes=("coordinator",))
+def wide_site(folder: Path, patch: pytest.MonkeyPatch) -> GramSite:
+    in_tiles(patch, 5)
+    site = GramSite(folder, parties=("bank", "telco"), nodes=("coordinator",))
     site.log = []
     real = tiles_module.TiledRun._open_tile
 
@@ -164,7 +167,13 @@ def wide(tmp_path, monkeypatch) -> Iterator[GramSite]:
         site.log.append((self._me.name, self.tile))
         return answer
 
-    monkeypatch.setattr(tiles_module.TiledRun, "_open_tile", watched)
+    patch.setattr(tiles_module.TiledRun, "_open_tile", watched)
+    return site
+
+
+@pytest.fixture
+def wide(tmp_path, monkeypatch) -> Iterator[GramSite]:
+    site = wide_site(tmp_path, monkeypatch)
     yield site
     site.close()
 
@@ -225,7 +234,12 @@ def test_a_member_killed_between_tiles_is_paid_once_and_opens_no_tile_twice(tile
 
 
 @pytest.mark.parametrize("tile", [0, 2])
-def test_a_coordinator_that_stops_between_tiles_goes_on_where_it_stopped(tile, wide):
+def test_a_coordinator_that_stops_between_tiles_goes_on_where_it_stopped(tile, monkeypatch):
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(wide_site(Path(folder), monkeypatch)) as wide:
+        _stop_and_go_on(wide, tile)
+
+
+def _stop_and_go_on(wide: GramSite, tile: int) -> None:
     plan = wide.plan()
 
     def die(_: Requests) -> Requests:
@@ -237,6 +251,17 @@ def test_a_coordinator_that_stops_between_tiles_goes_on_where_it_stopped(tile, w
     assert {number for _, number in wide.log} == set(range(tile))
     assert outcome(wide, plan) == "done"
     assert len(set(wide.log)) == len(wide.log) == 3 * len(read_joint(plan, GRAM).tiles)
+
+
+def test_no_tile_is_multiplied_before_every_dealing_was_checked(monkeypatch):
+    in_tiles(monkeypatch, 7)
+    monkeypatch.setattr(ProductRun, "_verify", lambda self, others: None)
+    opened = federation(60, epsilon=100.0, delta=1e-5)
+    multiplied = []
+    monkeypatch.setattr(tiles_module.TiledProduct, "opened", lambda *args: multiplied.append(args))
+    with pytest.raises(ProtocolError, match="only after every dealing was checked"):
+        opened.moments(epsilon=5.0, delta=1e-6)
+    assert not multiplied
 
 
 def test_a_member_that_has_opened_further_than_the_others_refuses_to_go_on(wide):
@@ -315,3 +340,16 @@ def test_what_cannot_be_opened_in_tiles_is_refused_by_its_size_before_anything_i
     with pytest.raises(BadInput, match="would open"):
         cn.LinearRegression("telco.bill", method="functional", epsilon=1.0).fit(opened)
     assert opened.budget()["spent"].eq(0).all()
+
+
+# What a preview says ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_traffic_of_tiles_is_what_was_foreseen_now_and_when_it_is_asked_again(monkeypatch):
+    in_tiles(monkeypatch, 7)
+    opened, study = federation(60, epsilon=100.0, delta=1e-5), cn.PCA(2, epsilon=5.0, delta=1e-6)
+    for _ in range(2):
+        foreseen = study.preview(opened).traffic
+        found = study.fit(opened).transcript_
+        assert found.rounds == foreseen.rounds
+        assert found.bytes == pytest.approx(foreseen.bytes, rel=0.05)

@@ -40,11 +40,15 @@ class Fitted:
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         return self.rows.T @ (self.chances(weights) - self.labels)
 
-    def run(self, rng: np.random.Generator, deviation: float, *, away: float = 0.2) -> NewtonClass:
+    def run(
+        self, rng: np.random.Generator, deviation: float, *, away: float = 0.2, shift: dict[int, float] | None = None
+    ) -> NewtonClass:
         """A start, a curvature there and three gradients on the way to the estimate, each with its noise."""
         size = len(self.best)
         moments = release(self.rows, FEATURES, variance=2 * (3 * deviation) ** 2, rng=rng)
         start = self.best + away * rng.standard_normal(size)
+        for place, by in (shift or {}).items():
+            start[place] += by
         upper = np.triu(rng.standard_normal((size, size)))
         noise = deviation * np.sqrt(1 + np.eye(size)) * (upper + np.triu(upper, 1).T)
         gradients = []
@@ -52,9 +56,8 @@ class Fitted:
             weights = self.best + part * (start - self.best)
             spoilt = self.gradient(weights) + deviation * rng.standard_normal(size)
             gradients.append(OpenedGradient(weights, spoilt, deviation**2))
-        return NewtonClass(
-            gradients[-1].weights, start, moments, self.curvature(start) + noise, deviation**2, tuple(gradients)
-        )
+        end = self.best + 0.03 * (start - self.best)
+        return NewtonClass(end, start, moments, self.curvature(start) + noise, deviation**2, tuple(gradients))
 
     def written(self, weights: np.ndarray) -> np.ndarray:
         columns = list(FEATURES[1:])
@@ -84,7 +87,7 @@ def test_without_noise_estimates_are_those_of_maximum_likelihood_and_errors_thos
 def test_intervals_cover_what_the_same_people_give_without_noise(deviation):
     fitted = Fitted("newton inference: covered")
     rng = kit.generator(f"newton inference: noise {deviation}")
-    draws = [inference(fitted.run(rng, deviation)) for _ in range(DRAWS)]
+    draws = [inference(fitted.run(rng, deviation, away=0.1)) for _ in range(DRAWS)]
     truth = fitted.written(fitted.best)
     refute_coverage([within(draw, truth, total=False) for draw in draws])
     assert np.mean([draw.determined for draw in draws]) > 0.75
@@ -123,6 +126,43 @@ def test_a_gradient_from_far_away_counts_little_where_noise_does_not_hide_that_s
     mean = pooled_gradient(near, weighted_information(near))
     apart = [np.linalg.norm(mean.weights - one.weights) for one in near.gradients]
     assert apart[-1] < 0.05 * apart[0]
+
+
+def skewed() -> Fitted:
+    """People of whom few use many minutes, and these decide how steep the slope is."""
+    rng = kit.generator("newton inference: skewed")
+    table = people(rng, 20_000)
+    table["telco.minutes"] = np.where(rng.random(20_000) < 0.03, rng.random(20_000), 0.0) * 5_000
+    return Fitted("newton inference: skewed people", table=table)
+
+
+def test_a_column_of_few_large_values_is_covered_though_its_peoples_weights_change_on_the_way():
+    fitted = skewed()
+    place = [feature.name for feature in FEATURES].index("telco.minutes")
+    rng, covered, truth = kit.generator("newton inference: skewed noise"), [], fitted.written(fitted.best)
+    for _ in range(30):
+        found = fitted.run(rng, 3.0, away=0.0, shift={0: 0.7, place: 0.7})
+        written = inference(found)
+        low, high = written.interval(0.95, total=False)[place - 1]
+        covered.append(low <= truth[place - 1] <= high)
+    far = inference(fitted.run(rng, 3.0, away=0.0, shift={0: 2.0, place: 2.0}))
+    assert not far.determined[place - 1]  # no first order holds there
+    assert far.determined.sum() >= len(far.determined) - 2
+    assert sum(covered) >= 24  # of 30 at 95 %: fewer with a chance of 10⁻³
+
+
+def test_gradients_that_disagree_by_more_than_noise_count_less():
+    fitted = Fitted("newton inference: disagreeing")
+    found = fitted.run(kit.generator("newton inference: disagreeing"), 5.0, away=0.02)
+    information = weighted_information(found)
+    first = found.gradients[0]
+    values = first.values.copy()
+    values[3] += 500.0
+    spoilt = (OpenedGradient(first.weights, values, first.variance), *found.gradients[1:])
+    other = NewtonClass(*(found.weights, found.start, found.moments, found.curvature, found.curvature_variance, spoilt))
+    honest, wrong = pooled_gradient(found, information), pooled_gradient(other, information)
+    assert abs(wrong.values[3] - honest.values[3]) < 20.0  # a third of 500 if all counted alike
+    assert np.allclose(np.delete(wrong.variance, 3), np.delete(honest.variance, 3))
 
 
 def test_without_any_gradient_nothing_is_known():

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PART = re.compile(
@@ -69,11 +70,16 @@ def _repeatable() -> None:
     import itertools
     import os
 
-    calls = itertools.count()
+    calls: dict[str, Iterator[int]] = {}
 
     def stream(count: int) -> bytes:
-        call = next(calls)
-        return hashlib.shake_256(f"page {call}".encode()).digest(count)
+        """One stream per function that asks: how often another one asks, for names of runs say, may depend on time."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.endswith("privacy/randomness.py"):
+            frame = frame.f_back
+        asking = f"{Path(frame.f_code.co_filename).name} {frame.f_code.co_qualname}"
+        call = next(calls.setdefault(asking, itertools.count()))
+        return hashlib.shake_256(f"{asking} {call}".encode()).digest(count)
 
     class InTurn(concurrent.futures.Executor):
         def __init__(self, *_: object, **__: object) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
+from colonnade.coordinator import memory
 from colonnade.coordinator.protocols import wide_moments as release_module
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import operator_norm, pca_from_moments, quadratic_variance
@@ -114,3 +115,43 @@ def test_a_preview_of_a_wide_study_says_what_that_of_a_plain_one_says(monkeypatc
     plain = study.preview(opened).errors[0]
     everything_is_wide(monkeypatch)
     assert study.preview(opened).errors[0].value == pytest.approx(plain.value)
+
+
+def test_a_preview_of_a_wide_study_says_how_long_it_takes_and_how_much_memory(monkeypatch):
+    opened, study = federation(300, epsilon=100.0, delta=1e-5), cn.PCA(1, epsilon=20.0, delta=1e-6)
+    assert "memory" not in study.preview(opened).expected
+    everything_is_wide(monkeypatch)
+    monkeypatch.setattr(release_module, "WIDE", 1)
+    shown = study.preview(opened)
+    assert "GB in this process" in shown.expected["memory"]
+    assert "two cores" in shown.expected["time"]
+    assert "memory: about" in str(shown)
+
+
+@pytest.mark.parametrize(
+    "study", [cn.PCA(1, epsilon=20.0, delta=1e-6), cn.LinearRegression("telco.bill", epsilon=20.0, delta=1e-6)]
+)
+def test_a_matrix_that_does_not_fit_is_refused_before_anybody_is_asked(study, monkeypatch):
+    opened = federation(300, epsilon=100.0, delta=1e-5)
+    everything_is_wide(monkeypatch)
+    monkeypatch.setattr(release_module, "WIDE", 1)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e8)
+    monkeypatch.setattr(opened.transport, "exchange", lambda _: pytest.fail("a party was asked"))
+    for call in (study.preview, study.fit):
+        with pytest.raises(BadInput, match="of memory here") as refusal:
+            call(opened)
+        assert "fewer columns" in refusal.value.remedy
+        assert refusal.value.spent is None or not refusal.value.spent
+
+
+def test_memory_grows_with_the_matrix_and_a_study_in_pieces_takes_less_than_one_of_whole_matrices():
+    widths = {"a": 7_428, "b": 7_428, "c": 7_427}
+    lean = memory.gram_load(widths, 105, lean=True, together=True)
+    assert lean.memory < 12e9
+    assert lean.seconds < 900
+    assert memory.gram_load(widths, 105, lean=True, together=False).memory < lean.memory
+    assert memory.gram_load(widths, 105, lean=False, together=True).memory > 40e9
+    half = memory.gram_load({name: width // 2 for name, width in widths.items()}, 105, lean=True, together=True)
+    assert half.memory < lean.memory
+    assert half.seconds < lean.seconds
+    assert memory.available_memory() is None or memory.available_memory() > 0

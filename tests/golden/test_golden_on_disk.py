@@ -17,11 +17,8 @@ GOLDEN = recorded()
 FEW = 64
 SOME = (
     "PCA:secure, unit person",
-    "LogisticRegression:gradient, poisson, unit person",
     "LogisticRegression:newton, two steps, unit person",
     "KMeans:sketch",
-    "Quantiles:local, pure",
-    "aligned to a cohort",
 )
 
 

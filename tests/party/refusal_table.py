@@ -80,6 +80,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
     "colonnade.secure": (PLAN, MESSAGE, COINS),
+    "colonnade.spilled_rows": (PLAN,),
     "colonnade.steps": (PLAN, DECLARED, LEDGER),
 }
 """On what it depends whether a module refuses, by the longest name that fits."""
@@ -97,7 +98,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.permission", "of"): CONSTANT,
-    ("colonnade.steps.newton", "', '.join(map(str, LINKS))"): CONSTANT,
+    ("colonnade.steps.newton_terms", "', '.join(map(str, LINKS))"): CONSTANT,
     ("colonnade.party.permission", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
     ("colonnade.party.policy", "self.max_delta"): POLICY,
@@ -117,6 +118,10 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.privacy.samplers", "what"): CONSTANT,
     ("colonnade.steps.joint", "2 * self.threshold + 1"): POLICY,
     ("colonnade.steps.joint", "asker"): CONSTANT,
+    ("colonnade.steps.joint", "columns"): PLAN,
+    ("colonnade.steps.joint", "fitting"): PLAN,
+    ("colonnade.steps.joint", "held"): PLAN,
+    ("colonnade.steps.joint", "opened"): PLAN,
     ("colonnade.steps.joint", "self.collusion"): POLICY,
     ("colonnade.steps.joint", "self.threshold"): POLICY,
     ("colonnade.steps.kind", "name"): PLAN,

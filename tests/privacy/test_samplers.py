@@ -18,6 +18,7 @@ from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import (
     discrete_gaussian,
     discrete_laplace,
+    gaussian_pieces,
     polya_share,
     skellam,
     uniform_below,
@@ -302,3 +303,11 @@ def test_a_bad_size_is_refused(name: str, size: object) -> None:
 def test_whole_numbers_of_other_types_are_welcome() -> None:
     draws = discrete_gaussian(np.int64(4), np.int64(3), KeyedRandomness(KEY))
     assert np.array_equal(draws, discrete_gaussian(Fraction(4), 3, KeyedRandomness(KEY)))
+
+
+@given(st.lists(st.integers(0, 40_000), min_size=1, max_size=6), st.sampled_from([Fraction(1, 3), Fraction(10**12)]))
+def test_draws_in_pieces_are_those_of_one_draw_however_they_are_cut(sizes, variance):
+    whole = discrete_gaussian(variance, sum(sizes), KeyedRandomness(KEY))
+    pieces = list(gaussian_pieces(variance, sizes, KeyedRandomness(KEY)))
+    assert [len(piece) for piece in pieces] == sizes
+    assert np.array_equal(np.concatenate(pieces), whole)

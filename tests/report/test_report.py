@@ -148,9 +148,9 @@ def test_secure_studies_show_a_signature_of_every_member_and_local_ones_say_that
     assert "No run was signed" in page.text
 
 
-def test_the_promise_is_the_readmes_word_for_word():
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert markup.PROMISE in readme
+def test_the_promise_is_the_documents_word_for_word():
+    page = " ".join((ROOT / "docs" / "explanation" / "promise.md").read_text(encoding="utf-8").split())
+    assert markup.PROMISE in page
 
 
 def test_what_a_party_calls_itself_cannot_become_markup(tmp_path):

@@ -172,8 +172,13 @@ BUGS = [
     ),
     Bug(
         "weights of evidence are added up as they are",
-        replaced(estimators, "recalibration", lambda *_: Recalibration(-1.0, 1.0, 0.1, 0.1)),
+        replaced(estimators, "recalibration", lambda *_, **__: Recalibration(-1.0, 1.0, 0.1, 0.1)),
         _with_evidence(stages.test_columns_that_say_the_same_are_not_counted_twice),
+    ),
+    Bug(
+        "a first stage is paid for whether or not the second can follow",
+        replaced(estimator, "require_both", lambda *_: None),
+        stages.test_a_study_whose_second_stage_cannot_follow_is_refused_before_the_first_is_paid_for,
     ),
     Bug(
         "columns are chosen that leave nobody else to compute with",

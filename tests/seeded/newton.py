@@ -8,6 +8,7 @@ import numpy as np
 
 from colonnade.conversations import newton as conversation
 from colonnade.conversations.newton import NewtonRun
+from colonnade.estimation import newton_information
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
 from colonnade.privacy.laws.newton import NewtonNoise
@@ -16,6 +17,7 @@ from colonnade.secure.link_shares import WeightedProduct
 from colonnade.secure.sine_link import LinkBounds
 from colonnade.steps import newton_terms as terms
 from tests.conversations import test_newton_run as runs
+from tests.coordinator import test_newton_inference as inferences
 from tests.party import test_newton as parts
 from tests.privacy import test_newton_noise as noises
 from tests.secure import test_sine_link as links
@@ -125,6 +127,15 @@ BUGS = [
         "a product is sent on without being dealt again",
         replaced(conversation.link_shares, "redealt", lambda dealing, values: (values,) * dealing.nodes),
         partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+    ),
+    Bug(
+        "gradients that contradict each other count alike",
+        replaced(
+            newton_information,
+            "_disagreements",
+            lambda found, information: np.zeros((len(found.gradients), len(information.matrix))),
+        ),
+        inferences.test_gradients_that_disagree_by_more_than_noise_count_less,
     ),
     Bug(
         "numbers are left out of products with weights, as if they were levels",

@@ -119,11 +119,10 @@ def _unsigned_nonces(honest, terms, party, ephemeral, head=b"", nonces=b""):
     return honest(terms, party, ephemeral, head)
 
 
-def _salted_by_partners(honest, terms, hellos, pinned):
+def _salted_by_partners(honest, terms, named, hellos, pinned):
     """The keys do not depend on hellos that a member has not checked itself: no letter is a word on them."""
-    return honest(
-        terms, {name: msgspec.structs.replace(hello, ephemeral=bytes(32)) for name, hello in hellos.items()}, pinned
-    )
+    same = {name: msgspec.structs.replace(hello, ephemeral=bytes(32)) for name, hello in hellos.items()}
+    return honest(terms, named, same, pinned)
 
 
 def _remembers_at_once(honest, self, hellos):

@@ -21,9 +21,9 @@ BUGS = [
         reports.test_text_is_escaped_unless_it_is_markup_by_type,
     ),
     Bug(
-        "the report's promise is another than the README's",
+        "the report's promise is another than the document's",
         replaced(markup, "PROMISE", markup.PROMISE.replace("no larger", "hardly larger")),
-        reports.test_the_promise_is_the_readmes_word_for_word,
+        reports.test_the_promise_is_the_documents_word_for_word,
     ),
     Bug(
         "a delta above the cap's is let through",

@@ -79,7 +79,7 @@ BUGS = [
     ),
     Bug(
         "columns are standardised by nothing",
-        replaced(moments, "_deviations", lambda centred, *_: np.ones(len(centred))),
+        replaced(moments, "deviations", lambda centred, *_: np.ones(len(centred))),
         conventions.test_standardised_components_are_those_of_the_correlations,
     ),
     Bug(

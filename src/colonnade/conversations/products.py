@@ -52,8 +52,8 @@ class ProductLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ----------
     table, noise, mask
         First letter of a data party: this node's share of its table (only where the share travels as a seed), of its noise and
-        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them the receiver's
-        point decides.
+        of the masks of the degree check. A share travels as a 32-byte seed or as elements; which of them follows from the
+        sender's point and the receiver's.
     share
         This node's share of the next chunk of rows, where it does not come from a seed.
     head
@@ -116,6 +116,7 @@ class ProductRun(Conversation):
 
     name: ClassVar[str] = "products"
     letter_kind: ClassVar[type[ProductLetter]] = ProductLetter
+    _product: CheckedProduct
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
@@ -134,7 +135,8 @@ class ProductRun(Conversation):
         self._links: dict[str, bytes] = {}
         self._heads = b""
         self._pending: dict[int, list[residues.Elements]] = {}
-        self._product = self._new_product()
+        if self.point is not None:
+            self._product = self._new_product()
         self._checks: dict[str, residues.Elements] = {}
         self._final_challenge = b""
         self._verified = False
@@ -185,7 +187,7 @@ class ProductRun(Conversation):
     def _deal_first(self) -> None:
         """Pay and get ready to deal, if we hold data."""
         if self._dealer is not None:
-            self._dealing = Dealt(self.joint, self._dealer, self._secret)
+            self._dealing = Dealt(self.joint, self._dealer, self._secret, self.point)
 
     def _senders(self, turn: int) -> set[str]:
         """Who writes to us in a turn: data parties while there are chunks, nodes always; to others nodes, once."""
@@ -225,7 +227,7 @@ class ProductRun(Conversation):
                 assert self._dealing is not None
                 self._received[owner] = self._dealing.kept_by(self.point)
             else:
-                self._received[owner] = Received.of(letters[owner], self.joint, self.point)
+                self._received[owner] = Received.of(letters[owner], self.joint, self.point, owner)
         self._links = {name: letters[name].head for name in self._other_nodes()}
         self._heads = commitments({**self._links, self._me.name: self._chain.head})
 
@@ -299,7 +301,7 @@ class ProductRun(Conversation):
         parts: dict[str, object] = {}
         if self._dealing is not None and first:
             parts = self._dealing.first_parts(point)
-        if shares and point > self.joint.threshold:
+        if shares and point not in self.joint.seeded(self._me.name):
             parts["share"] = Blob(arithmetic.to_bytes(shares[point - 1]))
         if self.point is not None:
             parts["head"] = self._chain.head if first else b""
@@ -340,7 +342,7 @@ class Dealt:
     other: noise and randomisation would cancel, and what is left tells a combination of raw rows.
     """
 
-    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes) -> None:
+    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes, own: int | None) -> None:
         seed = digest("colonnade dealing v1", dealer.begin(), run_secret)
         arithmetic, nodes = joint.arithmetic, len(joint.nodes)
         self._joint = joint
@@ -351,6 +353,7 @@ class Dealt:
             degree=joint.threshold,
             seed=keys.subseed(seed, "colonnade table"),
             bound=joint.largest,
+            own=own,
         )
         self._noise = Dealing(
             arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=keys.subseed(seed, "colonnade noise shares")
@@ -389,9 +392,9 @@ class Dealt:
 
     def first_parts(self, point: int) -> dict[str, object]:
         """Shares at the first points of a dealing travel as seeds, the others as elements."""
-        t = self._joint.threshold
+        t, seeds = self._joint.threshold, self._table.seeds
         return {
-            "table": Blob(self._table.seeds[point]) if point <= t else None,
+            "table": Blob(seeds[point]) if point in seeds else None,
             "noise": self.noise_parcel(self._noise_shares, point) if self._noise_shares else None,
             "mask": self._parcel(self._mask, self._mask_shares, point, t),
         }
@@ -426,10 +429,10 @@ class Received:
         self.mask = mask
 
     @classmethod
-    def of(cls, letter: ProductLetter, joint: Joint, point: int) -> "Received":
+    def of(cls, letter: ProductLetter, joint: Joint, point: int, owner: str) -> "Received":
         """Read a data party's first letter."""
         t = joint.threshold
-        seed = _seed(letter.table) if point <= t else None
+        seed = _seed(letter.table) if point in joint.seeded(owner) else None
         noise = None if len(joint.tiles) > 1 else noise_share(letter.noise, joint, point, tile=0)
         mask = _from_parcel(letter.mask, joint, seeded=point <= t, count=check_repetitions(joint.arithmetic))
         return cls(joint, point, seed, noise, mask)

@@ -21,7 +21,7 @@ from colonnade.coding.columns import Feature
 from colonnade.estimation.shape_belief import AdditiveFit, adding_up, likelier
 from colonnade.estimation.shapes import Component, ShapePrior, TargetCounts, places_by_column
 
-__all__ = ["Recalibration", "information", "marginal_shapes", "recalibration"]
+__all__ = ["Recalibration", "expected_spread", "information", "marginal_shapes", "recalibration"]
 
 Array = NDArray[np.float64]
 
@@ -33,8 +33,12 @@ TINY = 1e-9
 USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
 """Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
 LARGEST_SCORE = 12.0
-WIDE = 4.0
-"""The least variance of effects that errors are computed with: noise hides how large effects are, and pulls them to 0."""
+WIDE, WIDENED = 4.0, 1.25
+"""The least variance of effects that errors are computed with, and a factor on them. Noise hides how large effects are. It pulls
+them to 0, and the curvature with them."""
+LONGEST = 0.5
+ALIKE = 2.0
+"""How much farther scores spread than those of independent columns would."""
 
 
 def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: TargetCounts) -> AdditiveFit:
@@ -49,7 +53,7 @@ def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: Targ
     """
     size = len(features)
     weights, people = np.zeros(size), np.array(counts.people)
-    whole, sampling, believed = np.zeros((3, size, size))
+    error, sampling, believed = np.zeros((3, size, size))
     weights[0] = counts.log_odds
     for places in places_by_column(features).values():
         own = [
@@ -59,16 +63,16 @@ def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: Targ
         ]
         people[places] = adding_up(counts.people[places], counts.people_variance, float(counts.people[0]))
         block = np.ix_(places, places)
-        weights[places], whole[block], sampling[block], believed[block] = _one_column(
+        weights[places], error[block], sampling[block], believed[block] = _one_column(
             own, people[places], counts.events[places], counts.log_odds, counts.variance
         )
-    return AdditiveFit(weights, whole - sampling, sampling, believed, people, counts)
+    return AdditiveFit(weights, error, sampling, believed, people, counts)
 
 
 def _one_column(
     components: Sequence[Component], people: Array, events: Array, base: float, variance: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Return effects of one column, their covariance with and without noise, and the covariance that was believed."""
+    """Return effects of one column, the covariance of their errors by noise and by sampling, and the one that was believed."""
     variances = np.array([one.variance or FIRST_VARIANCE for one in components])
     effects = np.zeros(len(people))
     for _ in range(ROUNDS):
@@ -82,9 +86,18 @@ def _one_column(
         known = curvature[:, None] * inverse * curvature
         variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
         effects = np.clip(spread @ pulled, -LARGEST_SCORE, LARGEST_SCORE)
-    spread = _spread(components, np.maximum(variances, WIDE), len(people))
-    left = [_left(curvature, spread, noise), _left(curvature, spread, np.full(len(people), TINY))]
-    return effects, left[0], left[1], spread
+    spread = _spread(components, variances, len(people))
+    wide = _spread(components, np.maximum(variances, WIDE), len(people))
+    sampling = _left(curvature, wide, np.full(len(people), TINY))
+    error = WIDENED**2 * (_left(curvature, wide, noise) - sampling)
+    return effects, error, sampling, spread
+
+
+def _left(curvature: Array, spread: Array, noise: Array) -> Array:
+    """Return the covariance of effects after a reading."""
+    known = curvature[:, None] * np.linalg.inv(_expected(curvature, spread, noise)) * curvature
+    left = spread - spread @ known @ spread
+    return np.asarray((left + left.T) / 2)
 
 
 def _spread(components: Sequence[Component], variances: Array, size: int) -> Array:
@@ -97,13 +110,6 @@ def _spread(components: Sequence[Component], variances: Array, size: int) -> Arr
 def _expected(curvature: Array, spread: Array, noise: Array) -> Array:
     """Return the covariance of a reading: effects, the sampling of people, and noise."""
     return np.asarray(curvature[:, None] * spread * curvature + np.diag(curvature + noise))
-
-
-def _left(curvature: Array, spread: Array, noise: Array) -> Array:
-    """Return the covariance of effects after a reading."""
-    known = curvature[:, None] * np.linalg.inv(_expected(curvature, spread, noise)) * curvature
-    left = spread - spread @ known @ spread
-    return np.asarray((left + left.T) / 2)
 
 
 def _chance(scores: Array) -> Array:
@@ -132,9 +138,17 @@ class Recalibration:
 
 
 def recalibration(
-    scores: Array, counts: Array, variance: float, expected: float, smoothed: Callable[[Array], Array] | None = None
+    scores: Array,
+    counts: Array,
+    variance: float,
+    expected: float,
+    *,
+    spread: float,
+    smoothed: Callable[[Array], Array] | None = None,
 ) -> Recalibration:
     """Return intercept and slope of the log-odds of an event on a score.
+
+    A bin counts as far as people can be expected there: one that holds noise alone would move the slope most, being far out.
 
     Parameters
     ----------
@@ -146,6 +160,8 @@ def recalibration(
         Of the noise in a count.
     expected
         The intercept to expect: the log-odds of the event where the score is 0.
+    spread
+        The standard deviation of scores to expect, around 0.
     smoothed
         What rounding does to values by bin (`ScoreCounts.smoothed`); nothing by default.
 
@@ -154,7 +170,7 @@ def recalibration(
     >>> scores = np.linspace(-4, 4, 33)
     >>> chance = 1 / (1 + np.exp(-(0.3 + 0.6 * scores)))
     >>> counts = 10_000 * np.column_stack([1 - chance, chance])
-    >>> found = recalibration(scores, counts, 1.0, 0.0)
+    >>> found = recalibration(scores, counts, 1.0, 0.0, spread=2.0)
     >>> round(found.intercept, 2), round(found.slope, 2)
     (0.3, 0.6)
     """
@@ -163,20 +179,30 @@ def recalibration(
     middle = np.array([expected, USUAL_SLOPE])
     precision = np.diag([1 / INTERCEPT_SPREAD**2, 1 / SLOPE_SPREAD**2])
     people, events = counts.sum(axis=1), counts[:, 1]
+    usual = np.exp(-((scores / spread) ** 2) / 2) + TINY
+    usual *= max(float(people.sum()), 1.0) / usual.sum()
     held = np.maximum(people, 0.0)  # for the curvature alone: fewer than nobody would bend it the wrong way
     found, left = middle, np.linalg.inv(precision)
     for _ in range(4 * ROUNDS):
         chance = rounded(_chance(design @ found))
-        gradient = design.T @ (people * chance - events)
-        bend = (design * (held * chance * (1 - chance))[:, None]).T @ design
-        noise = variance * (design * (chance**2 + (1 - chance) ** 2)[:, None]).T @ design
-        trusted = bend @ np.linalg.pinv(bend + noise)
-        left = np.linalg.inv(trusted @ bend + precision)
-        step = left @ (-trusted @ gradient - precision @ (found - middle))
-        found = found + step * min(1.0, 0.5 / max(float(np.abs(step).max()), 1e-12))
+        bend, noise = chance * (1 - chance), variance * (chance**2 + (1 - chance) ** 2)
+        trust = usual * bend / (usual * bend + noise)
+        gradient = design.T @ (trust * (people * chance - events))
+        slope = (design * (trust * held * bend)[:, None]).T @ design
+        doubt = (design * (trust**2 * (held * bend + noise))[:, None]).T @ design
+        known = slope.T @ np.linalg.pinv(doubt)
+        left = np.linalg.inv(known @ slope + precision)
+        step = left @ (-known @ gradient - precision @ (found - middle))
+        found = found + step * min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-12))
         found[1] = max(found[1], 0.0)  # a score that pointed the other way would be noise
     errors = np.sqrt(np.diag(left))
     return Recalibration(float(found[0]), float(found[1]), float(errors[0]), float(errors[1]))
+
+
+def expected_spread(found: AdditiveFit, features: Sequence[Feature]) -> float:
+    """Return the standard deviation to expect of added-up effects: twice that of independent columns, for those that are not."""
+    squares = [variance for _, variance in _variances(found, features)]
+    return ALIKE * float(np.sqrt(max(sum(squares), TINY)))
 
 
 # Choice ----------------------------------------------------------------------------------------------------------------------
@@ -187,10 +213,15 @@ def information(found: AdditiveFit, features: Sequence[Feature]) -> dict[str, fl
 
     Effects are pulled to 0 as far as noise asks for it, so a column of noise has little.
     """
-    share = 1 / (1 + np.exp(-found.weights[0]))
-    scores = {}
+    share = float(_chance(found.weights[:1])[0])
+    return {name: 0.5 * share * (1 - share) * variance for name, variance in _variances(found, features)}
+
+
+def _variances(found: AdditiveFit, features: Sequence[Feature]) -> list[tuple[str, float]]:
+    """Return the variance of each column's effects over people."""
+    variances = []
     for name, places in places_by_column(features).items():
         part = found.people[places] / found.people[places].sum()
-        mean = float(part @ found.weights[places])
-        scores[name] = float(0.5 * share * (1 - share) * (part @ (found.weights[places] - mean) ** 2))
-    return scores
+        apart = found.weights[places] - part @ found.weights[places]
+        variances.append((name, float(part @ apart**2)))
+    return variances

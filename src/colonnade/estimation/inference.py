@@ -15,8 +15,9 @@ sampling of people causes, and a verdict, for every coefficient or linear combin
 hides it. There the coefficients outside q are taken to be moderate: centred at 0 with standard deviation t in coded units. The
 quantity q·β itself is not shrunk: the prior is flat along q. The estimate is ℓ·b with ℓ = S⁻¹·A·(A·S⁻¹·A + D)⁻¹·q, D the
 precision of that prior. It errs by ℓ·e(β), and by (A·ℓ − q)·β, what the other coefficients *leak* into it. The variance counts
-both. The scale follows from the release: τ² is the mean square of a coefficient under the posterior (a fixed point, as in
-empirical Bayes), and t is `NUISANCE` times τ, and at least `LEAST`. Coefficients differ in size, so a multiple is used.
+both, leaks with a part of t: the wide prior keeps leaks small, and what is left is a sum over many coefficients. The scale
+follows from the release: τ² is the mean square of a coefficient under the posterior (a fixed point, as in empirical Bayes), and
+t is `NUISANCE` times τ, and at least `LEAST`. Coefficients differ in size, so a multiple is used.
 
 *A coefficient is determined* if its own information q·ℓ stands out of the noise in it by `RESOLVED` standard errors, and if
 others leak into it by less than `SEPARATED`. Otherwise a bounded interval would be an artefact of the prior, and the interval is
@@ -56,6 +57,8 @@ Array = NDArray[np.float64]
 
 NUISANCE = 4.0
 """t/τ: how much larger than their root mean square the other coefficients may well be."""
+LEAKING = 0.75
+"""The part of t with which other coefficients count where they leak."""
 LEAST = 0.4
 """The least t, in coded units: 1 is a coefficient that moves the target by half its range per half range of the column."""
 NOISE_SCALE = 1.25
@@ -166,6 +169,8 @@ class Equations:
         that are all compared with one level have that level in common.
     least
         The least τ: how large coefficients may well be before anything was opened.
+    leaking
+        The part of t with which other coefficients count where they leak.
     """
 
     information: Array
@@ -175,6 +180,7 @@ class Equations:
     dispersion: Callable[[Array], float]
     prior: Array | None = None
     least: float = 0.0
+    leaking: float = LEAKING
 
     def __post_init__(self) -> None:
         size = len(self.products)
@@ -327,7 +333,7 @@ def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inf
     leaks = equations.information @ responses - combinations.T
     leaked = leaks.T @ moderate @ leaks
     widening, resolved = _fieller(equations, combinations, responses)
-    privacy = responses.T @ covariance @ responses + width * leaked
+    privacy = responses.T @ covariance @ responses + equations.leaking**2 * width * leaked
     dispersion = equations.dispersion(mean)
     sampling = dispersion * responses.T @ _positive_part(equations.information) @ responses
     separated = np.sqrt(np.maximum(np.diag(leaked), 0.0)) <= SEPARATED * np.sqrt(_lengths(combinations, own))

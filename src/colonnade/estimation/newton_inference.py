@@ -3,8 +3,9 @@
 A gradient g was opened at known weights b₀, with noise of a known variance. With the information A there, the
 maximum-likelihood estimate b solves A·b = A·b₀ − g but for what the slope changes on the way, which is of second order in
 b − b₀. All gradients of a run say this with the same A, so their weighted mean does (`newton_information.pooled_gradient`).
-Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). Levels that add up to the constant
-column make both A and g more precise (`colonnade.estimation.level_sums`).
+Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). A number whose slope may have changed
+too much since A was opened is not determined (`newton_information.bent_columns`). Levels that add up to the constant column
+make both A and g more precise (`colonnade.estimation.level_sums`).
 
 Coefficients are taken to be moderately far from the start, by `AWAY` or more in log-odds, not from 0: the start is an estimate
 from another release. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance
@@ -28,7 +29,7 @@ from colonnade.estimation.inference import Equations, Inference, OpenedScore, in
 from colonnade.estimation.level_sums import level_sums
 from colonnade.estimation.moment_inference import RegressionInference
 from colonnade.estimation.newton import NewtonClass
-from colonnade.estimation.newton_information import pooled_gradient, weighted_information
+from colonnade.estimation.newton_information import bent_columns, pooled_gradient, weighted_information
 
 __all__ = ["newton_inference"]
 
@@ -36,6 +37,8 @@ Array = NDArray[np.float64]
 
 AWAY = 0.4
 """How far coefficients lie from the start at least, as a root mean square in log-odds. On public sets it was 0.4 to 1."""
+LEAKING = 0.5
+"""The part of t with which other coefficients leak: distances from a start differ less in size than coefficients do."""
 
 
 def newton_inference(
@@ -63,7 +66,7 @@ def newton_inference(
     information, gradient = sums @ opened.matrix @ sums.T, sums @ mean.values
     unbounded = np.zeros(len(gradient), dtype=bool)
     unbounded[-1] = True
-    noise = OpenedScore(mean.variance * np.eye(len(features)), opened.variance, before - start, sums)
+    noise = OpenedScore(np.diag(mean.variance), opened.variance, before - start, sums)
     contrasts = contrasts_of_levels(columns)
     equations = Equations(
         information,
@@ -73,12 +76,14 @@ def newton_inference(
         lambda _: 1.0,
         prior=contrasts @ contrasts.T,
         least=AWAY,
+        leaking=LEAKING,
     )
     _, into = coefficients_to_own_units(columns)
     shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
     combinations = np.vstack([written_levels(columns, one) @ into @ free for one in shown])
     whole = infer(equations, combinations)
     whole.estimates[:] += combinations @ start
+    whole.determined[:] &= np.tile(~np.append(bent_columns(found)[1:], False), 2)
     written, unique = _part(whole, slice(0, len(into))), _part(whole, slice(len(into), 2 * len(into) - 1))
     return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
 

@@ -14,14 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.newton import MEAN_WEIGHT, NewtonClass, OpenedGradient
+from colonnade.estimation.newton import MEAN_WEIGHT, NewtonClass
 
-__all__ = ["WeightedInformation", "pooled_gradient", "weighted_information"]
+__all__ = ["PooledGradient", "WeightedInformation", "bent_columns", "pooled_gradient", "weighted_information"]
 
 Array = NDArray[np.float64]
 
-CHANGE = 1.0
-"""By which part weights change per log-odds that scores move, where the slope is that of another place."""
+EVERYBODY = 3**-0.5
+"""By which part weights change per log-odds that scores move, where these move either way: between none and all of it."""
+NOTICED = 2.0
+"""How many standard errors two gradients must disagree by for the slope between them to be taken as changed."""
+BENT = 0.75
+"""By how much the slope of a number may have changed since the start for its coefficient to be called determined."""
 SMALLEST = 1e-300
 
 
@@ -79,12 +83,31 @@ def _sizes(moments: Moments) -> Array:
     return np.where(np.eye(len(sizes), dtype=bool), np.diag(squares), people * np.outer(sizes, sizes))
 
 
-def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> OpenedGradient:
+@dataclass(frozen=True, eq=False)
+class PooledGradient:
+    """One gradient that stands for all.
+
+    Parameters
+    ----------
+    weights
+        Where.
+    values
+        The gradient there, one entry per coded column, the constant's first.
+    variance
+        Of the error in each entry: noise, and what slopes change on the way.
+    """
+
+    weights: Array
+    values: Array
+    variance: Array
+
+
+def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> PooledGradient:
     """Return one gradient that stands for all: the mean of the opened ones, at the mean of their weights.
 
     A gradient at b is H·(b − b*) plus noise, with b* what is sought. So means of gradients belong to means of weights, as far as
-    H is the same. Each counts by its precision: the noise, what H changes on the way to the end, and what noise in H does over
-    that distance.
+    H is the same. Each entry of each gradient counts by its precision: the noise, what noise in H does over the distance to the
+    end, and how far H is off there (`_slope_changes`). Where entries count differently, H carries them to one place.
 
     Parameters
     ----------
@@ -93,20 +116,61 @@ def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> Ope
     information
         H.
     """
-    matrix, blur = information.matrix, float(information.variance.mean())
+    matrix = information.matrix
     if not found.gradients:  # all were lost: nothing is known
-        return OpenedGradient(found.start, np.zeros_like(found.start), float(np.max(np.abs(matrix))) ** 2)
-    variances = []
+        nothing = np.zeros_like(found.start)
+        return PooledGradient(found.start, nothing, np.full(len(nothing), float(np.max(np.abs(matrix))) ** 2))
+    places = np.array([one.weights for one in found.gradients])
+    noise = np.array([one.variance for one in found.gradients])[:, None]
+    moved = places - found.weights
+    foreseen = np.array([_slope_changes(found, matrix, place) for place in places])
+    changes = np.hypot(foreseen, _disagreements(found, information))
+    shares = 1 / (noise + changes**2 + moved**2 @ information.variance)
+    shares = shares / shares.sum(axis=0)
+    mean = shares.mean(axis=1) @ places
+    carried = np.einsum("kj,kl,jl->j", shares, places - mean, matrix)
+    values = np.sum(shares * np.array([one.values for one in found.gradients]), axis=0) - carried
+    variance = np.sum(shares**2 * noise, axis=0) + np.sum(shares * changes, axis=0) ** 2
+    return PooledGradient(mean, values, variance)
+
+
+def _slope_changes(found: NewtonClass, matrix: Array, place: Array) -> Array:
+    """Return how far each entry of H·(b − b*) may be off, because H is that of the start and people's weights change.
+
+    A weight changes by at most one part per log-odds that a score moves. Scores of everybody move by a root mean square, either
+    way. Those of people at the far end of a column move by as much as its own coefficient does, all one way. Where few have large
+    values, they decide.
+    """
+    away = (place + found.weights) / 2 - found.start
+    everybody = max(float(away @ matrix @ away), 0.0) / max(float(matrix[0, 0]), 1.0)
+    parts = np.sqrt(EVERYBODY**2 * everybody + (_reach(found) * away) ** 2)
+    return np.asarray(parts * np.abs(matrix @ (place - found.weights)))
+
+
+def bent_columns(found: NewtonClass) -> NDArray[np.bool_]:
+    """Return which numbers have a slope that may have changed by more than `BENT` since the curvature was opened."""
+    numbers = np.array([feature.kind != "level" for feature in found.moments.features])
+    end = found.gradients[-1].weights if found.gradients else found.weights
+    away = (end + found.weights) / 2 - found.start
+    return np.asarray(numbers & (np.abs(_reach(found) * away) > BENT))
+
+
+def _reach(found: NewtonClass) -> Array:
+    """Return how far from the mean a column's far end is: for a level 1, for the constant nothing."""
+    moments = found.moments
+    levels = np.array([feature.kind == "level" for feature in moments.features])
+    reach = np.where(levels, 1.0, 1 + np.abs(np.clip(moments.matrix[0] / moments.count, -1, 1)))
+    reach[0] = 0.0
+    return np.asarray(reach)
+
+
+def _disagreements(found: NewtonClass, information: WeightedInformation) -> Array:
+    """Return how far H is seen to be off between each gradient and the last one, by more than noise explains."""
+    last = found.gradients[-1]
+    seen = []
     for one in found.gradients:
-        moved = one.weights - found.weights
-        change = matrix @ moved
-        squared = max(float(moved @ change), 0.0) / max(float(matrix[0, 0]), 1.0)
-        bent = CHANGE**2 * squared * float(np.mean(change**2))
-        variances.append(one.variance + bent + blur * float(moved @ moved))
-    precisions = 1 / np.array(variances)
-    shares = precisions / precisions.sum()
-    return OpenedGradient(
-        np.asarray(shares @ np.array([one.weights for one in found.gradients])),
-        np.asarray(shares @ np.array([one.values for one in found.gradients])),
-        float(1 / precisions.sum()),
-    )
+        moved = one.weights - last.weights
+        apart = np.abs(one.values - last.values - information.matrix @ moved)
+        noise = one.variance + last.variance + information.variance @ moved**2
+        seen.append(np.maximum(apart - NOTICED * np.sqrt(noise), 0.0))
+    return np.array(seen)

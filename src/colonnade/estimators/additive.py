@@ -14,7 +14,7 @@ from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHis
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
-from colonnade.estimation.evidence import information, marginal_shapes, recalibration
+from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit, numeric_place
@@ -29,13 +29,12 @@ from colonnade.estimators.shape_study import ADDITIVE, BINS, ShapeStudy, centrin
 from colonnade.estimators.stages import FirstStage
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
+from colonnade.steps.kind import kind_of
 from colonnade.steps.registry import STUDIES
 from colonnade.steps.score_table import ScoreHistogram
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor"]
 
-MARGINAL_WIDENED = 1.25
-"""The factor on standard errors of weights of evidence, whose variance of effects is not known exactly."""
 MARGINAL = (
     "marginal effects: what each column tells by itself on the same people without noise, times one slope for all"
 )
@@ -183,7 +182,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
     def marginal_(self) -> bool:
         """Whether effects are marginal: what each column tells by itself, times one slope (`cn.methods.AdditiveNewton`)."""
         require_fitted(self)
-        return all(step.kind == ScoreHistogram.name for step in self.plan_.steps)
+        return all(kind_of(step) is ScoreHistogram for step in self.plan_.steps)
 
     def _made_of_tables(self, federation: Federation, columns: Mapping[str, Column]) -> bool:
         return bool(self.method.made_of_tables(self, federation, columns))
@@ -227,11 +226,18 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
         """Return the fitted attributes: marginal effects, times the slope that the histogram tells."""
         columns = self._chosen(federation.describe())
         found, features = self._marginal(columns)
-        told = recalibration(counts.scores, counts.counts, counts.variance, found.weights[0], counts.smoothed)
+        told = recalibration(
+            counts.scores,
+            counts.counts,
+            counts.variance,
+            float(found.weights[0]),
+            spread=expected_spread(found, features),
+            smoothed=counts.smoothed,
+        )
         squared = told.slope**2
         scaled = AdditiveFit(
             np.append(told.intercept, told.slope * found.weights[1:]),
-            squared * MARGINAL_WIDENED**2 * found.covariance,
+            squared * found.covariance,
             squared * found.sampling,
             squared * found.believed,
             found.people,

@@ -1,4 +1,4 @@
-"""Every estimator of this library: found by name for `load`, and listed with its methods for README and documentation."""
+"""Every estimator of this library: found by name for `load`, and listed with its methods for the documentation."""
 
 import inspect
 from collections.abc import Iterator

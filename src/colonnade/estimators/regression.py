@@ -279,7 +279,8 @@ class LogisticRegression(RegressionStudy):
     Attributes
     ----------
     coef_ : array of shape (1, n_features) for two classes, else one row per class
-        Coefficients in the columns' own units.
+        Coefficients in the columns' own units, as `predict` uses them: shrunk where noise outweighs the data. To report
+        coefficients take those of `summary`, which are not.
     intercept_ : array
         The intercepts.
     classes_ : array

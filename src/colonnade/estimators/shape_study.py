@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import msgspec
@@ -47,6 +48,7 @@ from colonnade.estimators.stages import (
     divided,
     how_many,
     in_two_stages,
+    require_both,
     together,
 )
 from colonnade.estimators.study import COMMON
@@ -170,11 +172,13 @@ class ShapeStudy(RegressionStudy):
         if first is None:
             return super().fit(federation, *rows, repeat=repeat)
         assert isinstance(federation, Federation)  # as `_begun` has it
+        require_both(federation, first, partial(self.preview, federation, repeat=repeat))
         title = f"{type(self).__name__}(first stage)"
         with progress_bar(title) as progress:
             findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)
         second = checked._going_on(first, findings.value).fit(federation, repeat=repeat)
-        both = together(findings, second._findings())
+        name = f"{type(self).__name__}(method={second.plan_.method!r})"
+        both = together(name, findings, second._findings())
         self._adopt({name: value for name, value in vars(second).items() if name in self.learned})
         self.privacy_, self.transcript_, self.receipt_ = both.privacy, both.transcript, both.receipt
         self.plan_, self.schema_, self._fitted_on = second.plan_, second.schema_, second._fitted_on

@@ -4,7 +4,7 @@ Each stage is a plan of its own, because a plan names every column and weight be
 between the two, in parts of ρ. The second plan names the hash of the first, and the statement of the study is about both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from colonnade.coordinator.findings import Findings, statement_of
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.cost import Cost
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, BudgetExceeded
 from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Price
@@ -31,9 +31,11 @@ __all__ = [
     "EVIDENCE_SHARE",
     "FirstStage",
     "Purpose",
+    "best_columns",
     "divided",
     "how_many",
     "in_two_stages",
+    "require_both",
     "together",
 ]
 
@@ -107,7 +109,7 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
     --------
     >>> first, second = divided(Price.of(1.0, 1e-6), 15)
     >>> round(first.epsilon, 2), round(second.epsilon, 2)
-    (0.37, 0.92)
+    (0.36, 0.92)
     """
     if price.delta == 0:
         raise BadInput("A study in two stages needs a positive delta.", remedy="For example delta=1e-6.")
@@ -118,12 +120,12 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
 # Both stages as one ----------------------------------------------------------------------------------------------------------
 
 
-def together(first: Findings, second: Findings) -> Findings:
+def together(title: str, first: Findings, second: Findings) -> Findings:
     """Return the record of both stages: one statement, one log of messages, and what both have cost."""
     privacy = _both(first.privacy, second.privacy)
     epsilon, delta = privacy.epsilon(unit=second.plan.unit), privacy.delta(unit=second.plan.unit)
     lines = [first.receipt.splitlines()[-1], second.receipt.splitlines()[-1]]
-    whole = f"In two stages, together ε={epsilon:.4g}, δ={delta:.4g} per {second.plan.unit} towards the coordinator."
+    whole = f"{title} in two stages: ε={epsilon:.4g}, δ={delta:.4g} per {second.plan.unit} towards the coordinator, together."
     return replace(
         second,
         privacy=privacy,
@@ -170,6 +172,24 @@ def in_two_stages(
         others=others,
         epsilon=price.epsilon,
     )
+
+
+def require_both(federation: Federation, first: FirstStage, preview: Callable[[], Preview]) -> None:
+    """Refuse a study whose second stage could not follow, before the first is paid for.
+
+    Parameters
+    ----------
+    federation, first
+        Whose parties are asked, and for what. A first stage that was paid for costs nothing again, and nothing is checked.
+    preview
+        Returns what to expect of both; the parties then say whether their policies allow the second.
+    """
+    if not any(federation.quote(first.plan).unpaid.values()):
+        return
+    after = preview().after
+    over = [str(party) for party, row in after.iterrows() if row["spent"] > row["epsilon"]]
+    if over:
+        raise BudgetExceeded(f"Both stages of this study would take the ledger of {over[0]!r} past its cap.")
 
 
 def _both(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:

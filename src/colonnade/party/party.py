@@ -50,7 +50,8 @@ class Party:
     ----------
     data
         A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, to a folder of parquet files, a pattern such
-        as ``"people/*.parquet"``, a `DuckDB` table or query, or a list of these (shards by rows).
+        as ``"people/*.parquet"``, a `DuckDB` table or query, or a list of these (shards by rows). A
+        shard perturbs its own people's randomised reports and values before it hands them over; all else is of all rows.
     schema
         Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
     version

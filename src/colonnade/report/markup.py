@@ -105,7 +105,7 @@ PROMISE = (
     "intersection alignment (each party learns which of its own ids the others have; a union tells one party how many are in "
     "common), which are not differentially private."
 )
-"""The promise of README.md, word for word. A test compares the two."""
+"""The promise of docs/explanation/promise.md, word for word. A test compares the two."""
 
 READING = (
     "ε and δ say how much one person's record can change what an observer sees: for any two tables that differ in one unit, the "

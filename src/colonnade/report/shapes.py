@@ -46,10 +46,11 @@ def shape_panel(study: Any) -> "Figure":
         for axes in every[len(shown) :]:
             axes.set_axis_off()
         left = f" ({len(shown)} most important of {len(order)})" if len(order) > len(shown) else ""
+        hollow = "" if shapes["determined"].all() else "; hollow: not determined"
         headline(
             figure,
             f"{shortened(study.target, 40)}: effect of each column{left}",
-            f"{unit} against the average person; bands: privacy noise, 95 %; grey: share of people",
+            f"{unit} against the average person; bands: privacy noise, 95 %; grey: share of people{hollow}",
         )
 
     return styled_figure(0.9 + 2.1 * rows, draw)

@@ -20,9 +20,10 @@ __all__ = [
     "deal",
     "encode",
     "garner",
-    "pack_six",
+    "halved_sum",
+    "pack_bits",
     "reduce_words",
-    "unpack_six",
+    "unpack_bits",
 ]
 
 BLOCK_ROWS = 512
@@ -33,6 +34,7 @@ LARGEST_NARROW = 2**50
 """Elements below this become float64 in one step; larger ones in two limbs."""
 
 _LIMB = np.uint64(32)
+_WORD = np.uint64(64)
 _LOW = np.uint64((1 << 32) - 1)
 
 _ACCUMULATE = (
@@ -106,6 +108,15 @@ def _subtract_from(first: _Words, second: _Words, modulus: int) -> None:
     for k in range(second.size):
         value = first[k] - second[k]
         second[k] = min(value, value + modulus)
+
+
+@numba.njit(["void(uint64[::1], uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
+def halved_sum(first: _Words, second: _Words, modulus: int, out: _Words) -> None:
+    """Write half of the sum of two elements: of a line through the values at 0 and 2, the value at 1. The modulus is odd."""
+    for k in range(first.size):
+        value = first[k] + second[k]
+        value = min(value, value - modulus)
+        out[k] = (value + (value & np.uint64(1)) * modulus) >> np.uint64(1)
 
 
 @numba.njit(["void(uint64[::1], int64, uint64, uint64[:, ::1])"], cache=True, nogil=True)
@@ -334,24 +345,28 @@ def combine_shares(
             residues[index, entry] = total % moduli[index]
 
 
-@numba.njit(["void(uint64[::1], uint64[::1])"], cache=True, nogil=True)
-def pack_six(elements: _Words, packed: _Words) -> None:
-    """Write groups of four 48-bit elements as three words."""
-    for group in range(elements.size // 4):
-        first, second = elements[4 * group], elements[4 * group + 1]
-        third, fourth = elements[4 * group + 2], elements[4 * group + 3]
-        packed[3 * group] = first | second << np.uint64(48)
-        packed[3 * group + 1] = second >> np.uint64(16) | third << np.uint64(32)
-        packed[3 * group + 2] = third >> np.uint64(32) | fourth << np.uint64(16)
+@numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
+def pack_bits(elements: _Words, bits: int, packed: _Words) -> None:
+    """Write elements of so many bits one after the other into words, lowest bits first; elements are below 2 to the bits."""
+    word, gathered, filled = 0, np.uint64(0), np.uint64(0)
+    for k in range(elements.size):
+        gathered |= elements[k] << filled
+        filled += bits
+        if filled >= _WORD:
+            packed[word] = gathered
+            word += 1
+            filled -= _WORD
+            gathered = elements[k] >> (bits - filled)
+    if filled:
+        packed[word] = gathered
 
 
-@numba.njit(["void(uint64[::1], uint64[::1])"], cache=True, nogil=True)
-def unpack_six(packed: _Words, elements: _Words) -> None:
-    """Read what `pack_six` wrote."""
-    low = np.uint64((1 << 48) - 1)
-    for group in range(elements.size // 4):
-        first, second, third = packed[3 * group], packed[3 * group + 1], packed[3 * group + 2]
-        elements[4 * group] = first & low
-        elements[4 * group + 1] = (first >> np.uint64(48) | second << np.uint64(16)) & low
-        elements[4 * group + 2] = (second >> np.uint64(32) | third << np.uint64(32)) & low
-        elements[4 * group + 3] = third >> np.uint64(16)
+@numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
+def unpack_bits(packed: _Words, bits: int, elements: _Words) -> None:
+    """Read what `pack_bits` wrote. One more word is read than was written, so that no element needs a branch."""
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    for k in range(elements.size):
+        place = np.uint64(k) * bits
+        word, shift = place >> np.uint64(6), place & np.uint64(63)
+        above = packed[word + np.uint64(1)] << np.uint64(1) << (np.uint64(63) - shift)
+        elements[k] = (packed[word] >> shift | above) & mask

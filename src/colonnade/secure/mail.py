@@ -407,7 +407,7 @@ class Handshake:
         partners = frozenset(self.terms.parties if partners is None else partners)
         for name in self.terms.parties:  # canonical order: every honest party stops at the same fault
             self._check(name, hellos[name], pinned[name] if name in partners else None)
-        transcript = _transcript(self.terms, hellos, pinned)
+        transcript = _transcript(self.terms, self._named, hellos, pinned)
         shared = {
             name: self._shared(hellos[name]) for name in self.terms.parties if name != self.party and name in partners
         }
@@ -451,13 +451,15 @@ class Handshake:
         return f"Handshake(party={self.party!r}, <redacted>)"
 
 
-def _transcript(terms: RunTerms, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]) -> bytes:
+def _transcript(
+    terms: RunTerms, named: bytes, hellos: Mapping[str, Hello], pinned: Mapping[str, PublicIdentity]
+) -> bytes:
     """Return the hash of everything that all hellos say. The terms name the parties in order, so the fields need no names."""
     fields: list[bytes] = []
     for name in terms.parties:
         hello = hellos[name]
         fields += (pinned[name].key, hello.terms, hello.ephemeral, hello.signature, hello.head, hello.nonces)
-    return digest("colonnade transcript v2", terms.digest, *fields)
+    return digest("colonnade transcript v2", named, *fields)
 
 
 def _letter_key(shared: Secret, transcript: bytes, sender: str, receiver: str) -> Secret:

@@ -4,15 +4,16 @@ An *element* is an integer in [0, M), M < 2⁶³. By the Chinese remainder theor
 prime, so that adding, sharing and masking work on whole elements (one addition, one correction). Only a product of
 two shares goes through residues, centred around zero, which float64 multiplies exactly.
 
-============================  =======  =================
-primes                        M        bytes per element
-============================  =======  =================
-2²³ - 15                      2^23.0   3
-2¹⁶ - 15, 2¹⁶ - 17            2^32.0   4
-2²⁰ - 3, 2²⁰ - 5              2^40.0   5
-2²³ - 15, 2²³ - 21            2^46.0   6
-2²¹ - 9, 2²¹ - 19, 2²¹ - 21   2^63.0   8
-============================  =======  =================
+============================  =======  ================
+primes                        M        bits per element
+============================  =======  ================
+2²³ - 15                      2^23.0   23
+2¹⁶ - 15, 2¹⁶ - 17            2^32.0   32
+2²⁰ - 3, 2²⁰ - 5              2^40.0   40
+2²² - 3, 2²² - 17             2^44.0   44
+2²³ - 15, 2²³ - 21            2^46.0   46
+2²¹ - 9, 2²¹ - 19, 2²¹ - 21   2^63.0   63
+============================  =======  ================
 
 All moduli are prime, so every evaluation point and every difference of two is invertible for any number of nodes below
 the smallest prime, and a random linear check errs with a probability of order 1/p, not one over a factor of p.
@@ -37,6 +38,7 @@ PRIME_SETS = (
     (2**23 - 15,),
     (2**16 - 15, 2**16 - 17),
     (2**20 - 3, 2**20 - 5),
+    (2**22 - 3, 2**22 - 17),
     (2**23 - 15, 2**23 - 21),
     (2**21 - 9, 2**21 - 19, 2**21 - 21),
 )
@@ -122,9 +124,13 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         return (self.modulus - 1) // 2
 
     @property
-    def element_bytes(self) -> int:
-        """How many bytes an element takes on the wire."""
-        return (self.modulus.bit_length() + 7) // 8
+    def element_bits(self) -> int:
+        """How many bits an element takes on the wire."""
+        return self.modulus.bit_length()
+
+    def packed_size(self, count: int) -> int:
+        """Return how many bytes so many elements take on the wire."""
+        return (count * self.element_bits + 7) // 8
 
     def require_nodes(self, nodes: int) -> None:
         """Refuse more nodes than there are evaluation points with invertible differences."""
@@ -217,36 +223,29 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
     # Bytes
 
     def to_bytes(self, elements: Elements) -> bytes:
-        """Return elements in `element_bytes` bytes each, little-endian."""
+        """Return elements in `element_bits` bits each, lowest bits first, and zeros up to a whole byte."""
         self.require(elements)
         flat = np.ascontiguousarray(elements).reshape(-1)
-        if self.element_bytes == 6:
-            groups = -(-flat.size // 4)
-            padded = flat if flat.size == 4 * groups else np.concatenate([flat, np.zeros(-flat.size % 4, np.uint64)])
-            packed = np.empty(3 * groups, dtype=np.uint64)
-            _kernels.pack_six(padded, packed)
-            return packed.astype("<u8", copy=False).tobytes()[: 6 * flat.size]
-        octets = flat.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
-        return octets[:, : self.element_bytes].tobytes()
+        packed = np.empty(self._words(flat.size), dtype=np.uint64)
+        _kernels.pack_bits(flat, self.element_bits, packed)
+        return packed.astype("<u8", copy=False).view(np.uint8)[: self.packed_size(flat.size)].tobytes()
 
     def from_bytes(self, data: bytes | memoryview, shape: tuple[int, ...]) -> Elements:
         """Read what `to_bytes` wrote; refuse another length or a value out of range."""
-        count, width = math.prod(shape), self.element_bytes
-        if len(data) != count * width:
+        count = math.prod(shape)
+        if len(data) != self.packed_size(count):
             raise ProtocolError("The bytes of a share have another length than its shape.")
-        if width == 6:
-            groups = -(-count // 4)
-            packed = np.zeros(3 * groups, dtype="<u8")
-            packed.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-            elements = np.empty(4 * groups, dtype=np.uint64)
-            _kernels.unpack_six(packed.astype(np.uint64, copy=False), elements)
-            elements = elements[:count]
-        else:
-            octets = np.zeros((count, 8), dtype=np.uint8)
-            octets[:, :width] = np.frombuffer(data, dtype=np.uint8).reshape(count, width)
-            elements = octets.reshape(-1).view("<u8").astype(np.uint64, copy=False)
+        packed = np.empty(self._words(count) + 1, dtype="<u8")
+        octets = packed.view(np.uint8)
+        octets[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+        octets[len(data) :] = 0
+        elements = np.empty(count, dtype=np.uint64)
+        _kernels.unpack_bits(packed.astype(np.uint64, copy=False), self.element_bits, elements)
         self.require(elements)
         return elements.reshape(shape)
+
+    def _words(self, count: int) -> int:
+        return -(-count * self.element_bits // 64)
 
     # Constants of the kernels
 

@@ -1,9 +1,10 @@
 """Shamir sharing over an exact arithmetic: deal, regenerate from seeds, multiply shares, check degrees, open.
 
-*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of the
-first *degree* points are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
-expands. A dealer who is a node itself sends its own share to nobody, so it may pass itself over (`seeded_points`). Columns of a
-table are dealt with degree t; noise with degree 2t, the degree of a product of two shares.
+*Dealing.* A secret x is dealt as f(1), …, f(N), f a random polynomial of a given degree with f(0) = x. The shares of as many
+points as the *degree* are drawn uniformly and the others follow, so each of the former is 32 bytes: a seed that its node
+expands. These are the first points (`seeded_points`). A dealer that is itself a node leaves its own point out of them: its own
+share does not travel, so that one share more is a seed. Columns of a table are dealt with degree t; noise with degree 2t, the
+degree of a product of two shares.
 
 *Chunks.* Shares of a table are arrays of columns by rows (a table is read, and multiplied, by columns), in chunks of rows.
 The stream behind chunk k is at position k of the seed, so a restart regenerates the same bytes in any order of chunks.
@@ -168,18 +169,20 @@ class Dealing:
             raise BadInput("The memory to reuse has another shape.")
         for point, seed in self.seeds.items():
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
-        if self.degree + 1 not in self.seeds:
-            _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
-        else:
-            self._interpolate(hidden, shares)
+        if self.own is not None and self.own <= self.degree:
+            self._complete(hidden, shares, self.own)
+        _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
         return tuple(shares)
 
-    def _interpolate(self, hidden: Elements, shares: Elements) -> None:
-        """Write the shares that have no seed, where one of the first points has none."""
-        known = {0: hidden, **{point: shares[point - 1] for point in self.seeds}}
-        for point in range(1, self.nodes + 1):
-            if point not in known:
-                shares[point - 1] = _evaluate(self.arithmetic, known, list(known), point)
+    def _complete(self, hidden: Elements, shares: Elements, own: int) -> None:
+        """Write the dealer's own share, at one of the first points, from the secret and the shares that are drawn."""
+        if self.degree == 1:
+            flat = shares.reshape(self.nodes, -1)
+            _kernels.halved_sum(hidden.reshape(-1), flat[1], self.arithmetic.modulus, flat[0])
+        else:
+            drawn = seeded_points(self.degree, own)
+            known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
+            shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
 
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"

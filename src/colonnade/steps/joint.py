@@ -25,7 +25,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
 from colonnade.secure.residues import Arithmetic, gram_bound
-from colonnade.secure.shamir import Rectangle, cut, rectangles, require_threshold
+from colonnade.secure.shamir import Rectangle, cut, rectangles, require_threshold, seeded_points
 from colonnade.steps.joint_traffic import forecast_opening
 from colonnade.steps.kind import (
     Channel,
@@ -193,6 +193,10 @@ class Joint:
         """The members of whom every letter is from or to one: the nodes, and owners that givers write to."""
         return frozenset((*self.nodes, *(self.owners if self.givers else ())))
 
+    def seeded(self, owner: str) -> tuple[int, ...]:
+        """Return the points to which an owner's rows travel as seeds."""
+        return seeded_points(self.threshold, self.nodes.index(owner) + 1 if owner in self.nodes else None)
+
     @cached_property
     def bound(self) -> int:
         """No opened integer exceeds this (`colonnade.secure.residues.gram_bound`)."""
@@ -254,19 +258,19 @@ class JointStep(StepKind):
     @classmethod
     def require_room(cls, joint: Joint) -> None:
         """Refuse what the members could not keep or hold, before anything is paid."""
+        opened, columns = joint.opened_bytes // WORD, sum(joint.widths)
         if joint.opened_bytes > AT_ONCE and not cls.in_tiles:
             raise BadInput(
-                f"This step would open {joint.opened_bytes / 1e9:.2g} GB of numbers, and a party keeps {AT_ONCE / 1e9:.2g} GB "
-                "of one.",
+                f"This step would open {opened:,} numbers, more than a party keeps of one step.",
                 remedy="Ask for fewer columns or levels.",
             )
-        held = WORD * joint.people * sum(joint.widths)
+        held, fitting = WORD * joint.people * columns, HELD_SHARES // WORD // joint.people
         if len(joint.tiles) > 1 and held > HELD_SHARES:
             raise BadInput(
-                f"A matrix of {sum(joint.widths):,} columns is opened in tiles, and every compute node would hold "
-                f"{held / 1e9:.2g} GB of shares meanwhile, more than {HELD_SHARES / 1e9:.2g} GB.",
-                remedy=f"Ask for at most {HELD_SHARES // WORD // joint.people:,} columns of so many people, or for fewer "
-                "than 8,000, which are opened at once.",
+                f"A matrix of {columns:,} columns is opened in tiles, and every compute node would hold {held:,} bytes of shares "
+                "meanwhile, more than it may.",
+                remedy=f"Ask for at most {fitting:,} columns of so many people, or for fewer than 8,000, which are opened at "
+                "once.",
             )
 
     @classmethod

@@ -74,7 +74,7 @@ def _noise_letters(joint: "Joint", tile: "Tile") -> tuple[dict[str, int], dict[s
         for point, node in enumerate(joint.nodes, start=1):
             if node != sender:
                 seeded = point <= 2 * joint.threshold
-                size = LETTER + (SEED if seeded else tile.entries * joint.arithmetic.element_bytes)
+                size = LETTER + (SEED if seeded else joint.arithmetic.packed_size(tile.entries))
                 sent[sender] += size
                 received[node] += size
     return sent, received
@@ -101,20 +101,20 @@ def _letter(joint: "Joint", sender: str, point: int, turn: int) -> int:
     deals, computes = sender in joint.owners and turn <= len(joint.chunks), sender in joint.nodes
     if not (deals or computes):
         return 0
-    element, t = joint.arithmetic.element_bytes, joint.threshold
+    packed, t = joint.arithmetic.packed_size, joint.threshold
     repetitions, size = check_repetitions(joint.arithmetic), LETTER
     if deals and turn == 1:
         size += 2 * SEED
         if len(joint.tiles) == 1:
-            size += SEED if point <= 2 * t else joint.entries * element
-    if deals and point > t:
+            size += SEED if point <= 2 * t else packed(joint.entries)
+    if deals and point not in joint.seeded(sender):
         start, stop = joint.chunks[turn - 1]
-        size += (stop - start) * joint.widths[joint.owners.index(sender)] * element
+        size += packed((stop - start) * joint.widths[joint.owners.index(sender)])
     if computes:
         size += 2 * SEED if turn == 2 else SEED
     if computes and joint.redealt and 2 <= turn <= len(joint.chunks) + 1:
         start, stop = joint.chunks[turn - 2]
-        size += SEED if point <= t else (stop - start) * joint.redealt * element
+        size += SEED if point <= t else packed((stop - start) * joint.redealt)
     if computes and turn == len(joint.chunks) + 2:
-        size += len(joint.owners) * (repetitions * element + 12)
+        size += len(joint.owners) * (packed(repetitions) + 12)
     return size

@@ -249,4 +249,4 @@ def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
 
 
 def _share(terms: NewtonTerms, sender: str, node: str, values: int, degree: int) -> int:
-    return SEED if terms.is_seeded(sender, node, degree) else values * terms.arithmetic.element_bytes
+    return SEED if terms.is_seeded(sender, node, degree) else terms.arithmetic.packed_size(values)

@@ -47,8 +47,8 @@ CHUNK_UNIT = 8_192
 
 WORDS = PRIME_SETS[-2:]
 """The moduli in use. Shorter words would need tables so coarse that their rounding would show."""
-LEAST_BITS = {"residual": 6, "weight": 5}
-"""The bits of the links' tables below which a longer word is better: rounding then adds a fiftieth or a tenth to the noise."""
+LEAST_BITS = {"residual": 6, "weight": 4}
+"""The bits of the links' tables below which a longer word is better: rounding then adds a fiftieth or a sixth to the noise."""
 
 _COMMON = ("scale", "window", "parts", "level")
 

@@ -43,13 +43,13 @@ from colonnade.steps.labelled import LARGEST_SCALE
 from colonnade.steps.newton import NewtonSteps
 from colonnade.steps.newton_terms import NewtonTerms, Phase
 
-__all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy", "Reading", "step_name"]
+__all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy", "Reading", "default_scale", "step_name"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-SCALE = 256
-"""γ by default: rounding a row to a part in 256 is far below the noise, and products of two columns fit into six bytes."""
+SCALE, LARGE_SCALE, LARGE = 256, 128, 150_000
+"""γ by default, for up to `LARGE` people and for more: far below the noise, and products of two columns fit into six bytes."""
 WINDOW = 12
 """The largest score, by default, for which the link is the sigmoid."""
 FINEST = 2.0**20
@@ -284,6 +284,17 @@ class NewtonStudy:
             },
             price=self._prices.rounds,
         )
+
+
+def default_scale(people: int) -> int:
+    """Return γ for so many people.
+
+    Examples
+    --------
+    >>> default_scale(50_000), default_scale(1_000_000)
+    (256, 128)
+    """
+    return SCALE if people <= LARGE else LARGE_SCALE
 
 
 def step_name(level: int) -> str:

@@ -137,7 +137,7 @@ def table_deviation(price: Price, columns: int) -> float:
     Examples
     --------
     >>> round(table_deviation(Price.of(1.0, 1e-6), 10))
-    21
+    20
     """
     return math.sqrt(columns / float(ledger_rho(price)))
 

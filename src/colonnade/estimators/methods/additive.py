@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AdditiveNewton"]
 
-ONLY_TABLES = 0.04
-"""Tables are all that is worth opening if the noise in one of their counts exceeds this part of the people."""
+ONLY_TABLES = 0.01
+"""Tables are all that is worth opening if the noise in one of their counts exceeds this part of the people. Credit card default,
+bank marketing and Adult at ε = 0.1 and the demonstration's data at 0.05 to 0.4 lie on the right sides of it."""
 
 PLANS = {
     "evidence": "weights of evidence: at this price even gradients would be lost in noise, so only the table of each column with "

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coefficients_to_own_units, parties_of
+from colonnade.coding.columns import coded_widths, coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.memory import Load, gram_load, require_memory
 from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases, wide_moments
 from colonnade.errors import BadInput
 from colonnade.estimation import descent, expected_errors, regression
@@ -29,6 +30,7 @@ from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.steps import gradient
 from colonnade.steps.joint import Joint, read_joint
 from colonnade.steps.labelled import LARGEST_SCALE
+from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
@@ -118,7 +120,25 @@ class Secure(MomentMethod):
             kind = moment_releases.UnionRelease
         elif study._reads_wide(columns):
             kind = wide_moments.WideRelease
-        return kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+        algorithm = kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+        if self._is_wide(algorithm):
+            require_memory(self._load(algorithm, federation), len(algorithm.features) - 1)
+        return algorithm
+
+    def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
+        """Return how far noise moves the result; of a wide matrix also how long it takes, and how much memory."""
+        expected = super().expect(study, algorithm, federation)
+        if not self._is_wide(algorithm):
+            return expected
+        words = {**expected.words, **self._load(algorithm, federation).words()}
+        return Expectation(words, expected.warnings, expected.errors)
+
+    def _is_wide(self, algorithm: moment_releases.GramRelease) -> bool:
+        return len(algorithm.features) > wide_moments.WIDE
+
+    def _load(self, algorithm: moment_releases.GramRelease, federation: Federation) -> Load:
+        lean, together = isinstance(algorithm, wide_moments.WideRelease), isinstance(federation.transport, Direct)
+        return gram_load(coded_widths(algorithm.features), federation.people, lean=lean, together=together)
 
     def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> MomentNoise:
         """Return the noise of the covariance matrix; of a wide one without a matrix of variances."""

@@ -106,7 +106,7 @@ class Newton(MomentMethod):
         division = newton_estimation.Division.of(
             steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last
         )
-        scale = newton_steps.SCALE if self.scale is None else self.scale
+        scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
         return newton_steps.NewtonStudy(columns, target, price, federation.people, division, self.window, scale)
 
     def learn(

@@ -52,7 +52,7 @@ def prepare_groups(by: tuple[str, ...], columns: tuple[str, ...], table: Private
     """Read what rows will need."""
     table.load(columns)
     if columns and not by:
-        table.present(columns)
+        table.load_present(columns)
 
 
 def group_rows(

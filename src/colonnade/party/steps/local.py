@@ -119,7 +119,7 @@ def require_centres(category: Combination | Membership) -> None:
 def prepare_category(category: Combination | Membership, table: PrivateTable) -> None:
     """Read who has a record, where memberships are counted."""
     if isinstance(category, Membership):
-        table.present(category.columns)
+        table.load_present(category.columns)
 
 
 def category_codes(
@@ -143,7 +143,7 @@ class PrivateCentres(local.Centres):
 
     def prepare(self, table: PrivateTable) -> None:
         """Read what `compute` will need, before anything is paid."""
-        table.present(self.columns)
+        table.load_present(self.columns)
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's row; the law asks its questions of them."""

@@ -136,7 +136,7 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a record, before anything is paid."""
-        table.present(self.columns)
+        table.load_present(self.columns)
 
     def numbers(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's parts in steps, −1 for a person without a record here."""

@@ -166,6 +166,10 @@ class PrivateTable:
             self._present = {key: self._read_presence(list(key))}  # one set of columns at a time: memory stays bounded
         return self._present[key][start:stop]
 
+    def load_present(self, names: Sequence[str]) -> None:
+        """Read who has a value in at least one of these columns, where that is not at hand."""
+        self.present(names)
+
     def ranges(self, rows: int = BLOCK) -> Iterator[tuple[int, int]]:
         """Yield where each block of people begins and ends in the agreed order. It is the same at every party."""
         for start in range(0, self.people, rows):

@@ -101,6 +101,10 @@ class StoredTable(PrivateTable):
             present[first - start : last - start] = found & self.held(first, last)
         return present
 
+    def load_present(self, names: Sequence[str]) -> None:
+        """Require that these columns are there; who has a value is read where it is used."""
+        self.load(names)
+
     @property
     def sharded(self) -> bool:
         """Whether the rows come from several sources: here they are one table on disk."""
