@@ -20,7 +20,7 @@ def main() -> None:
         try:
             each = epsilon / len(shares)
             found.append([float(quantile(values, share, epsilon=each, bounds=bounds)) for share in shares])
-        except (ValueError, IndexError, ZeroDivisionError):
+        except (ValueError, IndexError, RuntimeError, ZeroDivisionError):
             found.append(None)
     print(json.dumps(found))
 

@@ -71,6 +71,8 @@ def record(benchmark: Benchmark) -> Results:
         kept.drop()
         raise NothingMeasured(next(why for part in results.parts.values() for _, why in part.skipped))
     results.write(benchmark.folder / "results" / "latest.json")
+    for picture in (benchmark.folder / "results").glob("*.[ps][nv]g"):
+        picture.unlink()  # of the recording before; the page draws its own
     (benchmark.folder / "README.md").write_text(page(benchmark, results), encoding="utf-8")
     marker.add(benchmark.name)
     kept.drop()

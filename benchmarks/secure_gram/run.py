@@ -81,7 +81,6 @@ class Ours:
     def __init__(self, rows: int, columns: int, owners: int, nodes: int) -> None:
         self._blocks = tables(rows, columns, owners)
         self._federation = a_federation(self._blocks, nodes)
-        self.nodes = nodes
         self.release = self._federation.moments(epsilon=EPSILON, delta=DELTA, scale=SCALE)  # warm
         self.joint = read_joint(self.release.plan_, "gram")
 
@@ -109,8 +108,9 @@ class Ours:
         """Return the most that a data party sent, all included, per value and recipient of elements (seeds are not counted)."""
         sent = []
         for owner, width in zip(self.joint.owners, self.joint.widths, strict=True):
-            own = self.joint.nodes.index(owner) + 1
-            recipients = len({*range(1, self.nodes + 1)} - {own, *self.joint.seeded(owner)})
+            nodes = self.joint.nodes  # of many members, a committee computes
+            own = {nodes.index(owner) + 1} if owner in nodes else set()
+            recipients = len({*range(1, len(nodes) + 1)} - own - {*self.joint.seeded(owner)})
             sent.append(self.release.transcript_.bytes_from[owner] / (self.joint.people * width * recipients))
         return max(sent)
 

@@ -185,7 +185,10 @@ def benchmark(measure: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_recording_keeps_every_run_and_says_what_is_missing(benchmark: Benchmark) -> None:
+    (benchmark.folder / "results").mkdir(parents=True)
+    (benchmark.folder / "results" / "of-an-earlier-recording.svg").touch()
     results = running.record(benchmark)
+    assert [path.name for path in (benchmark.folder / "results").glob("*.svg")] == ["errors.svg"]
     kept = Results.read(benchmark.folder / "results" / "latest.json")
     assert kept is not None
     assert kept.written() == results.written()
