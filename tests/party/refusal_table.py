@@ -67,7 +67,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
     "colonnade.durable_file": (CONSTANT,),
-    "colonnade.spilled_rows": (CONSTANT,),
+    "colonnade.spilled_rows": (PLAN,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
     "colonnade.party.ledger": (LEDGER,),
