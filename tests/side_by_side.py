@@ -211,7 +211,7 @@ def everything_else_the_same() -> Iterator[None]:
         yield
 
 
-READERS = ("load", "codes", "values", "joint_codes", "held", "present", "blocks")
+READERS = ("load", "codes", "values", "joint_codes", "held", "present", "cells_of", "fold")
 """The methods of a table that read rows: the same calls in the same order take the same kind of time."""
 
 

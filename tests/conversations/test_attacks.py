@@ -98,10 +98,10 @@ def leading_coefficient(stage: Stage) -> Equation:
 
 def noise_dealt_by(monkeypatch: pytest.MonkeyPatch, polynomial: str) -> None:
     """A seeded bug: the noise is shared, but not by fresh polynomials of degree 2t."""
-    real, real_from = run_module._Dealt.__init__, run_module._from_parcel
+    real, real_from = run_module.Dealt.__init__, run_module._from_parcel
 
-    def init(self, joint, dealer, run_secret):
-        real(self, joint, dealer, run_secret)
+    def init(self, joint, dealer, run_secret, own):
+        real(self, joint, dealer, run_secret, own)
         if polynomial == "degree t":
             dealing = Dealing(joint.arithmetic, nodes=3, degree=joint.threshold, seed=seed("noise", dealer.secret))
             self._noise_shares = dealing.shares(0, dealer.noises)
@@ -111,11 +111,11 @@ def noise_dealt_by(monkeypatch: pytest.MonkeyPatch, polynomial: str) -> None:
     def parcel(self, dealing, shares, point, degree):
         return run_module.Blob(self._joint.arithmetic.to_bytes(shares[point - 1]))
 
-    def received(parcel, joint, *, seeded, count):
+    def received(parcel, joint, *, seeded, count, position=0):
         return real_from(parcel, joint, seeded=False, count=count)
 
-    monkeypatch.setattr(run_module._Dealt, "__init__", init)
-    monkeypatch.setattr(run_module._Dealt, "_parcel", parcel)
+    monkeypatch.setattr(run_module.Dealt, "__init__", init)
+    monkeypatch.setattr(run_module.Dealt, "_parcel", parcel)
     monkeypatch.setattr(run_module, "_from_parcel", received)
 
 

@@ -1,5 +1,7 @@
 """Newton steps on shares: right, opened only with everyone's noise, silent about scores, and taken once."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -337,7 +339,8 @@ def test_a_seed_and_elements_are_the_same_share() -> None:
     bo, terms = stage.parts["bo"], stage.terms
     letters = stage.runs["bo"]._dealt("columns", bo.rows, 3)
     stage.turn(stage.weights())
-    kept = {node: stage.runs[node]._node._columns[0][terms.places("bo")] for node in terms.nodes}
+    beat = SimpleNamespace(chunk=0)
+    kept = {node: stage.runs[node]._node._shares_of(beat)[terms.places("bo")] for node in terms.nodes}
     assert np.array_equal(kept["ana"], expand(terms.arithmetic, bytes(letters["ana"].values.view), 0, bo.rows.shape))
     assert np.array_equal(kept["cy"], terms.arithmetic.from_bytes(letters["cy"].values.view, bo.rows.shape))
     shares = {point: kept[node] for point, node in enumerate(terms.nodes, start=1)}

@@ -22,7 +22,7 @@ from tests.party.test_data_versions import opened
 from tests.party.test_gate import a_plan, ask, gate_of, guards, replaced, spent
 from tests.party.test_one_door import gradient, local, shares, sketches, sums
 
-READERS = ("load", "codes", "values", "joint_codes", "held", "present", "blocks")
+READERS = ("load", "codes", "values", "joint_codes", "held", "present", "cells_of", "fold")
 SECRET = "alice's row 17 holds 4711"
 STUDIES: dict[str, Callable[[cn.Federation], None]] = {
     study.__name__: study for study in (local, shares, gradient, sketches, sums)

@@ -31,7 +31,7 @@ class FederationColumns:
     def column(self, name: str) -> tuple[str, str, Column]:
         """Resolve ``"party.column"`` to its party, its own name and its public description."""
         party, column = ColumnName.of(name)
-        self._require_party(party)
+        self._require_party(party, name)
         if column not in self.schemas[party]:
             raise SchemaMismatch(
                 f"Party {party!r} has no column {column!r} in its schema.",
@@ -39,10 +39,10 @@ class FederationColumns:
             )
         return party, column, self.schemas[party][column]
 
-    def _require_party(self, party: str) -> None:
+    def _require_party(self, party: str, name: str) -> None:
         if party not in self.schemas:
             raise BadInput(
-                f"{party!r} is no party of this federation, so it has no columns here.",
+                f"{name!r} is not known here: {party!r} is no party of this federation.",
                 remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.parties)}.",
             )
 
@@ -81,8 +81,8 @@ class FederationColumns:
             party, column = ColumnName.of(name) if together else self.column(name)[:2]
             if party not in self.schemas or self.schemas[party].get(column) != reading:
                 own.setdefault(party, {})[column] = reading
-        for party in own:
-            self._require_party(party)
+        for party, columns in own.items():
+            self._require_party(party, str(ColumnName(party, next(iter(columns)))))
         other = copy.copy(self)
         other.schemas = {party: schema.read_as(own.get(party, {})) for party, schema in self.schemas.items()}
         other.readings = self.readings | {

@@ -21,6 +21,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.errors import ProtocolError
@@ -226,7 +227,7 @@ class VerticalClustering:
 
     @property
     def _columns(self) -> list[str]:
-        return [f"{block.party}.{column}" for block in self.blocks for column in block.columns]
+        return [str(ColumnName(block.party, column)) for block in self.blocks for column in block.columns]
 
     def _keys(self) -> tuple[Step, ...]:
         if self.weight_step[1] is not MembershipSketches:
