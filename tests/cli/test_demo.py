@@ -42,6 +42,7 @@ def test_models_are_shown_with_their_own_intervals(output: str) -> None:
     assert re.search(r"insurer\.premium .* to ", income)
 
 
+@pytest.mark.full
 def test_the_quick_story_leaves_out_what_is_slow() -> None:
     assert set(SLOW) <= {study.question for study in STORY}
     result = call("demo", "--people", 2_000, "--quick")
