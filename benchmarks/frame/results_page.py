@@ -20,7 +20,7 @@ Written by `colonnade bench all --record` from the recorded results of `benchmar
 repeated runs with the half of its 95 % interval. *Ours* runs through the whole channel unless the benchmark's page says
 otherwise. *One curator* holds everybody's rows and has the same ε: what ours loses against it is what it costs to trust nobody.
 Peers are other packages, in the same run, on pooled data at the same ε. Each benchmark's own page
-(`benchmarks/NAME/README.md`) has its grid, its claims and its circumstances."""
+(`README.md` in its folder) has its grid, its claims and its circumstances."""
 
 
 @dataclass(frozen=True)
