@@ -211,8 +211,8 @@ def everything_else_the_same() -> Iterator[None]:
         yield
 
 
-READERS = ("load", "codes", "values", "joint_codes", "held", "present", "cells_of", "fold")
-"""The methods of a table that read rows: the same calls in the same order take the same kind of time."""
+READERS = ("load", "codes", "values", "joint_codes", "held", "present", "cells_of")
+"""The methods of a table that read rows: the same calls in the same order take the same kind of time. Folds are made of them."""
 
 
 @contextlib.contextmanager
