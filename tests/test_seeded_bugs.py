@@ -26,7 +26,7 @@ def _forget() -> None:
             wrapper.cache_clear()
 
 
-SLICE = 12
+SLICE = 16
 """Every twelfth bug is planted in the usual run, all of them under ``--full``: each takes a whole test to catch."""
 
 

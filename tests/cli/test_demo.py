@@ -11,9 +11,14 @@ from colonnade.datasets.synthetic import three_organisations
 from tests.cli.studies import call
 
 
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.full)], ids=["story", "all"])
+def everything(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 @pytest.fixture(scope="module")
-def output() -> str:
-    result = call("demo", "--people", 2_000, "--all")
+def output(everything: bool) -> str:
+    result = call("demo", "--people", 2_000, *(["--all"] if everything else []))
     assert result.exit_code == 0, result.output
     return str(result.output)
 
@@ -22,8 +27,8 @@ def screens(output: str) -> list[str]:
     return re.split(r"^\d+ of \d+  ", output, flags=re.MULTILINE)[1:]
 
 
-def test_every_study_asks_a_question_and_prints_truth_estimate_and_price(output: str) -> None:
-    studies = (*STORY, *MORE)
+def test_every_study_asks_a_question_and_prints_truth_estimate_and_price(output: str, everything: bool) -> None:
+    studies = (*STORY, *(MORE if everything else ()))
     for part, study in zip(screens(output)[: len(studies)], studies, strict=True):
         assert part.startswith(study.question)
         assert study.question.endswith("?")
@@ -31,9 +36,9 @@ def test_every_study_asks_a_question_and_prints_truth_estimate_and_price(output:
             assert words in part.replace("Price: nothing", "Price: ε = ")
 
 
-def test_the_story_has_about_a_dozen_screens_and_no_words_of_the_protocol(output: str) -> None:
+def test_the_story_has_about_a_dozen_screens_and_no_words_of_the_protocol(output: str, everything: bool) -> None:
     assert 10 <= len(STORY) + 4 <= 14
-    assert len(screens(output)) == len(STORY) + len(MORE) + 4
+    assert len(screens(output)) == len(STORY) + (len(MORE) if everything else 0) + 4
     assert not re.search(r"\b(?:bytes,|rounds|receipt|t = \d|c = \d)\b", output)
 
 

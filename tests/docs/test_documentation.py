@@ -44,6 +44,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess:
 SHOWN = [ROOT / "README.md", *(page for page in PAGES if any(shown is not None for _, shown in printed.parts(page)))]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.stem)
 def test_the_outputs_on_a_page_are_what_its_code_prints(page):
     """``python -m tests.docs.printed --write PAGE`` writes them anew."""
@@ -77,6 +78,7 @@ def test_the_tutorial_works_as_printed(tmp_path):
 EXAMPLES = [*(page for page in PAGES if page.parent.name == "how-to"), DOCS / "explanation" / "missing-values.md"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_examples_of_the_guides_run(page, tmp_path):
     code = "\n".join(blocks(page, "python"))
@@ -86,7 +88,7 @@ def test_examples_of_the_guides_run(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path):
     """Cell by cell in one process, as its kernel would; what IPython adds is display."""

@@ -64,6 +64,7 @@ def test_dependence_between_parties_is_used_and_not_assumed_away():
     assert losses["secure"] < 0.7 * losses["independent"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("parties", "bar"), [(2, 1.05), (4, 1.08)])
 def test_letter_at_half_an_epsilon_is_within_the_bar_of_non_private_vertical_clustering(shared_data, parties, bar):
     frame = pd.read_parquet(shared_data / "letter.parquet").drop(columns="lettr")
