@@ -19,8 +19,8 @@ from tests.estimators import test_pooling as pooling
 from tests.seeded.bug import Bug, replaced, wrapped
 
 
-def _stops_at_three(honest, self, asked, threshold):
-    return honest(self, asked, 1)[: max(FEWEST_NODES, len(asked))]
+def _stops_at_three(honest, self, asked, threshold, dealing=()):
+    return honest(self, asked, 1, dealing)[: max(FEWEST_NODES, len(asked))]
 
 
 def _lowers_collusion(patch):
@@ -76,7 +76,9 @@ BUGS = [
     ),
     Bug(
         "too few nodes for the requested collusion will do",
-        wrapped(ComputeMembers, "choose", lambda honest, self, asked, threshold: honest(self, asked, 1)),
+        wrapped(
+            ComputeMembers, "choose", lambda honest, self, asked, threshold, dealing=(): honest(self, asked, 1, dealing)
+        ),
         partial(floors.test_too_few_compute_nodes_are_refused_with_the_number_to_add_and_that_number_suffices, 3, 2),
     ),
     Bug(

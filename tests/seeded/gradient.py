@@ -52,10 +52,10 @@ def _unclipped(self, rows, labels, weights):
 
 
 def _constant_for_all(honest, self, table):
-    rows, labels = honest(self, table)
-    if labels is not None:
-        rows[:, 0] = self.terms.scale
-    return rows, labels
+    rows = honest(self, table)
+    if self.target:
+        rows._array[:, 0] = self.terms.scale
+    return rows
 
 
 def _one_byte(self, step):

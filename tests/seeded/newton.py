@@ -39,10 +39,10 @@ def _at_a_party(test):
 
 
 def _constant_for_all(honest, self, table):
-    rows, labels = honest(self, table)
-    if labels is not None:
-        rows[0] = self.terms.scale
-    return rows, labels
+    rows = honest(self, table)
+    if self.target:
+        rows._array[:, 0] = self.terms.scale
+    return rows
 
 
 def _unclipped(self, rows, weights):
