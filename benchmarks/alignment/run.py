@@ -14,53 +14,21 @@ are linear in the number of ids.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.frame import Benchmark, Claim, Part, Row, Table, faster
+from benchmarks.frame.members import Sockets, processor_seconds
 from benchmarks.frame.peers import OPENMINED
 
 import colonnade as cn
-from colonnade.protocol.codec import read_frame, write_frame
 
 HERE = Path(__file__).parent
 NAMES = ("ana", "bo", "cy", "dee", "eva")
-
-
-class Sockets:
-    """A transport to guards on Unix sockets, all asked at once."""
-
-    def __init__(self, paths: dict[str, Path]) -> None:
-        self._streams = {}
-        for name, path in paths.items():
-            line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            line.connect(str(path))
-            self._streams[name] = line.makefile("rwb")
-        self._pool = ThreadPoolExecutor(len(paths))
-
-    def exchange(self, requests: dict[str, bytes]) -> dict[str, bytes]:
-        def ask(name: str) -> bytes:
-            write_frame(self._streams[name], requests[name])
-            reply = read_frame(self._streams[name])
-            assert reply is not None
-            return reply
-
-        return dict(zip(requests, self._pool.map(ask, requests), strict=True))
-
-    def close(self) -> None:
-        for stream in self._streams.values():
-            stream.close()
-
-
-def _cpu(process: int | str) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ours(parties: int, ids: int) -> dict[str, float]:
@@ -83,11 +51,11 @@ def ours(parties: int, ids: int) -> dict[str, float]:
                 assert process.stdout.readline() == b"ready\n"
             federation = cn.Federation(Sockets(paths), parties=names)
             members = ["self", *(process.pid for process in processes)]
-            before = [_cpu(member) for member in members]
+            before = [processor_seconds(member) for member in members]
             clock = time.perf_counter()
             federation.align(size="public", capacity=ids)
             seconds = time.perf_counter() - clock
-            used = [after - start for after, start in zip(map(_cpu, members), before, strict=True)]
+            used = [after - start for after, start in zip(map(processor_seconds, members), before, strict=True)]
             assert federation.people == ids // 2
             transcript = federation.aligned_.findings.transcript
             federation.close()

@@ -18,12 +18,10 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +29,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from benchmarks.frame.members import Sockets, processor_seconds
 from scale_member import NODE, PARTIES, SCHEMA, peak_bytes, studies, warm_up
 
 import colonnade as cn
-from colonnade.protocol.codec import read_frame, write_frame
 
 HERE = Path(__file__).parent
 SIZES = (1_000_000, 10_000_000, 100_000_000)
@@ -79,36 +78,6 @@ def _block(number: int, places: np.ndarray, rows: int, *, listed: bool) -> pa.Re
     return pa.record_batch({"id": ids_of(people), **columns, "kind": kinds})
 
 
-class Sockets:
-    """A transport to guards on Unix sockets, all asked at once."""
-
-    def __init__(self, paths: dict[str, Path]) -> None:
-        self._streams = {}
-        for name, path in paths.items():
-            line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            line.connect(str(path))
-            self._streams[name] = line.makefile("rwb")
-        self._pool = ThreadPoolExecutor(len(paths))
-
-    def exchange(self, requests: dict[str, bytes]) -> dict[str, bytes]:
-        def ask(name: str) -> bytes:
-            write_frame(self._streams[name], requests[name])
-            reply = read_frame(self._streams[name])
-            assert reply is not None
-            return reply
-
-        return dict(zip(requests, self._pool.map(ask, requests), strict=True))
-
-    def close(self) -> None:
-        for stream in self._streams.values():
-            stream.close()
-
-
-def _cpu(process: int | str) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(folder: Path, rows: int, memory: str = MEMORY) -> dict:
     """Start the members on tables that are there, and run the studies."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
@@ -132,10 +101,10 @@ def measure(folder: Path, rows: int, memory: str = MEMORY) -> dict:
         federation = cn.Federation(Sockets(paths), parties=PARTIES, compute_nodes=[NODE])
         found["people"], found["released"] = federation.people, {}
         for name, (study, released) in studies().items():
-            before, clock = [_cpu(member) for member in members], time.perf_counter()
+            before, clock = [processor_seconds(member) for member in members], time.perf_counter()
             study.fit(federation)
             seconds = time.perf_counter() - clock
-            used = sum(map(_cpu, members)) - sum(before)
+            used = sum(map(processor_seconds, members)) - sum(before)
             found[name] = {"seconds": seconds, "cpu_seconds": used}
             found["released"][name] = np.asarray(released(study)).tolist()
             print(f"{rows:,} rows, {name}: {seconds:.1f} s", file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ import colonnade as cn
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import Openings
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.steps.products import PrivatePairTables
@@ -278,6 +278,36 @@ def at_turn(site: Site, turn: int, act) -> None:
         return act(requests)
 
     site.spoil = spoil
+
+
+def outcome(site: Site, plan: Plan) -> str:
+    """Run a plan, and return what came of it."""
+    try:
+        assert site.run(plan) == site.expected(plan)
+    except ReleaseLost:
+        return "lost"
+    except ColonnadeError:
+        return "aborted"
+    return "done"
+
+
+def killed_at(site: Site, name: str, turn: int, *, after: bool) -> None:
+    """Have a member killed before it takes a turn, or after it has taken it and before the reply is out."""
+
+    def die(party: str, request) -> None:
+        if party == name and isinstance(request, Post) and request.turn == turn:
+            site.lose = lambda party, request: None
+            site.kill(name)
+            raise Lost
+
+    def kill(requests: Requests) -> Requests:
+        site.kill(name)
+        return requests
+
+    if after:
+        site.lose = die
+    else:
+        at_turn(site, turn, kill)
 
 
 def without(name: str):

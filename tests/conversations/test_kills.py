@@ -6,10 +6,8 @@ A run of two chunks has turns 0 … 5.
 import pytest
 
 import colonnade as cn
-from colonnade.errors import ColonnadeError, ReleaseLost
-from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Conclude, Post
+from colonnade.protocol.messages import Conclude
 from colonnade.steps import joint as joint_module
 from tests.conversations.sites import (
     EPSILON,
@@ -18,7 +16,9 @@ from tests.conversations.sites import (
     Site,
     at_turn,
     fails,
+    killed_at,
     once_each,
+    outcome,
     replaced,
     turn_of,
     without,
@@ -38,16 +38,6 @@ def _two_chunks(monkeypatch):
 # Members killed -------------------------------------------------------------------------------------------------------------
 
 
-def outcome(site: Site, plan: Plan) -> str:
-    try:
-        assert site.run(plan) == site.expected(plan)
-    except ReleaseLost:
-        return "lost"
-    except ColonnadeError:
-        return "aborted"
-    return "done"
-
-
 KILLS = [
     pytest.param(turn, after, name, marks=[] if name in ("telco", "coordinator") else [full])
     for turn in range(LAST + 1)
@@ -60,21 +50,7 @@ KILLS = [
 def test_a_member_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, name, pair):
     """Killed before it takes the turn, or after it has taken it and before the reply is out."""
     plan = pair.plan()
-
-    def die(party: str, request) -> None:
-        if party == name and isinstance(request, Post) and request.turn == turn:
-            pair.lose = lambda party, request: None
-            pair.kill(name)
-            raise Lost
-
-    def kill(requests: Requests) -> Requests:
-        pair.kill(name)
-        return requests
-
-    if after:
-        pair.lose = die
-    else:
-        at_turn(pair, turn, kill)
+    killed_at(pair, name, turn, after=after)
     first = outcome(pair, plan)
     assert first == ("done" if (turn, after) == (0, False) else "aborted")
     opened = turn == LAST

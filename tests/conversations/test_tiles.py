@@ -17,7 +17,7 @@ from colonnade.conversations import tiles as tiles_module
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.relaying import open_in_tiles
-from colonnade.errors import BadInput, ColonnadeError, ProtocolError, ReleaseLost
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.party.handles import tile_key
 from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
@@ -30,7 +30,7 @@ from colonnade.secure.rectangles import entry_pairs, rectangles
 from colonnade.steps import joint as joint_module
 from colonnade.steps.joint import read_joint
 from colonnade.steps.registry import STUDIES
-from tests.conversations.sites import Lost, Opens, Requests, Site, at_turn, replaced
+from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at, outcome, replaced
 from tests.federations import SCHEMAS, federation
 
 GRAM = "gram"
@@ -178,16 +178,6 @@ def wide(tmp_path, monkeypatch) -> Iterator[GramSite]:
     site.close()
 
 
-def outcome(site: GramSite, plan: Plan) -> str:
-    try:
-        assert site.run(plan) == site.expected(plan)
-    except ReleaseLost:
-        return "lost"
-    except ColonnadeError:
-        return "aborted"
-    return "done"
-
-
 DEAL, READY, OPEN = range(3)
 KILLS = [
     pytest.param(tile, beat, after, name, marks=[] if (tile, name) == (1, "telco") else [full])
@@ -203,21 +193,7 @@ def test_a_member_killed_between_tiles_is_paid_once_and_opens_no_tile_twice(tile
     """Killed before it takes the turn, or after it has taken it and before the reply is out."""
     plan, turn = wide.plan(), BEGIN + 3 * tile + beat
     assert len(read_joint(plan, GRAM).tiles) > 3
-
-    def die(party: str, request) -> None:
-        if party == name and isinstance(request, Post) and request.turn == turn:
-            wide.lose = lambda party, request: None
-            wide.kill(name)
-            raise Lost
-
-    def kill(requests: Requests) -> Requests:
-        wide.kill(name)
-        return requests
-
-    if after:
-        wide.lose = die
-    else:
-        at_turn(wide, turn, kill)
+    killed_at(wide, name, turn, after=after)
     assert outcome(wide, plan) == "aborted"
     paid = wide.spent()
     lost = beat == OPEN and not after  # some have opened this tile, and the killed one has not: never again

@@ -22,8 +22,6 @@ __all__ = ["show_demo"]
 CAP_EPSILON, CAP_DELTA = 6.0, 1e-6
 ALIGNED_SAMPLE, ALIGNED_EPSILON = 1_500, 0.5
 TWO_SIDED = 1.96
-SLOW = ("Are there kinds of people?", "May I have rows to explore?", "Can a credit committee read that?")
-"""Questions that ``--quick`` leaves out."""
 
 
 def show_demo(people: int, report: Path | None, *, everything: bool = False, quick: bool = False) -> None:
@@ -61,7 +59,7 @@ class Demo:
     def __init__(self, data: Federated, *, everything: bool, quick: bool) -> None:
         self.data = data
         studies = (*STORY, *(MORE if everything else ()))
-        self.studies = tuple(study for study in studies if not (quick and study.question in SLOW))
+        self.studies = tuple(study for study in studies if not (quick and study.slow))
         self.screens = len(self.studies) + len(("round trip", "lists", "again", "ledgers"))
         self.number = 0
 

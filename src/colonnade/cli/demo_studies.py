@@ -46,6 +46,8 @@ class DemoStudy:
         The extra of this library that it needs, if that is not installed; otherwise empty.
     chart
         Whether to draw the estimates as bars under the table.
+    slow
+        Whether ``--quick`` leaves it out.
     """
 
     question: str
@@ -53,6 +55,7 @@ class DemoStudy:
     run: Callable[[Federated, cn.Federation], Comparison]
     extra: str = ""
     chart: bool = False
+    slow: bool = False
 
 
 DEFAULT_COLUMNS = ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"]
@@ -95,6 +98,7 @@ STORY: tuple[DemoStudy, ...] = (
             epsilon=0.5,
             delta=1e-6,
         ),
+        slow=True,
     ),
     DemoStudy(
         "What explains income?",
@@ -117,6 +121,7 @@ STORY: tuple[DemoStudy, ...] = (
         "Can a credit committee read that?",
         "A scorecard: whole points per bin, here with the rate of defaults by late payments.",
         card("bank.default", DEFAULT_COLUMNS, "telco.late_payments"),
+        slow=True,
     ),
     DemoStudy(
         "May I have rows to explore?",
@@ -129,6 +134,7 @@ STORY: tuple[DemoStudy, ...] = (
             delta=1e-6,
         ),
         extra="" if has_library() else "synthetic",
+        slow=True,
     ),
 )
 

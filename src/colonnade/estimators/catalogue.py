@@ -71,7 +71,7 @@ def every_estimator() -> list[type[Study]]:
     """Return every estimator of this library, also those that were not imported yet."""
     for module in iter_modules(estimators.__path__):
         import_module(f"{estimators.__name__}.{module.name}")
-    return [kind for kind in _below(Study) if "task" in vars(kind)]
+    return [kind for kind in dict.fromkeys(_below(Study)) if "task" in vars(kind)]  # one may be below two others
 
 
 def _below(kind: type[Study]) -> Iterator[type[Study]]:
