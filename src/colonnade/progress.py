@@ -37,7 +37,7 @@ class Pace:
     rows
         How many there are.
     say
-        Called with a line, at most once a second.
+        Called with a line, at most once per second.
     what
         What is done with them.
     clock
