@@ -21,6 +21,7 @@ from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.progress import Pace, Progress
 from colonnade.protocol import codec, messages
+from colonnade.protocol.tickets import Ticket
 from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Hello
 from colonnade.steps.joint import JointStep
@@ -438,11 +439,16 @@ def _exchange(requests: Requests, transport: Transport) -> dict[str, messages.Re
 
 
 def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str, bytes]) -> None:
-    """Count what a report shows: bytes by kind of message, and signatures."""
+    """Count what a report shows: bytes by kind of message, bytes of letters that went directly, and signatures."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
         if isinstance(reply, messages.Greeted):
             transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
+        if isinstance(reply, messages.Posted):
+            for letter in reply.letters.values():
+                ticket = Ticket.read(letter)
+                if ticket is not None:
+                    transcript.direct[party] += ticket.size
 
 
 def _raise_refusal(replies: Replies) -> None:

@@ -266,7 +266,7 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
         f"{f' (ε={_figure(replaced)} if a record is replaced by another)' if math.isfinite(replaced) and replaced else ''}; "
         f"may pool: {statement.pooling}; {_paid(outcome)}; "
         f"{plan.people:,} people, {len(plan.parties)} {'party' if len(plan.parties) == 1 else 'parties'}, "
-        f"{outcome.transcript.rounds} rounds, {outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
+        f"{outcome.transcript.rounds} rounds, {outcome.transcript.traffic}, {outcome.transcript.wall_time:.2f} s"
     )
     return Findings(outcome.value, plan, statement, outcome.transcript, receipt, outcome.cost)
 
