@@ -80,24 +80,41 @@ class Answer(enum.IntEnum):
     NO = 3
 
 
-def _context(kit: Kit, *, listening: bool) -> ssl.SSLContext:
-    """Return how a link is secured, by the kit as it is now.
+class _Security:
+    """How a link is secured, by the kit as it is now. To read a kit takes longer than a handshake: it is read when it changes.
 
     OpenSSL itself checks whoever connects. It would not have a site's certificate at the end that listens, because only a
     coordinator's is made for that. There the signature over the handshake is checked, and `Kit.recognise` checks the certificate.
     """
-    files = kit.credentials()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if listening else ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_REQUIRED if listening else ssl.CERT_NONE
-    context.load_verify_locations(files["ca_cert"])
-    context.load_cert_chain(files["client_cert"], files["client_key"])
-    return context
 
+    def __init__(self, kit: Kit, *, listening: bool) -> None:
+        self.kit = kit
+        self._listening = listening
+        self._lock = threading.Lock()
+        self._mark = ""
+        self._context: ssl.SSLContext | None = None
 
-def _recognised(kit: Kit, connection: ssl.SSLSocket) -> str:
-    return kit.recognise(connection.getpeercert(binary_form=True) or b"")
+    def context(self) -> ssl.SSLContext:
+        """Return the kit's certificate and key, and the authorities that it trusts."""
+        with self._lock:
+            mark = self.kit.mark()
+            if self._context is None or mark != self._mark:
+                self._context, self._mark = self._read(), mark
+            return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        files = self.kit.credentials()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if self._listening else ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED if self._listening else ssl.CERT_NONE
+        context.load_verify_locations(files["ca_cert"])
+        context.load_cert_chain(files["client_cert"], files["client_key"])
+        return context
+
+    def name(self, connection: ssl.SSLSocket) -> str:
+        """Return who is at the other end, or refuse."""
+        return self.kit.recognise(connection.getpeercert(binary_form=True) or b"")
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -140,7 +157,7 @@ class Link:
     ) -> None:
         self.peer = peer
         self._where = address_of(address)
-        self._kit = kit
+        self._security = _Security(kit, listening=False)
         self._log = log
         self._clock = clock
         self._lock = threading.Lock()
@@ -175,7 +192,7 @@ class Link:
             self._connection = None
 
     def _dial(self) -> ssl.SSLSocket:
-        context = _context(self._kit, listening=False)
+        context = self._security.context()
         plain = socket.create_connection(self._where, timeout=DIAL)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -184,7 +201,7 @@ class Link:
             plain.close()
             raise
         try:
-            if _recognised(self._kit, found) != self.peer:
+            if self._security.name(found) != self.peer:
                 raise PermissionError
         except BaseException:
             found.close()
@@ -244,7 +261,7 @@ class Listener:
     """
 
     def __init__(self, address: str, kit: Kit, peers: Collection[str], mailbox: Mailbox, log: Log) -> None:
-        self._kit = kit
+        self._security = _Security(kit, listening=True)
         self._peers = frozenset(peers)
         self._mailbox = mailbox
         self._log = log
@@ -260,11 +277,14 @@ class Listener:
                 remedy="End the other process on this port, or name an address of this machine: --direct-listen HOST:PORT.",
             ) from None
         self._socket.settimeout(0.5)
-        threading.Thread(target=self._accept, name="colonnade-links", daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, name="colonnade-links", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop listening, and hang up on everybody."""
         self._ended = True
+        _hang_up(self._socket)  # wakes whoever waits for a caller
+        self._thread.join()
         self._socket.close()
         with self._lock:
             for caller in self._callers:
@@ -276,7 +296,7 @@ class Listener:
                 connection, _ = self._socket.accept()
             except TimeoutError:
                 connection = None
-            except OSError:  # no descriptor is left, or the caller has gone already
+            except OSError:  # no descriptor is left, the caller has gone already, or we listen no more
                 time.sleep(0.05)
                 connection = None
             if connection is not None:
@@ -323,12 +343,12 @@ class Listener:
     def _meet(self, caller: _Caller) -> str:
         caller.connection.settimeout(HANDSHAKE)
         caller.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        secured = _context(self._kit, listening=True).wrap_socket(
+        secured = self._security.context().wrap_socket(
             caller.connection, server_side=True, do_handshake_on_connect=False
         )
         caller.connection = secured
         secured.do_handshake()
-        peer = _recognised(self._kit, secured)
+        peer = self._security.name(secured)
         if peer not in self._peers:
             raise PermissionError
         with self._lock:
