@@ -17,8 +17,7 @@ import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.event_log import Log
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Posted, Refused
-from colonnade.protocol.tickets import LARGEST, Ticket
+from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Posted, Refused, Ticket
 from colonnade.service.federation_setup import provision
 from colonnade.service.post_office import PostOffice
 from colonnade.transport import links as linking
@@ -163,6 +162,18 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
     assert linked.held == 0, "letters are erased when a study is concluded"
 
 
+@pytest.mark.full
+def test_a_preview_says_what_goes_directly_and_what_is_left_to_the_coordinator(linked):
+    study = cn.PCA(2, epsilon=1.0, delta=1e-6)
+    assert "direct" not in str(study.preview(linked.federation))
+    linked.federation.linked = frozenset(PARTIES)  # as the papers of a federation across machines say
+    foretold = study.preview(linked.federation)
+    said = study.fit(linked.federation).transcript_
+    assert foretold.traffic.direct == pytest.approx(sum(said.direct.values()), rel=0.05)
+    assert foretold.traffic.relayed == pytest.approx(said.bytes, rel=0.05)
+    assert f"with every direct link up about {foretold.traffic.relayed:,}" in str(foretold)
+
+
 def test_a_simulation_has_no_links_and_says_nothing_of_them(plain):
     assert not plain.transcript_.direct
     assert "directly" not in plain.receipt_
@@ -180,6 +191,7 @@ def test_a_study_of_many_steps_goes_through_as_well(linked):
     assert linked.held == 0
 
 
+@pytest.mark.full
 def test_the_coordinator_learns_only_the_length_and_hash_of_a_letter_that_went_directly(linked):
     pca(linked.federation)
     letters = [
@@ -190,13 +202,14 @@ def test_the_coordinator_learns_only_the_length_and_hash_of_a_letter_that_went_d
         for letter in reply.letters.values()
     ]
     tickets = [Ticket.read(letter) for letter in letters]
-    assert max(len(letter) for letter in letters) < 1024
+    assert max(len(letter) for letter in letters) < SHORTEST_DIRECT
     assert sum(ticket is not None for ticket in tickets) >= 3
 
 
 # Links that fail --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_member_that_cannot_be_reached_gets_its_letters_from_the_coordinator(linked, plain):
     linked.members["telco"].listener.close()
     found = pca(linked.federation)
@@ -205,7 +218,7 @@ def test_a_member_that_cannot_be_reached_gets_its_letters_from_the_coordinator(l
     assert found.transcript_.direct["telco"] > 0, "it can still send"
 
 
-@pytest.mark.parametrize("turn", [2, 3])
+@pytest.mark.parametrize("turn", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_links_that_go_down_in_the_middle_of_a_study_change_nothing_but_the_way(linked, plain, turn):
     def cut(requests):
         first = codec.decode_request(next(iter(requests.values())))
@@ -236,6 +249,7 @@ def test_a_relay_that_is_killed_and_started_again_still_has_the_letters_that_cam
     assert linked.held == 0
 
 
+@pytest.mark.full
 def test_a_letter_that_is_gone_is_a_refusal_that_costs_nothing_twice(linked, plain):
     def lose(requests):
         first = codec.decode_request(next(iter(requests.values())))
@@ -272,6 +286,7 @@ def test_half_a_letter_is_no_letter(kits, tmp_path):
 # A coordinator that plays with tickets ------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("trick", ["swapped", "earlier", "invented"])
 def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
     seen: list[dict[str, dict]] = []
@@ -305,6 +320,7 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
     assert "Refused" in kinds
 
 
+@pytest.mark.full
 def test_a_turn_asked_again_is_answered_with_the_same_tickets_and_its_letters_travel_once(linked, plain):
     def twice(replies):
         requests, first = linked.transport.rounds[-1]
@@ -324,8 +340,8 @@ def test_a_ticket_is_not_a_letter_nor_a_letter_a_ticket():
     blob = ticket.blob()
     assert Ticket.read(blob) == ticket
     for changed in (bytes(blob.view)[:-1], bytes(blob.view) + b"x", b"x" + bytes(blob.view)[1:], b""):
-        assert Ticket.read(codec.Blob(changed)) is None
-    for size in (0, LARGEST + 1, 2**63):
+        assert Ticket.read(Blob(changed)) is None
+    for size in (0, LARGEST_SEALED + 1, 2**63):
         assert Ticket.read(Ticket(size, b"x" * 32).blob()) is None
 
 
@@ -417,7 +433,7 @@ def test_a_certificate_that_is_over_opens_no_link_at_either_end(kits, bank):
 
 def test_a_letter_larger_than_any_letter_ends_the_connection_and_one_without_room_is_declined(kits, bank):
     with dialled(kits / "telco", bank) as connection:
-        announce(connection, Ticket(LARGEST + 1, b"x" * 32))
+        announce(connection, Ticket(LARGEST_SEALED + 1, b"x" * 32))
         with contextlib.suppress(OSError):
             assert connection.recv(1) == b""
     with dialled(kits / "telco", bank) as connection:
@@ -531,6 +547,7 @@ def test_a_guard_that_is_away_ends_the_connection_and_ends_no_server(tmp_path):
         office.handle(b"anything")
 
 
+@pytest.mark.full
 def test_studies_side_by_side_share_links(linked):
     """Three threads and six links: everyone gets the release that it gets without links."""
     found: dict[int, cn.PCA] = {}

@@ -21,7 +21,6 @@ from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.progress import Pace, Progress
 from colonnade.protocol import codec, messages
-from colonnade.protocol.tickets import Ticket
 from colonnade.result import COORDINATOR
 from colonnade.secure.mail import Hello
 from colonnade.steps.joint import JointStep
@@ -446,7 +445,7 @@ def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str
             transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
         if isinstance(reply, messages.Posted):
             for letter in reply.letters.values():
-                ticket = Ticket.read(letter)
+                ticket = messages.Ticket.read(letter)
                 if ticket is not None:
                     transcript.direct[party] += ticket.size
 

@@ -21,16 +21,12 @@ import msgspec
 
 from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Conclude, Post, Posted, Refused
-from colonnade.protocol.tickets import Ticket
+from colonnade.protocol.messages import SHORTEST_DIRECT, Blob, Conclude, Post, Posted, Refused, Ticket
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.links import Link
 from colonnade.transport.mailbox import Mailbox
 
 __all__ = ["PostOffice"]
-
-SMALLEST = 1024
-"""Bytes; a shorter letter would save less than its ticket and its way cost."""
 
 AT_ONCE = 8
 STUDIES = 256
@@ -138,7 +134,7 @@ class PostOffice:
             return reply  # what is no reply is for the coordinator to refuse
         if not isinstance(posted, Posted):
             return reply
-        going = {to: one for to, one in posted.letters.items() if to in self._links and len(one) >= SMALLEST}
+        going = {to: one for to, one in posted.letters.items() if to in self._links and len(one) >= SHORTEST_DIRECT}
         gone = dict(zip(going, self._pool.map(lambda to: self._sent(study, to, going[to]), going), strict=True))
         tickets = {to: ticket.blob() for to, ticket in gone.items() if ticket is not None}
         return codec.encode(Posted(letters={**posted.letters, **tickets})) if tickets else reply

@@ -23,8 +23,19 @@ from typing import BinaryIO, Protocol, cast
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.protocol.messages import Array, Ask, Blob, Conclude, Opened, Post, Posted, Released, Reply, Request
-from colonnade.protocol.tickets import Ticket
+from colonnade.protocol.messages import (
+    Array,
+    Ask,
+    Blob,
+    Conclude,
+    Opened,
+    Post,
+    Posted,
+    Released,
+    Reply,
+    Request,
+    Ticket,
+)
 
 ENDPOINTS_AT_ONCE = 8
 """Endpoints in this process that work at the same time. More would take turns on the processor, and waste it on turns."""

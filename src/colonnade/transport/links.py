@@ -47,9 +47,9 @@ from dataclasses import dataclass, field
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.event_log import Log
 from colonnade.protocol.agreement import address_of
-from colonnade.protocol.tickets import LARGEST, Ticket
+from colonnade.protocol.messages import LARGEST_SEALED, Ticket
 from colonnade.transport.kit import Kit
-from colonnade.transport.mailbox import Mailbox
+from colonnade.transport.mailbox import Mailbox, Place
 
 __all__ = ["Link", "Listener"]
 
@@ -368,7 +368,7 @@ class Listener:
         if len(head) < _HEAD.size:
             raise ConnectionError
         mark, study, size, digest = _HEAD.unpack(head)
-        if mark != _MARK or not 0 < size <= LARGEST:
+        if mark != _MARK or not 0 < size <= LARGEST_SEALED:
             raise ConnectionError
         ticket = Ticket(size, digest)
         if self._mailbox.holds(peer, study, ticket):
@@ -382,18 +382,22 @@ class Listener:
                 caller.deadline = None
                 return True
             connection.sendall(bytes([Answer.SEND]))
-            hashed, left = hashlib.sha256(), size
-            while left:
-                piece = connection.recv(min(left, PIECE))
-                if not piece:
-                    raise ConnectionError
-                hashed.update(piece)
-                place.file.write(piece)
-                left -= len(piece)
-            if hashed.digest() != digest:
+            if Ticket(size, self._write(connection, place, size)) != ticket:
                 raise ConnectionError
             place.whole = True
         self.bytes_in += size
         caller.deadline = None
         connection.sendall(bytes([Answer.KEPT]))
         return True
+
+    def _write(self, connection: socket.socket, place: Place, size: int) -> bytes:
+        """Write so many bytes as they come; return their hash."""
+        hashed, left = hashlib.sha256(), size
+        while left:
+            piece = connection.recv(min(left, PIECE))
+            if not piece:
+                raise ConnectionError
+            hashed.update(piece)
+            place.file.write(piece)
+            left -= len(piece)
+        return hashed.digest()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.protocol.tickets import Ticket
+from colonnade.protocol.messages import Ticket
 
 __all__ = ["Mailbox", "Place"]
 
