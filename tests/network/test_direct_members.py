@@ -63,7 +63,8 @@ def test_three_parties_release_the_same_bits_and_their_letters_pass_the_coordina
         assert (site.members[name].path / "mail").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("turn", [2, pytest.param(1, marks=pytest.mark.full), pytest.param(3, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("turn", [1, 2, 3])
 def test_relays_killed_between_two_turns_change_nothing(site, turn):
     """A letter that was kept is on disk, and the guard beside it still has its run."""
     with site.connect() as federation:
@@ -144,6 +145,7 @@ def test_a_policy_that_forbids_links_keeps_a_member_from_serving_with_them(paper
         policy.write_text(before)
 
 
+@pytest.mark.full
 def test_a_member_without_an_address_in_the_papers_has_no_links(tmp_path):
     made = Site(tmp_path, parties=("bank", "telco"))
     with pytest.raises(BadInput, match="no address"):

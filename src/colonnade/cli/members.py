@@ -455,6 +455,8 @@ def check(papers: PapersPath) -> None:
         if name in pinned
     ]
     screen.print_table(["member", "role", "computes", "identity", "schema"], rows)
+    for name, address in found.direct_addresses().items():
+        screen.line(f"DIRECT  {name} at {address}, for the other members")
     for name, key in found.analyst_keys().items():
         screen.line(f"analyst {name}, introduced by {found.analysts[name].member}: {key.key.hex()[:16]}")
     for name, revocation in found.revocations.items():
