@@ -4,9 +4,9 @@ The supervisor reads no data and no keys, and loads neither the party's code nor
 opened anything, and each child loads its own code. A child that refuses to run (a damaged ledger, unsigned papers) is not
 restarted.
 
-A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator only
-once the guard listens. A guard that finds its table damaged while it runs says nothing more: it asks the supervisor to stop the
-member, as an operator does, and the relay goes first.
+A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator, and
+listens for other members, only once the guard listens. A guard that finds its table damaged while it runs says nothing more: it
+asks the supervisor to stop the member, as an operator does, and the relay goes first.
 """
 
 import contextlib
@@ -158,12 +158,14 @@ def run_relay(
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(stream, folder.name, "relay")
-    links = None if direct is None else _open_links(folder, direct, log)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not folder.listening:
         if ended.wait(0.05):
             os._exit(0)
+    links = (
+        None if direct is None else _open_links(folder, direct, log)
+    )  # now: peers, too, see whether somebody listens
     relay = SiteRelay(
         folder.name,
         guard=folder.socket if links is None else links.socket,

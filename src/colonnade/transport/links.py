@@ -333,9 +333,7 @@ class Listener:
             peer = self._meet(caller)
             while self._letter(caller, peer):
                 pass
-        except (OSError, ValueError, ColonnadeError):
-            self._log.event("link-refused", party=caller.peer or None)
-        except Exception:  # noqa: BLE001  # whatever else a caller brings about ends its connection, and nothing more
+        except Exception:  # noqa: BLE001  # whatever a caller brings about ends its connection, and nothing more
             self._log.event("link-refused", party=caller.peer or None)
         finally:
             self._leave(caller)
