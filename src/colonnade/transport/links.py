@@ -110,6 +110,8 @@ class _Security:
         context.verify_mode = ssl.CERT_REQUIRED if self._listening else ssl.CERT_NONE
         context.load_verify_locations(files["ca_cert"])
         context.load_cert_chain(files["client_cert"], files["client_key"])
+        if self._listening:
+            context.num_tickets = 0  # every connection shows its certificate: none is taken up again without
         return context
 
     def name(self, connection: ssl.SSLSocket) -> str:
