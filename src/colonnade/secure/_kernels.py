@@ -24,6 +24,7 @@ __all__ = [
     "pack_bits",
     "reduce_words",
     "unpack_bits",
+    "weighted_sums",
 ]
 
 BLOCK_ROWS = 512
@@ -343,6 +344,44 @@ def combine_shares(
             for share in range(shares.shape[0]):
                 total += weights[index, share] * np.int64(shares[share, entry] % modulus) % moduli[index]
             residues[index, entry] = total % moduli[index]
+
+
+@numba.njit(
+    ["void(uint64[:, ::1], int64[:, ::1], float64[:, ::1], boolean, int64[::1], int64[:, ::1], uint64[::1])"],
+    cache=True,
+    nogil=True,
+)
+def weighted_sums(
+    elements: _Words,
+    factors: NDArray[np.int64],
+    constants: _Reals,
+    wide: bool,
+    moduli: NDArray[np.int64],
+    inverses: NDArray[np.int64],
+    out: _Words,
+) -> None:
+    """Write Σ factor · element over the first axis. Sums of centred residues times factors stay below 2⁵² in magnitude."""
+    width = 1024
+    totals = np.empty((moduli.size, width), dtype=np.float64)
+    residues = np.empty((moduli.size, width), dtype=np.int64)
+    for start in range(0, out.size, width):
+        count = min(width, out.size - start)
+        for index in range(moduli.size):
+            modulus, high = constants[index, 0], constants[index, 1]
+            reciprocal = 1.0 / modulus
+            total = totals[index, :count]
+            total[:] = 0.0
+            for term in range(elements.shape[0]):
+                source, weight = elements[term, start : start + count], factors[term, start : start + count]
+                if wide:
+                    for k in range(count):
+                        total[k] += _centred_wide(source[k], modulus, reciprocal, high) * weight[k]
+                else:
+                    for k in range(count):
+                        total[k] += _centred(source[k], modulus, reciprocal) * weight[k]
+            for k in range(count):
+                residues[index, k] = np.int64(total[k]) % moduli[index]
+        garner(residues[:, :count].copy(), moduli, inverses, out[start : start + count])
 
 
 @numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)

@@ -47,6 +47,8 @@ PRIME_SETS = (
 LARGEST_MODULUS = 2**63
 LARGEST_WIDE_PRIME = 2**21
 LARGEST_PRIME = 2**23
+LARGEST_FACTORS = 2**28
+"""How much public factors may be in magnitude, added up: times a centred residue that is below 2⁵¹."""
 NOISE_EXPONENT = 128
 
 
@@ -211,6 +213,25 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
         _kernels.combine_shares(flat, np.ascontiguousarray(weights), self._primes, residues)
         return self.from_residues(residues).reshape(shares.shape[1:])
+
+    def weighted_by_person(self, shares: Elements, factors: NDArray[np.int64]) -> Elements:
+        """Return Σᵢ factorᵢ · shareᵢ over the first axis, with public factors of their own for each person.
+
+        Examples
+        --------
+        >>> arithmetic = Arithmetic.for_headroom(1_000, nodes=3)
+        >>> shares = arithmetic.encode(np.array([[1, 2], [3, -4]]))
+        >>> arithmetic.decode(arithmetic.weighted_by_person(shares, np.array([[5, 6], [7, 8]])))
+        array([ 26, -20])
+        """
+        if shares.shape != factors.shape or np.max(np.abs(factors), initial=0) * len(factors) > LARGEST_FACTORS:
+            raise BadInput("Public factors have the shape of the shares, and are small.")
+        self.require(shares)
+        elements = np.empty(shares.shape[1], dtype=np.uint64)
+        wide, factors = self.modulus >= _kernels.LARGEST_NARROW, np.ascontiguousarray(factors)
+        shares = np.ascontiguousarray(shares)
+        _kernels.weighted_sums(shares, factors, self.constants, wide, self._primes, self._inverses, elements)
+        return elements
 
     def from_residues(self, residues: NDArray[np.int64]) -> Elements:
         """Return the elements with given residues, moduli along the first axis (any representatives)."""
