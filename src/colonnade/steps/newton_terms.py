@@ -34,7 +34,7 @@ from colonnade.protocol import codec
 from colonnade.result import COORDINATOR
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
-from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, LINKS, LinkBounds, SineLink
+from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
 from colonnade.steps.joint import HashedStep, check_nodes
 from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledTerms
 from colonnade.steps.terms import whole_list, whole_parameter
@@ -48,10 +48,8 @@ LARGEST_ROUNDS = 64
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
-WORDS = PRIME_SETS[-2:]
-"""The moduli in use. Shorter words would need tables so coarse that their rounding would show."""
-LEAST_BITS = {"residual": 6, "weight": 4}
-"""The bits of the links' tables below which a longer word is better: rounding then adds a fiftieth or a sixth to the noise."""
+TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) for finer in FIRST_FACTORS[::-1]][1:]
+"""How fine the tables of a link can be, the finest first: each is half as fine as the one before it."""
 
 _COMMON = ("scale", "window", "parts", "level")
 
@@ -313,9 +311,27 @@ class _Room(NamedTuple):
     weight: LinkBounds
 
 
+class _Word(NamedTuple):
+    """The moduli of a word, and the coarsest tables of steps and of the curvature with which it is used."""
+
+    moduli: tuple[int, ...]
+    residual: tuple[int, int]
+    weight: tuple[int, int]
+
+
+WORDS = (
+    _Word(PRIME_SETS[-2], residual=TABLES[0], weight=TABLES[0]),  # a few people: what they send is little anyway
+    _Word(PRIME_SETS[-3], residual=(7, 16), weight=(4, 32)),  # rounding adds a hundredth and a tenth to the noise
+    _Word(PRIME_SETS[-2], residual=(6, 16), weight=(4, 16)),  # a fiftieth and a sixth
+    _Word(PRIME_SETS[-1], residual=TABLES[-1], weight=TABLES[-1]),
+)
+"""The words in use, the first that has room for its tables is taken."""
+
+
 class _Sized(NamedTuple):
     """A link, and the largest integers that steps and the curvature would open with it."""
 
+    tables: tuple[int, int]
     bounds: LinkBounds
     residual: int
     weight: int
@@ -328,21 +344,18 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
     """
     holders, link = plan.threshold + 1, _link(steps)
     sized: list[_Sized] = []
-    for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1):
-        bounds = LinkBounds(link, holders, bits)
+    for tables in TABLES:
+        bounds = LinkBounds(link, holders, *tables)
         noise = _noise(plan, steps, bounds, bounds)
         try:
             sizes = [_bound(number, plan.people, _scale(steps), bounds, noise) for number in range(noise.rounds)]
         except BadInput:  # the noise is too large to be drawn: coarser tables make it smaller
             continue
-        sized.append(_Sized(bounds, residual=max(sizes[1:]), weight=sizes[CURVATURE]))
-    for moduli, least in (*((moduli, LEAST_BITS) for moduli in WORDS), (WORDS[-1], {})):
-        arithmetic = Arithmetic(moduli)
-        fine = [one for one in sized if one.residual <= arithmetic.largest]
-        coarse = [one for one in sized if one.weight <= arithmetic.largest]
-        residual, weight = (next(iter(found), None) for found in (fine, coarse))
-        if residual is None or weight is None:
-            continue
-        if residual.bounds.bits >= least.get("residual", 0) and weight.bounds.bits >= least.get("weight", 0):
-            return _Room(arithmetic, residual.bounds, weight.bounds)
+        sized.append(_Sized(tables, bounds, residual=max(sizes[1:]), weight=sizes[CURVATURE]))
+    for word in WORDS:
+        arithmetic = Arithmetic(word.moduli)
+        fine = [one.bounds for one in sized if one.residual <= arithmetic.largest and one.tables >= word.residual]
+        coarse = [one.bounds for one in sized if one.weight <= arithmetic.largest and one.tables >= word.weight]
+        if fine and coarse:
+            return _Room(arithmetic, fine[0], coarse[0])
     return None
