@@ -66,9 +66,9 @@ def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: in
 
 
 @pytest.mark.parametrize("window", LINKS)
-@pytest.mark.parametrize(("holders", "bits"), [(2, 8), (3, 8), (2, 4), (4, 6)])
-def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int) -> None:
-    bounds = LinkBounds(LINKS[window], holders, bits)
+@pytest.mark.parametrize(("holders", "bits", "finer"), [(2, 8, 16), (3, 8, 16), (2, 4, 16), (4, 6, 16), (2, 4, 32)])
+def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int, finer: int) -> None:
+    bounds = LinkBounds(LINKS[window], holders, bits, finer)
     numbers = np.random.default_rng([window, holders]).integers(0, STEPS, (holders, 50_000))
     swing = series(bounds, numbers, "residual").astype(float)
     assert bounds.unit / 2 + np.max(np.abs(swing)) <= bounds.residual
@@ -140,6 +140,6 @@ def test_what_a_holder_is_given_is_uniform_whatever_the_part(part: int) -> None:
 
 
 def test_tables_that_make_no_sense_are_refused() -> None:
-    for holders, bits in ((1, 8), (2, 3), (2, 9)):
+    for holders, bits, finer in ((1, 8, 16), (2, 3, 16), (2, 9, 16), (2, 8, 8)):
         with pytest.raises(BadInput):
-            LinkBounds(LINKS[8], holders, bits)
+            LinkBounds(LINKS[8], holders, bits, finer)

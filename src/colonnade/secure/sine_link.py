@@ -31,7 +31,17 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 
-__all__ = ["COARSEST_BITS", "FINEST_BITS", "FIRST_FACTORS", "LINKS", "STEPS", "LinkBounds", "SineLink", "TableKind", "split_parts"]
+__all__ = [
+    "COARSEST_BITS",
+    "FINEST_BITS",
+    "FIRST_FACTORS",
+    "LINKS",
+    "STEPS",
+    "LinkBounds",
+    "SineLink",
+    "TableKind",
+    "split_parts",
+]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -149,8 +159,8 @@ class LinkBounds:
     bits
         A holder's table has entries up to 2^bits.
     finer
-        How many times as fine the first holder's table is, whose entries have a coefficient in them: every term adds a rounding of
-        its own there.
+        How many times as fine the first holder's table is, whose entries have a coefficient in them: every term adds a rounding
+        of its own there.
     """
 
     link: SineLink

@@ -44,6 +44,7 @@ from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 __all__ = ["NewtonSteps"]
 
 COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
+POOLING = "Not one of {told} pools its parts of people's scores with {maskers}."
 
 PLACE = 10
 """Bytes of a party's place beside its envelope."""
@@ -142,9 +143,10 @@ class NewtonSteps(LabelledSteps):
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, holders, colluders and inputs."""
         terms = NewtonTerms.read(whole.plan, whole.name)
+        told = dict.fromkeys((terms.teller, *terms.evaluators))
         return (
             COMPUTING.format(nodes=", ".join(terms.nodes)),
-            f"Not all of {', '.join(terms.maskers)} and one more of {', '.join(_told(terms))} pool their parts of people's scores.",
+            POOLING.format(maskers=" and ".join(terms.maskers), told=", ".join(told)),
             *secure_words(whole.plan, whole.plan.collusion),
         )
 
@@ -175,11 +177,6 @@ class NewtonSteps(LabelledSteps):
         """Add the rounds of a run: recall, greet, agree on a place, one round per beat, conclude."""
         _forecast(NewtonTerms.read(whole.plan, whole.name), forecast, kept=kept)
         return True
-
-
-def _told(terms: NewtonTerms) -> tuple[str, ...]:
-    """Return who knows the last holder's numbers."""
-    return tuple(dict.fromkeys((terms.teller, *terms.evaluators)))
 
 
 def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
