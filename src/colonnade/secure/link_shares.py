@@ -1,8 +1,8 @@
 """What a node does with its shares of a link: multiply complex numbers, add up a series, weigh columns, and reduce degrees.
 
 A series is a sum of products of shares and of numbers that t + 1 nodes know in the clear. Each of these nodes computes its part
-of the sum, by Lagrange's interpolation at 0, and deals it by a fresh polynomial of degree t. A node's new share is the sum of what
-it receives.
+of the sum, by Lagrange's interpolation at 0, and deals it by a fresh polynomial of degree t. A node's new share is the sum of
+what it receives.
 
 A product of two shares of degree t is a share of degree 2t. The nodes bring it back to degree t together: each deals its share of
 the product by a fresh polynomial of degree t, and the N = 2t + 1 values that a node receives, combined with the weights of

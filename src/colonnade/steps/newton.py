@@ -44,7 +44,7 @@ from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 __all__ = ["NewtonSteps"]
 
 COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
-POOLING = "Not one of {told} pools its parts of people's scores with {maskers}."
+POOLING = "{maskers} and any one of {told} do not pool their parts of people's scores."
 
 PLACE = 10
 """Bytes of a party's place beside its envelope."""
