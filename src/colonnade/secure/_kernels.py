@@ -18,9 +18,9 @@ __all__ = [
     "collect",
     "combine_shares",
     "deal",
+    "deal_line",
     "encode",
     "garner",
-    "halved_sum",
     "pack_bits",
     "reduce_words",
     "unpack_bits",
@@ -111,13 +111,44 @@ def _subtract_from(first: _Words, second: _Words, modulus: int) -> None:
         second[k] = min(value, value + modulus)
 
 
-@numba.njit(["void(uint64[::1], uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
-def halved_sum(first: _Words, second: _Words, modulus: int, out: _Words) -> None:
-    """Write half of the sum of two elements: of a line through the values at 0 and 2, the value at 1. The modulus is odd."""
-    for k in range(first.size):
-        value = first[k] + second[k]
-        value = min(value, value - modulus)
-        out[k] = (value + (value & np.uint64(1)) * modulus) >> np.uint64(1)
+@numba.njit(["boolean(int64[::1], uint64, int64, float64, int64, uint64[:, ::1])"], cache=True, nogil=True)
+def deal_line(
+    values: NDArray[np.int64], modulus: int, bound: int, reciprocal: float, drawn: int, shares: _Words
+) -> bool:
+    """Deal signed integers to three points by lines, in one pass; return whether all magnitudes are within the bound.
+
+    Row ``drawn`` of the shares, 0 or 1, holds unreduced random words and is reduced as `reduce_words` does. With f(0) and f(1) the
+    others follow by steps of f(1) − f(0). With f(0) and f(2), f(1) is half of their sum (the modulus is odd), and
+    f(3) = f(2) + f(1) − f(0).
+    """
+    outside = np.int64(0)
+    first, second, third = shares[0], shares[1], shares[2]
+    for k in range(values.size):
+        value = values[k]
+        outside |= np.int64(value > bound) | np.int64(value < -bound)
+        secret = np.uint64(value)
+        secret = min(secret, secret + modulus)
+        word = first[k] if drawn == 0 else second[k]
+        known = word - np.uint64(np.float64(word) * reciprocal) * modulus
+        known = min(known, known - modulus)
+        if drawn == 0:
+            one, step = known, known - secret
+            step = min(step, step + modulus)
+            two = one + step
+            two = min(two, two - modulus)
+            first[k] = one
+            second[k] = two
+        else:
+            two, one = known, known + secret
+            one = min(one, one - modulus)
+            one = (one + (one & np.uint64(1)) * modulus) >> np.uint64(1)
+            step = one - secret
+            step = min(step, step + modulus)
+            first[k] = one
+            second[k] = two
+        three = two + step
+        third[k] = min(three, three - modulus)
+    return not outside
 
 
 @numba.njit(["void(uint64[::1], int64, uint64, uint64[:, ::1])"], cache=True, nogil=True)

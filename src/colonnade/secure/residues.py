@@ -143,14 +143,21 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def encode(self, values: NDArray[np.int64], bound: int | None = None) -> Elements:
         """Return signed integers as elements; refuse one whose magnitude exceeds the bound (by default, `largest`)."""
-        bound = self.largest if bound is None else min(bound, self.largest)
+        values = self._signed(values)
+        elements = np.empty(values.shape, dtype=np.uint64)
+        if not _kernels.encode(values.reshape(-1), self.modulus, self._bound(bound), elements.reshape(-1)):
+            raise BadInput("An integer exceeds the bound that the plan declares.")
+        return elements
+
+    @staticmethod
+    def _signed(values: NDArray[np.int64]) -> NDArray[np.int64]:
         values = np.ascontiguousarray(values)
         if values.dtype != np.int64:
             raise BadInput("Only 64-bit signed integers can be encoded.")
-        elements = np.empty(values.shape, dtype=np.uint64)
-        if not _kernels.encode(values.reshape(-1), self.modulus, bound, elements.reshape(-1)):
-            raise BadInput("An integer exceeds the bound that the plan declares.")
-        return elements
+        return values
+
+    def _bound(self, bound: int | None) -> int:
+        return self.largest if bound is None else min(bound, self.largest)
 
     def decode(self, elements: Elements, bound: int | None = None) -> NDArray[np.int64]:
         """Return elements as integers centred around zero; refuse one beyond the bound that the plan proved."""
@@ -182,6 +189,15 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def fill_uniform(self, source: WordSource, elements: Elements) -> None:
         """Overwrite a contiguous array with independent uniform elements."""
+        self.fill_words(source, elements)
+        _kernels.reduce_words(elements.reshape(-1), self.modulus, self._lowered)
+
+    @cached_property
+    def _lowered(self) -> float:
+        return (1 - 2.0**-50) / self.modulus
+
+    def fill_words(self, source: WordSource, elements: Elements) -> None:
+        """Overwrite a contiguous array with words that are uniform elements once they are reduced."""
         flat = elements.reshape(-1)
         if isinstance(source, SeedStream):
             source.fill(flat)
@@ -194,7 +210,12 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
                 for place in np.flatnonzero(part >= np.uint64(limit)):
                     while int(part[place]) >= limit:
                         part[place] = source.words(1)[0]
-        _kernels.reduce_words(flat, self.modulus, (1 - 2.0**-50) / self.modulus)
+
+    def deal_lines(self, values: NDArray[np.int64], bound: int | None, drawn: int, shares: Elements) -> None:
+        """Deal signed integers to three points with degree 1. Row ``drawn`` of the shares holds words of `fill_words`."""
+        values = self._signed(values).reshape(-1)
+        if not _kernels.deal_line(values, self.modulus, self._bound(bound), self._lowered, drawn, shares):
+            raise BadInput("An integer exceeds the bound that the plan declares.")
 
     def add(self, first: Elements, *others: Elements) -> Elements:
         """Return a sum of arrays of elements."""
