@@ -117,8 +117,8 @@ def deal_line(
 ) -> bool:
     """Deal signed integers to three points by lines, in one pass; return whether all magnitudes are within the bound.
 
-    Row ``drawn`` of the shares, 0 or 1, holds unreduced random words and is reduced as `reduce_words` does. With f(0) and f(1) the
-    others follow by steps of f(1) − f(0). With f(0) and f(2), f(1) is half of their sum (the modulus is odd), and
+    Row ``drawn`` of the shares, 0 or 1, holds unreduced random words and is reduced as `reduce_words` does. With f(0) and f(1)
+    the others follow by steps of f(1) − f(0). With f(0) and f(2), f(1) is half of their sum (the modulus is odd), and
     f(3) = f(2) + f(1) − f(0).
     """
     outside = np.int64(0)
