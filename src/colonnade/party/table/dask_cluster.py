@@ -130,7 +130,7 @@ class Cluster:
     Examples
     --------
     >>> from distributed import Client
-    >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as client:
     ...     Cluster(client).begin(max, [3, 5, 4])()
     5
     """
