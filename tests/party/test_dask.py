@@ -66,6 +66,10 @@ def both(cluster, frame, common, mode="cohort", source=None):
 
 @pytest.fixture
 def tables(client, monkeypatch):
+    return made_tables(client, monkeypatch)
+
+
+def made_tables(client, monkeypatch):
     monkeypatch.setattr(dask_table, "RANGE", FEW)
     (order, table), (other_order, other) = both(Cluster(client), people(500), common_list({"l": listed()}))
     assert (other_order.identity, other_order.rows.tolist()) == (order.identity, order.rows.tolist())
@@ -364,7 +368,7 @@ def test_what_a_cluster_cannot_take_is_refused_with_a_remedy(client, monkeypatch
     assert "colonnade[dask]" in raised.value.remedy
 
 
-def test_a_partition_that_changes_is_noticed(client, tmp_path):
+def test_a_partition_that_changes_is_noticed(client):
     frame = people(90)
     rows = {"now": 30}
 

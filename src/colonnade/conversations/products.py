@@ -83,7 +83,10 @@ class Dealer(Protocol):
         """Pay, durably, and return a secret of this party's own. Its noise is the same in every run of this step."""
 
     def deal(self, dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[residues.Elements, ...]]:
-        """Yield the shares of one chunk of rows after another, the first at position 1; valid until the next one."""
+        """Yield the shares of one chunk of rows after another, the first at position 1; valid until the next one.
+
+        Those that travel as seeds may be left empty.
+        """
 
     def noise(self, tile: int = 0) -> NDArray[np.int64]:
         """Return this party's share of the noise of what is opened at a time (`Joint.tiles`)."""

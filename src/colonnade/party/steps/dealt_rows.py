@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DealtRows"]
 
+_NOTHING: Elements = np.empty((0, 0), dtype=np.uint64)
+
 
 class DealtRows:
     """A function of some people's rows that returns shares of them. Nothing else of the rows leaves it.
@@ -32,10 +34,14 @@ class DealtRows:
         self._half = half
         self._dealing = dealing
         self._numbers = {start: number for number, (start, _) in enumerate(chunks, start=1)}
+        self._seeded = frozenset(dealing.seeds)
         self._memory = np.empty((dealing.nodes, 0, 0), dtype=np.uint64)
 
     def __call__(self, table: PrivateTable, start: int, stop: int) -> tuple[Elements, ...]:
-        """Code and deal. The shares are valid until the next call: fresh memory costs more than the arithmetic."""
+        """Code and deal. The shares are valid until the next call: fresh memory costs more than the arithmetic.
+
+        A share that travels as a seed is left out.
+        """
         rows = self._half.rows(table, start, stop)
         if rows.size and max(-int(rows.min()), int(rows.max())) > self._half.joint.largest:
             raise ValueError(
@@ -43,4 +49,5 @@ class DealtRows:
             )  # so that nothing after this can fail on a row
         if self._memory.shape[1:] != rows.shape:
             self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
-        return self._dealing.shares(self._numbers[start], rows.T, self._memory)
+        shares = self._dealing.shares(self._numbers[start], rows.T, self._memory)
+        return tuple(_NOTHING if point in self._seeded else share for point, share in enumerate(shares, start=1))

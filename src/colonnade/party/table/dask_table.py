@@ -34,8 +34,8 @@ Result = TypeVar("Result")
 Cells = tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]
 """A range of people: who has a row, and stored cells by column."""
 
-RANGE = 4 * BLOCK
-"""People of a range: enough that a task takes longer than sending it does."""
+RANGE = BLOCK
+"""People of a range: few enough that all workers have some, and enough that a task takes longer than sending it does."""
 
 MOST_RANGES = 256
 """A partition has a piece for each range, so there are not more of them than this."""
@@ -50,7 +50,7 @@ def range_length(people: int) -> int:
     Examples
     --------
     >>> range_length(1_000), range_length(10**9)
-    (262144, 3932160)
+    (65536, 3932160)
     """
     return RANGE * max(1, -(-people // (RANGE * MOST_RANGES)))
 
