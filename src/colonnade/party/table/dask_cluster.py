@@ -1,6 +1,6 @@
 """A party's own Dask cluster (extra ``dask``): how functions and rows travel to its workers, and results back.
 
-*Trust.* Scheduler and workers are inside the party's trust boundary. They see its rows, and whoever controls one of them is the
+*Trust.* Scheduler and workers are inside the party's trust boundary. They see its rows, and anybody who controls one of them is the
 party. So a cluster is reached through TLS, unless it is in this process or on this machine's loopback interface.
 
 *Pickling.* Dask sends functions and results as pickled objects, and unpickling runs code. This is the only module that pickles,
