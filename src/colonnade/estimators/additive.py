@@ -15,7 +15,7 @@ from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHis
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
-from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration
+from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration, rescaled
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit, numeric_place
@@ -233,16 +233,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
             spread=expected_spread(found, features),
             smoothed=counts.smoothed,
         )
-        squared = told.slope**2
-        scaled = AdditiveFit(
-            np.append(told.intercept, told.slope * found.weights[1:]),
-            squared * found.covariance,
-            squared * found.sampling,
-            squared * found.believed,
-            found.people,
-            found.tables,
-        )
-        return self._shapes([scaled], features, columns)
+        return self._shapes([rescaled(found, told)], features, columns)
 
     def _head(self, level: float) -> dict[str, str]:
         head = super()._head(level)

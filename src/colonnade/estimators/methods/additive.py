@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.second_moments import MomentStudy
 
-__all__ = ["AdditiveNewton"]
+__all__ = ["AdditiveNewton", "tables_alone"]
 
 ONLY_TABLES = 0.01
 """Tables are all that is worth opening if the noise in one of their counts exceeds this part of the people. Credit card default,
@@ -90,7 +90,7 @@ class AdditiveNewton(MomentMethod):
         price = self.price(study)
         if self.plan != "auto" or study.pairs or not study._binary(columns) or price is None or price.delta == 0 or federation.collusion > 1:
             return False
-        return table_deviation(price, len(columns) - 1) > ONLY_TABLES * federation.people
+        return tables_alone(price, len(columns) - 1, federation.people)
 
     def protocol(
         self, study: "AdditiveClassifier", federation: Federation, price: Price, repeat: int
@@ -149,6 +149,17 @@ class AdditiveNewton(MomentMethod):
             warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
         columns = AssumedColumns.of(algorithm.features)
         return Expectation(words, warnings, (newton_estimation.expected_prediction_error(columns, terms.people, deviation),))
+
+
+def tables_alone(price: Price, columns: int, people: int) -> bool:
+    """Return whether tables of so many columns are all that is worth opening.
+
+    Examples
+    --------
+    >>> [tables_alone(Price.of(epsilon, 1e-6), 23, 24_000) for epsilon in (0.1, 1.0)]
+    [True, False]
+    """
+    return table_deviation(price, columns) > ONLY_TABLES * people
 
 
 def _expect_evidence(study: "AdditiveClassifier", federation: Federation) -> Expectation:
