@@ -52,10 +52,12 @@ def studies() -> dict:
     price = {"epsilon": 1.0, "delta": 1e-7}
     return {
         "PCA": (cn.PCA(2, **price), lambda one: one.components_),
+        "LinearRegression": (cn.LinearRegression("telco.x1", **price), lambda one: one.coef_),
         "GroupBy": (
             cn.GroupBy(["bank.kind", "telco.kind"], ["telco.x1"], **price),
             lambda one: one.table_.to_numpy(dtype=float),
         ),
+        "KMeans": (cn.KMeans(4, **price), lambda one: one.cluster_centers_),
     }
 
 
