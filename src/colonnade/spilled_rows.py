@@ -9,7 +9,8 @@ import contextlib
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__ = ["SpilledRows"]
 BLOCK = 65_536
 NEAR = 1 << 16
 """Bytes between two rows that are read together."""
+RUN = 1 << 22
+"""How many numbers are sorted at a time."""
 
 
 class SpilledRows:
@@ -82,7 +85,7 @@ class SpilledRows:
         if self.on_disk:
             data = _bytes(np.ascontiguousarray(rows, dtype=self.dtype))
             with _room():
-                while len(data):
+                while data:
                     data = data[self._file.write(data) :]
         else:
             self._array[self._written : stop] = rows
@@ -94,7 +97,7 @@ class SpilledRows:
             return self._array[start:stop]
         found = np.empty((max(0, min(stop, self._written) - start), *self._row), dtype=self.dtype)
         data, offset = _bytes(found), start * self._row_bytes
-        while len(data):
+        while data:
             count = os.preadv(self._file.fileno(), [data], offset)
             if count == 0:
                 raise BadInput("A temporary file is shorter than it was.", remedy="Start the party again.")
@@ -116,6 +119,23 @@ class SpilledRows:
             first = last
         return found
 
+    def sorted_runs(self, numbers: Iterable[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Return whole numbers, one per row of these, in runs that ascend each; on disk where the rows are.
+
+        Examples
+        --------
+        >>> rows = SpilledRows(3, 2, np.int16)
+        >>> [run.tolist() for run in rows.sorted_runs([np.array([3, 1]), np.array([2])])]
+        [[1, 2, 3]]
+        """
+        kept = SpilledRows(len(self), None, np.int64, memory=0 if self.on_disk else None)
+        ends = [0]
+        for run in _runs(numbers):
+            kept.append(np.sort(run))
+            ends.append(ends[-1] + len(run))
+        found = kept.mapped()
+        return [found[start:stop] for start, stop in pairwise(ends)]
+
     def mapped(self) -> NDArray[Any]:
         """Return all rows as an array; one on disk is read where it is looked at."""
         if not self.on_disk or not self._written:
@@ -123,8 +143,20 @@ class SpilledRows:
         return np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self._written, *self._row))
 
 
-def _bytes(rows: NDArray[Any]) -> NDArray[np.uint8]:
-    return rows.reshape(-1).view(np.uint8)
+def _runs(numbers: Iterable[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    """Gather numbers to arrays of `RUN` or a little more, but for the last one."""
+    waiting: list[NDArray[np.int64]] = []
+    for some in numbers:
+        waiting.append(some)
+        if sum(map(len, waiting)) >= RUN:
+            yield np.concatenate(waiting)
+            waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def _bytes(rows: NDArray[Any]) -> memoryview:
+    return rows.reshape(-1).view(np.uint8).data
 
 
 @contextlib.contextmanager

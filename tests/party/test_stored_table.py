@@ -286,7 +286,9 @@ def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
         frame["kind"] = kind
         written: list[int] = []
         with monkeypatch.context() as watched:
-            watched.setattr(SpilledRows, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1])
+            watched.setattr(
+                SpilledRows, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1]
+            )
             source = Source(frame)
             ids = party_ids(source, "id", party="bank", memory=SMALLEST_MEMORY)
             listed = pa.array(np.arange(0, 4_000, 3) if kind else np.arange(100_000, 101_334))

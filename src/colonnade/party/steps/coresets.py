@@ -224,13 +224,17 @@ class PrivateCoresetScores(sums.CoresetScores):
 
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the scores in whole units."""
-        nonprivate = row_scores(self.terms, table).take(self._sample[start:stop])
+        nonprivate: Array = row_scores(self.terms, table).take(self._sample[start:stop])
         return np.rint(nonprivate * sums.SCORE_SCALE).astype(np.int64)
 
 
 def drawn_rows(scores: SpilledRows, count: int, question: bytes) -> NDArray[np.int64]:
     """Return rows drawn by their scores; the same for the same scores and question."""
-    starts, sums, hashed = [0], [0.0], hashlib.sha256()  # of blocks of rows: where they start, and what lies before them
+    starts, sums, hashed = (
+        [0],
+        [0.0],
+        hashlib.sha256(),
+    )  # of blocks of rows: where they start, and what lies before them
     for some in scores:
         starts.append(starts[-1] + len(some))
         sums.append(float(_running(some, sums[-1])[-1]))
@@ -243,7 +247,7 @@ def drawn_rows(scores: SpilledRows, count: int, question: bytes) -> NDArray[np.i
         mine = blocks == block
         cumulative = _running(scores.read(starts[block], starts[block + 1]), sums[block])
         drawn[mine] = starts[block] + np.searchsorted(cumulative, heights[mine], side="right")
-    return np.minimum(drawn, len(scores) - 1)
+    return np.asarray(np.minimum(drawn, len(scores) - 1), dtype=np.int64)
 
 
 def _running(scores: Array, before: float) -> Array:
