@@ -45,7 +45,7 @@ LARGEST_ROUNDS = 64
 CHUNK_ELEMENTS = 1 << 20
 CHUNK_UNIT = 8_192
 
-WORDS = PRIME_SETS[-2:]
+WORDS = ((2**23 - 15, 2**23 - 21), PRIME_SETS[-1])
 """The moduli in use. Shorter words would need tables so coarse that their rounding would show."""
 LEAST_BITS = {"residual": 6, "weight": 4}
 """The bits of the links' tables below which a longer word is better: rounding then adds a fiftieth or a sixth to the noise."""
