@@ -175,7 +175,7 @@ def flatness(cases: list[dict], what: str) -> float:
 def as_markdown(result: dict) -> str:
     cases = result["cases"]
     lines = ["| rows | stage | seconds | processor seconds per 10⁶ rows |", "|---:|---|---:|---:|"]
-    stages = ["opening", *studies()]
+    stages = [stage for stage in ("opening", *studies()) if all(stage in case for case in cases)]
     for case in cases:
         lines += [
             f"| {case['rows']:,} | {stage} | {case[stage]['seconds']:.1f} | {per_million(case, stage):.2f} |"
