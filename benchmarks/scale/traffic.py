@@ -5,7 +5,8 @@
 Every byte that the coordinator sends or receives is counted, so a share that is relayed counts twice. The lower bound is that of
 Shamir sharing among 2t + 1 = 3 nodes through a relay: a value of an owner that computes reaches one other node as elements (one
 share is its own, one a seed), a value of an owner that does not reaches two; an element cannot be shorter than the bound of an
-opened integer.
+opened integer. Where members have direct links a share travels once, and past the coordinator: what goes directly and what is
+left is the preview's forecast.
 """
 
 import argparse
@@ -31,6 +32,8 @@ def measure(people: int) -> dict:
     """Fit the regression, and set its bytes beside the bound."""
     budget = cn.Budget(epsilon=10.0, delta=1e-5)
     with cn.Federation.simulate(table(people), id="id", budget=budget, test_key=b"k" * 32) as federation:
+        federation.linked = frozenset(federation.parties)
+        links = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).preview(federation).traffic
         begin = time.perf_counter()
         model = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).fit(federation)
         elapsed = time.perf_counter() - begin
@@ -54,6 +57,10 @@ def measure(people: int) -> dict:
         "bound_bits": bits,
         "lower_bound": 2 * shares * bits / 8,
         "to_lower_bound": counted / (2 * shares * bits / 8),
+        "with_links": links.relayed,
+        "direct": links.direct,
+        "direct_lower_bound": shares * bits / 8,
+        "opened": 8 * joint.entries * len(joint.nodes) + 8 * sum(joint.own_entries.values()),
     }
 
 
