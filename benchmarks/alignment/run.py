@@ -89,7 +89,6 @@ BENCHMARK = Benchmark(
     name="alignment",
     title="Alignment: who is in every list",
     about=__doc__ or "",
-    alone=True,
     packages=("numpy", "cryptography", "pynacl"),
     parts=[
         Part("aligned", aligned, CASES, 3, 8.0, quick=CASES[:2], machine=frozenset({"seconds", "processor", "busiest"}))

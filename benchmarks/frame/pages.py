@@ -198,8 +198,8 @@ class Plot:
 # Pages ------------------------------------------------------------------------------------------------------------------------
 
 
-def page(benchmark: Benchmark, results: Results, *, pictures: bool = True) -> str:
-    """Return the page of a benchmark."""
+def page(benchmark: Benchmark, results: Results, *, pictures: Path | None = None) -> str:
+    """Return the page of a benchmark, and draw its pictures into a folder, if one is given."""
     parts = [
         f"# {benchmark.title}",
         f"Written by `colonnade bench {benchmark.name.replace('_', '-')}` from `results/latest.json`; do not edit.",
@@ -210,8 +210,9 @@ def page(benchmark: Benchmark, results: Results, *, pictures: bool = True) -> st
             parts.append(one)
         elif isinstance(one, Table):
             parts += one.lines(results)
-        elif pictures and (path := one.draw(results, benchmark.folder / "results")):
-            parts.append(f"![{one.title}](results/{path.name})")
+        elif pictures and (path := one.draw(results, pictures)):
+            folder = f"{pictures.name}/" if pictures.parent == benchmark.folder else ""
+            parts.append(f"![{one.title}]({folder}{path.name})")
     if benchmark.claims:
         parts += ["## Published, ours, agrees?", claims_table(benchmark, results)]
     parts += ["## Grid", grid(benchmark, results), "## Recorded", _recorded(results)]
@@ -247,6 +248,7 @@ def grid(benchmark: Benchmark, results: Results) -> str:
         for name, held in results.parts.items()
         for case, why in held.skipped
     ]
+    missing += [f"* {name}, beside the others: {why}" for name, held in results.parts.items() for why in held.absent]
     return "\n\n".join([*lines, "Not measured:\n\n" + "\n".join(missing)] if missing else lines)
 
 

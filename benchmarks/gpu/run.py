@@ -110,7 +110,6 @@ BENCHMARK = Benchmark(
     name="gpu",
     title="A node's product on a GPU",
     about=__doc__ or "",
-    alone=True,
     needs="an NVIDIA GPU",
     packages=("numpy", "torch"),
     parts=[

@@ -120,7 +120,6 @@ BENCHMARK = Benchmark(
     name="parallel",
     title="Two hundred studies at once",
     about=__doc__ or "",
-    alone=True,
     packages=("numpy", "nvflare"),
     parts=[
         Part(

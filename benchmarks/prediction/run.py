@@ -174,7 +174,6 @@ BENCHMARK = Benchmark(
     name="prediction",
     title="Using what was learned: scoring and private evaluation",
     about=__doc__ or "",
-    alone=True,
     parts=[
         Part("scoring", scoring, [{"people": 1_000_000}], 12, 1.5, machine=frozenset({"seconds", "peak memory, MB"})),
         Part(

@@ -260,7 +260,6 @@ BENCHMARK = Benchmark(
         "[Functional mechanism across parties](../../docs/references.md#functional))"
     ),
     about=__doc__ or "",
-    alone=True,
     packages=("numpy", "numba"),
     parts=[
         Part(

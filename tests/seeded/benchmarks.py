@@ -1,11 +1,12 @@
 """Bugs in the frame of the benchmarks: verdicts that could not have said no, and recordings of code that is gone."""
 
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.frame import circumstances, claims, running
+from benchmarks.frame import circumstances, claims, running, workers
 from benchmarks.frame.intervals import Sample
 
 from tests.benchmarks import test_frame as frame
@@ -22,6 +23,10 @@ def _on_a_toy(test: Callable[..., None], *, patched: bool = False) -> Callable[[
             test(made, measure, *([monkeypatch] if patched else []))
 
     return run
+
+
+def _raised(*_: object) -> None:
+    raise  # noqa: PLE0704  # it is called while an exception is handled
 
 
 BUGS = [
@@ -44,6 +49,21 @@ BUGS = [
         "a check compares nothing",
         replaced(running, "_pairs", lambda *_, **__: []),
         _on_a_toy(frame.test_a_check_notices_a_change_and_nothing_else),
+    ),
+    Bug(
+        "half a line of a killed recording stops the next one",
+        replaced(running, "_lines", lambda path: [json.loads(line) for line in path.open()] if path.exists() else []),
+        _on_a_toy(frame.test_a_recording_that_was_killed_while_it_wrote_goes_on),
+    ),
+    Bug(
+        "what is recorded is measured again",
+        replaced(running, "CODE", ("nothing",)),
+        _on_a_toy(frame.test_what_is_recorded_is_not_measured_again_unless_asked),
+    ),
+    Bug(
+        "a part that fails stops the others",
+        replaced(workers.Measuring, "_fail", _raised),
+        _on_a_toy(frame.test_a_part_that_fails_does_not_stop_the_others_and_nothing_is_recorded),
     ),
     Bug(
         "results count as a benchmark's own files",

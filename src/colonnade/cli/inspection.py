@@ -4,6 +4,7 @@ import difflib
 import importlib
 import os
 import sys
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -90,6 +91,9 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it; no recording.")] = False,
     record: Annotated[bool, typer.Option("--record", help="All of it, recorded. A stopped recording goes on.")] = False,
     check: Annotated[bool, typer.Option("--check", help="A sample of it, against what was recorded.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also record what is recorded for this code.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="Also measure the parts that take very long.")] = False,
+    minutes: Annotated[float, typer.Option(help="Start nothing later than this; what is measured is kept.")] = inf,
     seed: Annotated[int, typer.Option(help="Chooses the sample of a check.", min=0)] = 0,
 ) -> None:
     """Run, record or check benchmarks: published figures beside ours and beside peers'."""
@@ -100,6 +104,7 @@ def bench(
     if quick + record + check > 1:
         raise typer.BadParameter("choose one of --quick, --record and --check.")
     modes = {"quick": quick, "record": record, "check": check, "seed": seed}
+    modes |= {"again": again, "long": long, "minutes": minutes}
     if name != "all":
         chosen = _chosen(name, frame.names())
         status = frame.one(chosen, **modes)
