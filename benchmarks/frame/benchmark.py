@@ -115,6 +115,8 @@ class Benchmark:
         Whose versions are recorded.
     needs
         What a usual machine lacks, such as a GPU. Without it nothing is recorded, and the last recording stays.
+    device
+        Returns the name of what it needs, for its page.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Benchmark:
     shown: "Sequence[Table | Plot | str]" = ()
     packages: Sequence[str] = ("numpy",)
     needs: str = ""
+    device: Callable[[], str] | None = None
 
     @property
     def folder(self) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.frame import marker, running
 from benchmarks.frame.benchmark import Benchmark
-from benchmarks.frame.circumstances import ROOT, changed, folder_hash, source_hash
+from benchmarks.frame.circumstances import ROOT, changed, folder_hash, name_code, source_hash
 from benchmarks.frame.pages import page
 from benchmarks.frame.records import Results, latest
 from benchmarks.frame.workers import FOLLOWED, OutOfTime, PartsFailed, follow
@@ -236,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
     import argparse
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.frame")
-    parser.add_argument("name", choices=[*names(), "all", "page"])
+    parser.add_argument("name", choices=[*names(), "all", "page", "code"])
     for mode in ("--quick", "--record", "--check", "--again", "--long"):
         parser.add_argument(mode, action="store_true")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -248,6 +248,9 @@ def main(arguments: Sequence[str]) -> int:
     if os.environ.get(FOLLOWED) == str(os.getppid()):
         follow(os.getppid())
     name = given.pop("name")
+    if name == "code":
+        print(name_code(names()).relative_to(ROOT))
+        return DONE
     if name == "page":
         from benchmarks.frame import results_page
 

@@ -97,7 +97,7 @@ def record(
             f"{', '.join(dirty[:3])} differ from the last commit, so a recording could not name its code.",
             remedy="Commit or stash the changes, or make a short run with --quick.",
         )
-    where = circumstances(benchmark.name, benchmark.packages)
+    where = circumstances(benchmark.name, benchmark.packages, benchmark.device)
     path = benchmark.folder / "results" / "partial.jsonl"
     if again:
         path.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def short(benchmark: Benchmark) -> Results:
     """Measure a small part, and write ``results/quick/``, which is not part of the repository: results and a page."""
     folder = benchmark.folder / "results" / "quick"
     parts = measured(benchmark, [part for part in benchmark.parts if not part.long], quick=True)
-    results = Results(circumstances(benchmark.name, benchmark.packages), parts)
+    results = Results(circumstances(benchmark.name, benchmark.packages, benchmark.device), parts)
     results.write(folder / "latest.json")
     (folder / "README.md").write_text(page(benchmark, results, pictures=folder), encoding="utf-8")
     return results

@@ -9,6 +9,7 @@ is the same plan on the pooled table with the channel's noise; *central MST* and
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
@@ -117,13 +118,14 @@ def loaded(name: str) -> DataSet:
     return SETS[name]()
 
 
-def drawn_rows(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the page's label
-    """One division of the people: every method at every ε."""
+def drawn_rows(run: int, set: str, people: int | None = None) -> Iterator[Row]:  # noqa: A002  # the page's label
+    """One division of the people, or of so many of them: every method at every ε."""
     try:
         from colonnade.estimation import private_pgm
     except ModuleNotFoundError as missing:
         raise Unavailable("mbi is not installed: pip install colonnade[synthetic]") from missing
     data = loaded(set)
+    data = replace(data, rows=data.rows.head(people))
     trial = Trial(data, run)
 
     def row(method: str, epsilon: float | str, drawn: pd.DataFrame, **more: float) -> Row:
@@ -148,10 +150,10 @@ def drawn_rows(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the page's
             yield row("central MST", epsilon, trial.values(tree))
 
 
-def time_of(run: int, epsilon: float) -> Iterator[Row]:
+def time_of(run: int, epsilon: float, people: int | None = None) -> Iterator[Row]:
     """Time a fit and a draw of Adult."""
     data = loaded("adult")
-    rows, _ = data.halves(run)
+    rows, _ = replace(data, rows=data.rows.head(people)).halves(run)
     with data.federation(rows) as federation:
         start = time.perf_counter()
         cn.SyntheticTable(epsilon=epsilon, delta=DELTA, bins=BINS).fit(federation).sample(random_state=run)
@@ -173,15 +175,24 @@ def _bar(epsilon: float, figure: str, bar: float) -> Claim:
 
 ROLES = {"real rows": "plain", "channel": "ours", "central": "central", "central MST": "peer"}
 WHERE = {"set": "set", "epsilon": "ε"}
+OTHERS = [{"set": name} for name in SETS if name != "adult"]
 BENCHMARK = Benchmark(
     name="synthetic",
     title="Synthetic tables",
     about=__doc__ or "",
     packages=("numpy", "scikit-learn", "mbi"),
     parts=[
-        Part("adult", drawn_rows, [{"set": "adult"}], 3, 13.0),
-        Part("other sets", drawn_rows, [{"set": name} for name in SETS if name != "adult"], 2, 11.0),
-        Part("time", time_of, [{"epsilon": 1.0}], 2, 1.5, machine=frozenset({"seconds"})),
+        Part("adult", drawn_rows, [{"set": "adult"}], 3, 13.0, quick=[{"set": "adult", "people": 4_000}]),
+        Part("other sets", drawn_rows, OTHERS, 2, 11.0, quick=[{**OTHERS[0], "people": 4_000}]),
+        Part(
+            "time",
+            time_of,
+            [{"epsilon": 1.0}],
+            2,
+            1.5,
+            quick=[{"epsilon": 1.0, "people": 4_000}],
+            machine=frozenset({"seconds"}),
+        ),
     ],
     shown=[
         Plot("auc", "adult", "auc", "epsilon", "method", "Synthetic tables of Adult: AUC on real rows", "AUC"),

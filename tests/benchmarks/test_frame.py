@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import subprocess
 import tempfile
 import time
@@ -521,6 +522,28 @@ def test_a_hash_is_of_the_benchmark_and_not_of_its_results(monkeypatch: pytest.M
         assert circumstances.source_hash() == before[0]
         commit("src/library.py", "two")
         assert circumstances.source_hash() != before[0]
+
+
+def test_a_copy_without_its_repository_names_the_commit_that_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repository(tmp_path, monkeypatch)
+    monkeypatch.setattr(circumstances, "CODE", tmp_path / "benchmarks" / ".code.json")
+    commit(".gitignore", "benchmarks/.code.json\n")
+    known = {name: circumstances.circumstances("toy", ())[name] for name in ("commit", "src", "benchmark")}
+    circumstances.name_code(["toy"])
+    shutil.rmtree(tmp_path / ".git")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    there = circumstances.circumstances("toy", (), lambda: "a device")
+    assert {name: there[name] for name in known} == known
+    assert there["device"] == "a device"
+
+
+def test_code_that_is_not_committed_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path, monkeypatch)
+    (tmp_path / "src" / "library.py").write_text("two")
+    with pytest.raises(BadInput, match=r"library\.py"):
+        circumstances.name_code(["toy"])
 
 
 def test_what_is_not_committed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
