@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -406,8 +407,6 @@ def test_lines_of_that_picture_are_of_parts_that_exist(line: tuple) -> None:
 
 
 def test_a_peer_that_fails_is_said_and_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     peer = peers.Peer("peer", ("peer==1.0",), "peer")
     monkeypatch.setattr(peers, "_made", lambda _: sys.executable)
     script = tmp_path / "script.py"
@@ -472,6 +471,51 @@ def test_recordings_are_enforced_when_all_are_made(three: dict[str, int]) -> Non
     three["one"] = command.SKIPPED  # it needs what this machine lacks
     assert command.everything(record=True) == command.DONE
     assert marker.read() == (True, ["three", "two"])
+
+
+def test_a_check_of_one_benchmark_is_an_exit_status(
+    benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "load", lambda _: benchmark)
+    assert command.one("toy", check=True) == command.FAILED
+    monkeypatch.setattr(command, "load", lambda _: replace(benchmark, needs="a device"))
+    assert command.one("toy", check=True) == command.DONE
+    assert "it needs a device and has no recording" in capsys.readouterr().out
+    running.record(benchmark)
+    assert command.one("toy", check=True) == command.DONE
+    measure.shift = 40.0
+    assert command.one("toy", check=True) == command.FAILED
+    assert "recorded runs have" in capsys.readouterr().out
+
+
+def test_one_that_is_recorded_already_is_said_to_be(
+    benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "load", lambda _: benchmark)
+    monkeypatch.setattr(command, "missing", lambda *_, **__: None)
+    assert command.one("toy") == command.DONE
+    assert "recorded already; --again" in capsys.readouterr().out
+    assert measure.asked == []
+    monkeypatch.setattr(command, "WORKERS", 1)
+    assert command.one("toy", again=True) == command.DONE
+    assert len(measure.asked) == 12
+
+
+@pytest.mark.full
+def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    child = "import sys, time; from benchmarks.frame.workers import follow; follow(int(sys.argv[1])); time.sleep(600)"
+    parent = (
+        "import os, subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1], str(os.getpid())]).pid)"
+    )
+    log = tmp_path / "log"
+    with log.open("w") as said:
+        subprocess.run([sys.executable, "-c", parent, child], cwd=circumstances.ROOT, stdout=said, check=True)
+    alive = Path(f"/proc/{log.read_text().strip()}")
+    for _ in range(600):
+        if not alive.exists():
+            break
+        time.sleep(0.1)
+    assert not alive.exists()
 
 
 @pytest.mark.full
