@@ -103,15 +103,15 @@ def bench(
         return
     if quick + record + check > 1:
         raise typer.BadParameter("choose one of --quick, --record and --check.")
-    modes = {"quick": quick, "record": record, "check": check, "seed": seed}
-    modes |= {"again": again, "long": long, "minutes": minutes}
+    modes = {"quick": quick, "record": record, "check": check, "seed": seed, "again": again, "long": long}
+    given: dict[str, float] = {**modes, "minutes": minutes}
     if name != "all":
         chosen = _chosen(name, frame.names())
-        status = frame.one(chosen, **modes)
+        status = frame.one(chosen, **given)
     elif not (quick or record or check):
         raise typer.BadParameter("all takes --quick (minutes), --check (minutes) or --record (hours).")
     else:
-        status = frame.everything(**modes)
+        status = frame.everything(**given)
     if status:
         raise typer.Exit(status)
 
