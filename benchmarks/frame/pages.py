@@ -69,11 +69,8 @@ class Table:
         body = self._pivoted(held) if self.across else self._plain(held)
         counts = sorted({sample.runs for _, samples in held for name, sample in samples.items() if name in self.values})
         one = results.parts[self.part]
-        grid = (
-            "exact"
-            if one.exact
-            else f"{_span(counts)} run{'s' if counts != [1] else ''}, mean ± half of the 95 % interval"
-        )
+        spread = ", mean ± half of the 95 % interval"
+        grid = "exact" if one.exact else "1 run" if counts == [1] else f"{_span(counts)} runs{spread}"
         head = f"{self.words} ({grid}.)" if self.words else f"({grid}.)"
         return [head, body]
 

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.frame.benchmark import Benchmark, Label, Row
 from benchmarks.frame.intervals import Sample
 
-FORM = 1
+FORM = 2
 
 
 class NotMeasured(Exception):  # said on the page, not a fault

@@ -159,7 +159,8 @@ def _missing(held: list[Recording], names: list[str]) -> Iterator[str]:
 
 def _losses(held: list[Recording], rows: list[Compared]) -> Iterator[str]:
     failed = [
-        f"* {found.name}: {claim.words}. Published: {claim.published}. Ours: {claim.judged(results).ours}."
+        f"* {found.name}: {claim.words}. Published, or the bar: {claim.published} ({claim.where}). "
+        f"Ours: {claim.judged(results).ours}."
         for found, results in held
         for claim in found.claims
         if claim.judged(results).verdict == DOES_NOT
@@ -168,7 +169,7 @@ def _losses(held: list[Recording], rows: list[Compared]) -> Iterator[str]:
         yield NOTHING
         return
     yield (
-        "Claims that the recorded runs contradict:\n\n" + "\n".join(failed)
+        "Claims of papers, and bars of our own, that the recorded runs contradict:\n\n" + "\n".join(failed)
         if failed
         else "No recorded claim is contradicted."
     )
@@ -207,12 +208,10 @@ def headline(held: list[Recording], folder: Path) -> Path | None:
 
 def _costs(held: list[Recording]) -> Iterator[str]:
     for found, results in held:
-        for table in found.shown:
-            if isinstance(table, Table) and table.costs:
-                lines = table.lines(results)
-                if lines:
-                    yield f"### {found.name}"
-                    yield from lines
+        tables = [table for table in found.shown if isinstance(table, Table) and table.costs]
+        lines = [line for table in tables for line in table.lines(results)]
+        if lines:
+            yield from (f"### {found.name}", *lines)
 
 
 def _privacy(rows: list[Compared]) -> str:
