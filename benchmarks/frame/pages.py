@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from benchmarks.frame.records import Results
 OURS, CENTRAL, PEER, PLAIN = "ours", "central", "peer", "plain"
 """Roles in a comparison: ours; one curator at the same price; somebody else's; without privacy."""
 
+MOST_TICKS = 6
+"""With so few places along an axis, each has its number."""
 ACROSS = 3
 """Panels of a plot in one row."""
 
@@ -166,11 +169,15 @@ class Plot:
         for axis, (panel, lines) in zip(axes.flat, panels.items(), strict=False):
             for line, points in lines.items():
                 self._line(axis, str(line), sorted(points, key=lambda point: point[0]))
-            for line, sample in flat.get(panel, {}).items():
-                axis.axhline(sample.mean, linestyle="--", linewidth=1, color="grey", label=str(line))
+            for (line, sample), style in zip(flat.get(panel, {}).items(), cycle(("--", ":", "-.")), strict=False):
+                axis.axhline(sample.mean, linestyle=style, linewidth=1, color="grey", label=str(line))
             axis.set(
                 xscale="log", xlabel="ε" if self.x == "epsilon" else self.x, **({"yscale": "log"} if self.log else {})
             )
+            places = sorted({x for points in lines.values() for x, _ in points})
+            if len(places) <= MOST_TICKS:
+                axis.set_xticks(places, [f"{place:g}" for place in places])
+                axis.minorticks_off()
             axis.set_title("" if panel is None else str(panel), fontsize=9)
             axis.grid(alpha=0.3)
             axis.legend(fontsize=6, loc="best")
