@@ -228,13 +228,13 @@ BENCHMARK = Benchmark(
     about=__doc__ or "",
     packages=("numpy", "nvflare"),
     parts=[
-        Part("lines", lines, [{}], 3, 3.0, machine=frozenset({"ms per round", "MB/s"})),
+        Part("lines", lines, [{}], 3, 1.5, machine=frozenset({"ms per round", "MB/s"})),
         Part(
             "study",
             study,
             [{"rows": 195_666, "columns": 117}],
             3,
-            4.0,
+            2.5,
             quick=[{"rows": 20_000, "columns": 30}],
             machine=frozenset({"seconds", "round to guards, ms", "now", "peak"}),
         ),

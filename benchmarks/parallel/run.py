@@ -125,9 +125,9 @@ BENCHMARK = Benchmark(
         Part(
             "waves",
             grows,
-            [{"studies": 200, "seconds": 80.0}],
+            [{"studies": 200, "seconds": 60.0}],
             3,
-            5.0,
+            3.7,
             quick=[{"studies": 20, "seconds": 5.0}],
             machine=frozenset({"studies", "seconds", "MB"}),
         )

@@ -181,7 +181,7 @@ BENCHMARK = Benchmark(
             evaluation,
             [{"model": model, "epsilon": epsilon} for model in CASES for epsilon in EPSILONS],
             20,
-            5.0,
+            3.0,
         ),
     ],
     shown=[

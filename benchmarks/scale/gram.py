@@ -103,7 +103,7 @@ PARTS = [
         measured,
         [{"turns": TURNS}],
         3,
-        1.0,
+        0.5,
         quick=[{"turns": 5}],
         machine=frozenset({*TIMES, *RATIOS, *(f"{name}, ms" for name in KERNELS)}),
     )

@@ -85,7 +85,7 @@ PARTS = [
         papers_setting,
         [{"set": "Adult"}, {"set": "NSL-KDD"}],
         2,
-        1.5,
+        1.0,
         machine=frozenset({"seconds"}),
     ),
 ]

@@ -146,7 +146,7 @@ def _flat(found: Results) -> Iterator[Test]:
 
 MACHINE = frozenset({"seconds", "processor seconds per 10⁶ rows", "open", "after", "node"})
 PARTS = [
-    Part("rows", measured, [{"rows": rows} for rows in SIZES], 3, 7.0, quick=[{"rows": 100_000}], machine=MACHINE),
+    Part("rows", measured, [{"rows": rows} for rows in SIZES], 3, 4.0, quick=[{"rows": 100_000}], machine=MACHINE),
     Part("10⁸ rows", measured, [{"rows": LARGEST}], 1, 30.0, machine=MACHINE, long=True),
 ]
 SHOWN = [

@@ -46,7 +46,7 @@ def measured(_run: int, people: int) -> Iterator[Row]:
     yield Row({"people": people, "columns": sum(joint.widths)}, values)
 
 
-PARTS = [Part("traffic", measured, [{"people": PEOPLE}], 1, 1.5, quick=[{"people": 10_000}], exact=True, alone=True)]
+PARTS = [Part("traffic", measured, [{"people": PEOPLE}], 1, 1.0, quick=[{"people": 10_000}], exact=True, alone=True)]
 SHOWN = [
     "## Bytes of a regression",
     Table(
