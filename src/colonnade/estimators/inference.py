@@ -126,7 +126,9 @@ class RegressionStudy(MomentStudy):
 
     target: Any
     coding: Any
-    coef_: Any
+    coef_: NDArray[np.float64]
+    coef_stderr_: NDArray[np.float64]
+    intercept_: Any
     feature_names_in_: Any
     estimand: ClassVar[str]
     """What is estimated, in words, unless the method has an ``estimand`` of its own."""
