@@ -80,3 +80,15 @@ def test_every_supported_python_is_a_classifier_and_a_session_of_nox():
     listed = [one.rsplit(" ", 1)[1] for one in project["classifiers"] if re.search(r"Python :: 3\.\d+$", one)]
     assert f"PYTHONS = {listed}".replace("'", '"') in (ROOT / "noxfile.py").read_text()
     assert project["requires-python"] == f">={listed[0]}"
+
+
+def test_a_party_that_is_served_loads_none_of_the_packages_that_only_analysts_need():
+    """`docs/how-to/install.md` says so. What an extra brings is loaded where it is used."""
+    code = (
+        "import sys, colonnade.party.guard, colonnade.party.serving, colonnade.service.served_party\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"numpy", "pyarrow", "numba"} <= set(shown)
+    analysts = {"sklearn", "joblib", "dp_accounting", "rich", "matplotlib", "duckdb", "jax", "mbi", "torch", "polars"}
+    assert set(shown) & analysts == set()
