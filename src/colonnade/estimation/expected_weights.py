@@ -33,6 +33,8 @@ LEAST_WITHIN = 0.1
 """The least part of the variance of scores that is left among people of one level, or of two."""
 FARTHEST = 3.0
 """How many standard deviations of all scores, and one log-odds more, the people of a level are from the mean at most."""
+MOST_ALIKE = 0.95
+"""The largest correlation of two levels that is told from 1."""
 
 
 def mean_weights(means: Array, variances: Array) -> tuple[Array, Array]:
@@ -88,11 +90,37 @@ def expected_information(moments: Moments, weights: Array) -> tuple[Array, Array
         parts = shares[at] * apart[at]
         explained[at] = parts @ apart[at]
         within[at] = moved - parts @ (gram[at] / (people * shares[at])[:, None] - means)
-    same = columns[:, None] == columns
-    left = variance - explained[:, None] - np.where(same, 0.0, explained)
-    centres = float(means @ weights) + apart[:, None] + np.where(same, 0.0, apart)
+    single = (columns[:, None] == columns) | ~(levels[:, None] & levels)
+    joint = np.where(single, 0.0, _correlations(moments, shares))
+    left = variance - explained[:, None] - np.where(columns[:, None] == columns, 0.0, (1 - joint**2) * explained)
+    both = np.where(single, apart[:, None] + np.where(levels[:, None], 0.0, apart), _of_both(apart, shares, joint))
+    centres = float(means @ weights) + np.clip(both, -farthest, farthest)
     weight, slope = mean_weights(centres, np.maximum(left, LEAST_WITHIN * variance))
     bent = np.where(levels[:, None] & ~levels, people * shares[:, None] * slope * within, 0.0)
     numbers = np.where(levels[:, None] | levels, 0.0, people * slope * np.outer(means, moved))
     bent = bent + numbers
-    return np.asarray(weight * gram + bent + bent.T), np.asarray(weight**2 * moments.variance)
+    hidden = np.where(
+        levels, variance * noise / (variance + noise), 0.0
+    )  # what stays unknown of where a level's people are
+    unknown = (gram * slope) ** 2 * (hidden[:, None] + np.where(columns[:, None] == columns, 0.0, hidden))
+    return np.asarray(weight * gram + bent + bent.T), np.asarray(weight**2 * moments.variance + unknown)
+
+
+def _correlations(moments: Moments, shares: Array) -> Array:
+    """Return how levels of different columns go together, as far as noise does not explain it."""
+    spread = np.sqrt(shares * (1 - shares) + 1 / moments.count)
+    scale = moments.count * np.outer(spread, spread)
+    found = (moments.matrix - moments.count * np.outer(shares, shares)) / scale
+    trust = np.clip(1 - moments.variance / scale**2 / np.maximum(found**2, 1e-12), 0.0, 1.0)
+    return np.asarray(np.clip(trust * found, -MOST_ALIKE, MOST_ALIKE))
+
+
+def _of_both(apart: Array, shares: Array, joint: Array) -> Array:
+    """Return how far from the mean those are who have two levels, if the two act together as in least squares.
+
+    Where one level lies within the other, it alone counts. Where they are independent, both do.
+    """
+    reach = np.maximum(np.sqrt((1 - shares) / shares), 1e-3)
+    slopes = apart / reach
+    alone = slopes[:, None] - joint * slopes
+    return np.asarray((alone * reach[:, None] + alone.T * reach) / (1 - joint**2))

@@ -10,10 +10,10 @@ of it are averaged. Two Gaussian classes give the slope that a discriminant has,
 decides. The log-odds of the fitted shares at both ends of each column give a slope that is too flat where many columns act
 together.
 
-*Curvature.* The weighted Gram matrix is opened once, at the start. It is blended with what the plain Gram matrix
-leads one to expect (`expected_weights`), as far as the two differ by no more than their noise. Each later gradient tells how the slope really changed along the last step. A
-secant update (BFGS) takes that in, as far as it is more than noise. Without it the steps would converge slowly, or not at all
-where the start was far off.
+*Curvature.* The weighted Gram matrix is opened once, at the start. It is blended with what the plain Gram matrix leads one
+to expect (`expected_weights`), as far as the two differ by no more than their noise. Each later gradient tells how the slope
+really changed along the last step. A secant update (BFGS) takes that in, as far as it is more than noise. Without it the steps
+would converge slowly, or not at all where the start was far off.
 """
 
 from dataclasses import dataclass
