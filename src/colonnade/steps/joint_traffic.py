@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["forecast_opening"]
 
 WORD = 8
+GIVEN = 2
+"""Bytes per person in a letter of a giver (`colonnade.conversations.scores`)."""
 
 
 def forecast_opening(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
@@ -34,6 +36,10 @@ def _forecast_sharing(joint: "Joint", forecast: Forecast) -> dict[str, int]:
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
     arriving = dict.fromkeys(members, len(members) * HELLO)
+    if joint.preceding:
+        sent, received = _given_letters(joint, forecast)
+        forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
+        arriving = received
     for turn in range(1, len(joint.chunks) + 3):
         sent, received = _letters(joint, forecast, turn)
         forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
@@ -78,6 +84,18 @@ def _noise_letters(joint: "Joint", forecast: Forecast, tile: "Tile") -> tuple[di
                 forecast.letter(sender, node, size)
                 sent[sender] += size
                 received[node] += size
+    return sent, received
+
+
+def _given_letters(joint: "Joint", forecast: Forecast) -> tuple[dict[str, int], dict[str, int]]:
+    """Return bytes of what givers write to the owners, by sender and by receiver."""
+    sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
+    for giver in joint.givers:
+        for owner in joint.owners:
+            size = LETTER + GIVEN * joint.people
+            forecast.letter(giver, owner, size)
+            sent[giver] += size
+            received[owner] += size
     return sent, received
 
 
