@@ -18,12 +18,13 @@ __all__ = [
     "collect",
     "combine_shares",
     "deal",
+    "deal_line",
     "encode",
     "garner",
-    "halved_sum",
     "pack_bits",
     "reduce_words",
     "unpack_bits",
+    "weighted_sums",
 ]
 
 BLOCK_ROWS = 512
@@ -112,13 +113,44 @@ def _subtract_from(first: _Words, second: _Words, modulus: int) -> None:
         second[k] = min(value, value + modulus)
 
 
-@numba.njit(["void(uint64[::1], uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
-def halved_sum(first: _Words, second: _Words, modulus: int, out: _Words) -> None:
-    """Write half of the sum of two elements: of a line through the values at 0 and 2, the value at 1. The modulus is odd."""
-    for k in range(first.size):
-        value = first[k] + second[k]
-        value = min(value, value - modulus)
-        out[k] = (value + (value & np.uint64(1)) * modulus) >> np.uint64(1)
+@numba.njit(["boolean(int64[::1], uint64, int64, float64, int64, uint64[:, ::1])"], cache=True, nogil=True)
+def deal_line(
+    values: NDArray[np.int64], modulus: int, bound: int, reciprocal: float, drawn: int, shares: _Words
+) -> bool:
+    """Deal signed integers to three points by lines, in one pass; return whether all magnitudes are within the bound.
+
+    Row ``drawn`` of the shares, 0 or 1, holds unreduced random words and is reduced as `reduce_words` does. With f(0) and f(1)
+    the others follow by steps of f(1) − f(0). With f(0) and f(2), f(1) is half of their sum (the modulus is odd), and
+    f(3) = f(2) + f(1) − f(0).
+    """
+    outside = np.int64(0)
+    first, second, third = shares[0], shares[1], shares[2]
+    for k in range(values.size):
+        value = values[k]
+        outside |= np.int64(value > bound) | np.int64(value < -bound)
+        secret = np.uint64(value)
+        secret = min(secret, secret + modulus)
+        word = first[k] if drawn == 0 else second[k]
+        known = word - np.uint64(np.float64(word) * reciprocal) * modulus
+        known = min(known, known - modulus)
+        if drawn == 0:
+            one, step = known, known - secret
+            step = min(step, step + modulus)
+            two = one + step
+            two = min(two, two - modulus)
+            first[k] = one
+            second[k] = two
+        else:
+            two, one = known, known + secret
+            one = min(one, one - modulus)
+            one = (one + (one & np.uint64(1)) * modulus) >> np.uint64(1)
+            step = one - secret
+            step = min(step, step + modulus)
+            first[k] = one
+            second[k] = two
+        three = two + step
+        third[k] = min(three, three - modulus)
+    return not outside
 
 
 @numba.njit(["void(uint64[::1], int64, uint64, uint64[:, ::1])"], cache=True, nogil=True)
@@ -346,6 +378,44 @@ def combine_shares(
             for share in range(shares.shape[0]):
                 total += weights[index, share] * np.int64(shares[share, entry] % modulus) % moduli[index]
             residues[index, entry] = total % moduli[index]
+
+
+@numba.njit(
+    ["void(uint64[:, ::1], int64[:, ::1], float64[:, ::1], boolean, int64[::1], int64[:, ::1], uint64[::1])"],
+    cache=True,
+    nogil=True,
+)
+def weighted_sums(
+    elements: _Words,
+    factors: NDArray[np.int64],
+    constants: _Reals,
+    wide: bool,
+    moduli: NDArray[np.int64],
+    inverses: NDArray[np.int64],
+    out: _Words,
+) -> None:
+    """Write Σ factor · element over the first axis. Sums of centred residues times factors stay below 2⁵² in magnitude."""
+    width = 1024
+    totals = np.empty((moduli.size, width), dtype=np.float64)
+    residues = np.empty((moduli.size, width), dtype=np.int64)
+    for start in range(0, out.size, width):
+        count = min(width, out.size - start)
+        for index in range(moduli.size):
+            modulus, high = constants[index, 0], constants[index, 1]
+            reciprocal = 1.0 / modulus
+            total = totals[index, :count]
+            total[:] = 0.0
+            for term in range(elements.shape[0]):
+                source, weight = elements[term, start : start + count], factors[term, start : start + count]
+                if wide:
+                    for k in range(count):
+                        total[k] += _centred_wide(source[k], modulus, reciprocal, high) * weight[k]
+                else:
+                    for k in range(count):
+                        total[k] += _centred(source[k], modulus, reciprocal) * weight[k]
+            for k in range(count):
+                residues[index, k] = np.int64(total[k]) % moduli[index]
+        garner(residues[:, :count].copy(), moduli, inverses, out[start : start + count])
 
 
 @numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
