@@ -25,7 +25,8 @@ from distributed import Client, LocalCluster
 
 import colonnade as cn
 from colonnade.party.party import Party
-from colonnade.party.steps.parts import coded_rows, folded_products
+from colonnade.party.steps.parts import coded_rows
+from colonnade.party.steps.products import folded_products
 from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
 from colonnade.secure import shamir
 from colonnade.secure.residues import Arithmetic
