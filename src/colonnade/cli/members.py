@@ -47,8 +47,6 @@ Source = Annotated[
 PapersPath = Annotated[
     Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers, for example federation.toml.")
 ]
-
-
 CoordinatorRequest = Annotated[
     Path | None,
     typer.Option(
@@ -61,6 +59,12 @@ CoordinatorRequest = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option("--memory", help="How much memory a table may take, such as 2GB; the rest lies in temporary files."),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask", help="The scheduler of this member's own Dask cluster: tls://HOST:PORT (TLS files: FOLDER/dask)."
+    ),
 ]
 Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How many days certificates last.")]
 
@@ -257,6 +261,7 @@ def serve(
         str, typer.Option("--compute", help="Multiply shares on: auto (a GPU where there is one), cpu or gpu.")
     ] = "auto",
     memory: Memory = None,
+    dask: Dask = None,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
@@ -271,6 +276,7 @@ def serve(
         log_file=log,
         compute=compute,
         memory=memory,
+        dask=dask,
     )
     raise typer.Exit(status)
 

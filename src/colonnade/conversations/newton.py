@@ -48,6 +48,7 @@ from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import TableKind, split_parts
 from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.newton_terms import Beat, NewtonTerms, Phase
+from colonnade.workers import Workers
 
 __all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
 
@@ -115,7 +116,7 @@ class NewtonRun(SteppedRun):
         self._place = RoundPlace(first=0)
         self._beats: tuple[Beat, ...] = ()
         self._to_self: NewtonLetter | None = None
-        self._node = _Node(self.terms, self._me) if self.point is not None else None
+        self._node = _Node(self.terms, self._me, member.workers) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
 
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
@@ -315,9 +316,10 @@ def _kind(beat: Beat) -> TableKind:
 class _Node:
     """What a compute node holds: shares of all columns, and of what the present chunk has come to."""
 
-    def __init__(self, terms: NewtonTerms, name: str) -> None:
+    def __init__(self, terms: NewtonTerms, name: str, workers: Workers | None = None) -> None:
         self._terms = terms
         self._me = name
+        self._workers = workers
         self._columns = SpilledRows(terms.people, terms.columns, np.uint64, memory=SHARES_IN_MEMORY)
         self._factors: list[Elements] = []
         self._told: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
@@ -391,7 +393,9 @@ class _Node:
         terms = self._terms
         if beat.chunk == 0:
             rows = (terms.constant, *terms.weighed) if beat.number == CURVATURE else None
-            self._sums = link_shares.WeightedProduct(terms.arithmetic, rows, terms.columns, levels=terms.levels)
+            self._sums = link_shares.WeightedProduct(
+                terms.arithmetic, rows, terms.columns, levels=terms.levels, workers=self._workers
+            )
         if self._sums is None:
             raise ProtocolError("A round begins with its first people.")
         self._sums.add(weighted, self._shares_of(beat))

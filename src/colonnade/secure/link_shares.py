@@ -23,6 +23,7 @@ from colonnade.errors import ProtocolError
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, lagrange_weights
 from colonnade.secure.sine_link import TableKind
+from colonnade.workers import Workers
 
 __all__ = [
     "WeightedProduct",
@@ -118,6 +119,8 @@ class WeightedProduct:
     levels
         Of a curvature, the places of a category's levels that are not among ``weighted``. Two of them are never both on, and
         the square of one is its product with the constant column, which comes first among ``weighted``.
+    workers
+        Who multiplies, besides this process.
 
     Examples
     --------
@@ -130,10 +133,16 @@ class WeightedProduct:
     """
 
     def __init__(
-        self, arithmetic: Arithmetic, weighted: Sequence[int] | None, columns: int, *, levels: range = range(0)
+        self,
+        arithmetic: Arithmetic,
+        weighted: Sequence[int] | None,
+        columns: int,
+        *,
+        levels: range = range(0),
+        workers: Workers | None = None,
     ) -> None:
         self._arithmetic = arithmetic
-        self._products = Products(arithmetic, [1 if weighted is None else len(weighted), columns])
+        self._products = Products(arithmetic, [1 if weighted is None else len(weighted), columns], workers=workers)
         self._places = np.arange(columns) if weighted is None else _places(weighted, columns, levels)
 
     def add(self, weighted: Elements, columns: Elements) -> None:

@@ -18,6 +18,7 @@ Proofs: docs/proofs/secure-arithmetic.md.
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -29,6 +30,8 @@ from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
 from colonnade.secure.rectangles import Indices, Rectangle, pairs_of, rectangles
 from colonnade.secure.residues import Arithmetic, Elements
+from colonnade.secure.tiles_of_workers import TilesOfWorkers
+from colonnade.workers import Workers
 
 __all__ = [
     "Dealing",
@@ -41,6 +44,7 @@ __all__ = [
     "reconstruct",
     "require_threshold",
     "seeded_points",
+    "sums_of",
     "verify_degree",
 ]
 
@@ -290,6 +294,8 @@ class Products:
         How many columns each owner has.
     within
         Whether blocks within one owner are multiplied too.
+    workers
+        Who multiplies, besides this process.
 
     Notes
     -----
@@ -305,13 +311,15 @@ class Products:
     array([31], dtype=uint64)
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
+    def __init__(
+        self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False, workers: Workers | None = None
+    ) -> None:
         self.arithmetic = arithmetic
         self.widths = tuple(widths)
         self._within = within
         self._rectangles = rectangles(self.widths, within=within)
         self._device = gram_on_device(arithmetic.moduli, sum(self.widths))
-        self._sums = self._device or Tiles(arithmetic, sum(self.widths), self._rectangles)
+        self._sums = self._device or sums_of(arithmetic, sum(self.widths), self._rectangles, workers)
 
     def add(self, chunk: Sequence[Elements]) -> None:
         """Add the products of one chunk of rows: an array for each owner, its columns along the first axis."""
@@ -341,7 +349,7 @@ class Products:
         if not self._sums.in_range():
             raise ProtocolError("A share is out of the range of its arithmetic.")
         if self._device is None:
-            assert isinstance(self._sums, Tiles)  # the only other choice
+            assert isinstance(self._sums, Tiles | TilesOfWorkers)  # the only other choices
             return self._sums.blocks()
         pairs = [pairs_of(one, within=False) for one in self._rectangles]
         shapes = [(one.bottom - one.top, one.right - one.left) for one in self._rectangles]
@@ -409,6 +417,28 @@ class Tiles:
         return found
 
 
+FEWEST_COLUMNS = 64
+"""Below this a processor has multiplied a chunk before it has reached a worker."""
+
+
+def _multiplied(
+    arithmetic: Arithmetic, columns: int, wanted: Sequence[Rectangle], chunk: Sequence[Elements]
+) -> list[Elements] | None:
+    """Return the products of one chunk; ``None`` if an element is out of range."""
+    sums = Tiles(arithmetic, columns, wanted)
+    return sums.blocks() if sums.add(chunk) else None
+
+
+def sums_of(
+    arithmetic: Arithmetic, columns: int, wanted: Sequence[Rectangle], workers: Workers | None
+) -> Tiles | TilesOfWorkers:
+    """Return what adds products up on processors: a member's workers' where it has some and columns enough, else this one."""
+    if workers is None or columns < FEWEST_COLUMNS:
+        return Tiles(arithmetic, columns, wanted)
+    shapes = [(one.bottom - one.top, one.right - one.left) for one in wanted]
+    return TilesOfWorkers(arithmetic, shapes, workers, partial(_multiplied, arithmetic, columns, tuple(wanted)))
+
+
 def _grid(one: Rectangle) -> Indices:
     """Return the first columns (i, j) of the register tiles that cover a rectangle, panel by panel and in each row by row."""
     side = _kernels.TILE
@@ -437,8 +467,10 @@ class ShareProduct:
     degree 2t, which also carry the noise.
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
-        self._products = Products(arithmetic, widths, within=within)
+    def __init__(
+        self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False, workers: Workers | None = None
+    ) -> None:
+        self._products = Products(arithmetic, widths, within=within, workers=workers)
 
     def add(self, chunk: Sequence[Elements]) -> None:
         """Add one chunk of rows: this node's shares, an array per owner, columns along the first axis."""

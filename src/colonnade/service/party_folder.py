@@ -12,6 +12,7 @@
     ├── ledger.head      the highest head of the ledger that was ever shown
     ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
+    ├── dask/            ca.pem, cert.pem and key.pem for its own Dask cluster, where it has one
     └── kit/             the relay's key, made here, and its certificate
 
 A compute node has no data, and so neither schema nor policy nor ledger.
@@ -21,7 +22,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.party.table.checking import TableCheck
+    from colonnade.party.table.dask_cluster import Cluster
     from colonnade.service.authority import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
@@ -61,6 +63,7 @@ id = {id}              # the column by which people are known; the same at every
 {separator}  # what stands between the columns of a CSV file, if it is no comma
 {encoding}  # how its letters are stored, if it is not UTF-8
 # memory = "2GB"         # how much memory the guard may use, for a table that is larger; needs the extra `large`
+# dask = "tls://scheduler:8786"  # a Dask cluster of its own; needs the extra `dask`, and ca.pem, cert.pem and key.pem in dask/
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
 [columns]
@@ -106,10 +109,13 @@ class PartyFolder:
         Where it is.
     memory
         How much memory its guard may use, such as ``"2GB"``, in place of what schema.toml says.
+    dask
+        The scheduler of its own Dask cluster, such as ``"tls://scheduler:8786"``, in place of what schema.toml says.
     """
 
     path: Path
     memory: str | None = None
+    dask: str | None = None
 
     # Making one ---------------------------------------------------------------------------------------------------------
 
@@ -215,7 +221,9 @@ class PartyFolder:
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        toml_parts.refuse_unknown(document, ("id", "cohort", "memory", "columns", *toml_parts.READING), "schema.toml")
+        toml_parts.refuse_unknown(
+            document, ("id", "cohort", "memory", "dask", "columns", *toml_parts.READING), "schema.toml"
+        )
         return document
 
     def schema(self) -> cn.Schema:
@@ -348,7 +356,7 @@ class PartyFolder:
 
     def require_safe(self) -> None:
         """Refuse a folder, key or policy that other users of this machine can read or change, by the command to type."""
-        secrets = ("identity.key", "identity.old", "identity.next", "test.key")
+        secrets = ("identity.key", "identity.old", "identity.next", "test.key", "dask/key.pem")
         for path in (self.path, *(self.path / name for name in secrets), self.kit.folder, self.kit.key_file):
             require_private(path)
         for name in ("member.toml", "policy.toml", "schema.toml", "federation.toml"):
@@ -364,14 +372,15 @@ class PartyFolder:
         noise = self.randomness()
         if noise.deterministic:
             noise.bytes(32)  # skip the identity's bytes: what follows is what a simulated party draws
+        cluster = self._cluster()
         if self.role == "compute":
             return served_party.serve_node(
-                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise
+                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise, workers=cluster
             )
         ledger = self.ledger(change_cap=change_cap)
         try:
             return served_party.serve_party(
-                self._table_terms(papers),
+                replace(self._table_terms(papers), cluster=cluster),
                 self._snapshots,
                 papers,
                 identity=self.identity(),
@@ -382,6 +391,21 @@ class PartyFolder:
         except BaseException:
             ledger.close()
             raise
+
+    @property
+    def scheduler(self) -> str | None:
+        """The address of the scheduler of this member's own Dask cluster; ``None`` if it has none."""
+        if self.dask is not None or self.role == "compute":
+            return self.dask
+        named = self._schema_file().get("dask")
+        return named if named is None else toml_parts.text_of({"dask": named}, "dask", "schema.toml")
+
+    def _cluster(self) -> "Cluster | None":
+        if self.scheduler is None:
+            return None
+        from colonnade.party.table.dask_cluster import Cluster
+
+        return Cluster.of(self.scheduler, self.path / "dask")
 
     def load(self, files: Sequence[Path]) -> "Loaded":
         """Check a table, keep a copy of it, and declare it as the next version of this party's data.

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["forecast_opening"]
 
 WORD = 8
+GIVEN = 2
+"""Bytes per person in a letter of a giver (`colonnade.conversations.scores`)."""
 
 
 def forecast_opening(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
@@ -34,6 +36,10 @@ def _forecast_sharing(joint: "Joint", forecast: Forecast) -> dict[str, int]:
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
     arriving = dict.fromkeys(members, len(members) * HELLO)
+    if joint.preceding:
+        sent, received = _given_letters(joint)
+        forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
+        arriving = received
     for turn in range(1, len(joint.chunks) + 3):
         sent, received = _letters(joint, turn)
         forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
@@ -77,6 +83,16 @@ def _noise_letters(joint: "Joint", tile: "Tile") -> tuple[dict[str, int], dict[s
                 size = LETTER + (SEED if seeded else joint.arithmetic.packed_size(tile.entries))
                 sent[sender] += size
                 received[node] += size
+    return sent, received
+
+
+def _given_letters(joint: "Joint") -> tuple[dict[str, int], dict[str, int]]:
+    """Return bytes of what givers write to the owners, by sender and by receiver."""
+    sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
+    for giver in joint.givers:
+        for owner in joint.owners:
+            sent[giver] += LETTER + GIVEN * joint.people
+            received[owner] += LETTER + GIVEN * joint.people
     return sent, received
 
 

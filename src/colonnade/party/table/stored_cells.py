@@ -11,7 +11,7 @@ number of people alone.
 import os
 import tempfile
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from colonnade.coding.encoders import CategoryEncoder, DateEncoder, NumericEncod
 from colonnade.errors import BadInput
 from colonnade.schema import Category, Column, Date, Numeric
 
-__all__ = ["CellFile", "CellForm", "StoredCells", "form_of"]
+__all__ = ["CellFile", "CellForm", "CellsInOrder", "StoredCells", "form_of"]
 
 UNKNOWN, EMPTY = -1, -2
 NO_DAY = np.iinfo(np.int32).min
@@ -189,6 +189,22 @@ def _spread(cells: NDArray[Any], held: NDArray[np.bool_], absent: int, dtype: np
     spread = np.full(len(held), absent, dtype=dtype)
     spread[held] = cells
     return spread
+
+
+class CellsInOrder(Protocol):
+    """Stored cells in the agreed order, wherever they lie."""
+
+    def cells(self, name: str, start: int, stop: int) -> Any:
+        """Return some people's cells; of those without a row they mean nothing."""
+
+    def cells_of(self, name: str, people: NDArray[np.int64]) -> Any:
+        """Return the cells of people by their places."""
+
+    def held(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return who of some people has a row."""
+
+    def held_of(self, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return who of some people, by their places, has a row."""
 
 
 class StoredCells:
