@@ -153,6 +153,11 @@ BUGS = [
         partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
     ),
     Bug(
+        "everybody is expected to have the same weight",
+        replaced(inferences, "expected_information", lambda moments, weights: (0.2 * moments.matrix, moments.variance)),
+        inferences.test_moments_tell_which_levels_people_weigh_little_because_their_answers_are_nearly_certain,
+    ),
+    Bug(
         "gradients that contradict each other count alike",
         replaced(
             newton_information,

@@ -32,8 +32,10 @@ BLOCK_ROWS = 512
 """Rows whose products are summed before a reduction: their plane of residues stays in the second-level cache."""
 TILE = 4
 """Columns on each side of the register tile of a product: sixteen accumulators."""
-LARGEST_NARROW = 2**50
+LARGEST_NARROW = 2**52
 """Elements below this become float64 in one step; larger ones in two limbs."""
+ROUNDED_RIGHT = 2**50
+"""Residues of elements below this are at most half their modulus; of larger ones, one more."""
 
 _LIMB = np.uint64(32)
 _WORD = np.uint64(64)
@@ -180,7 +182,9 @@ def deal(secrets: _Words, degree: int, modulus: int, shares: _Words) -> None:
 @numba.njit(cache=True, nogil=True)
 def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
     # The quotient is rounded right: below 2⁵⁰ its error is at most 2⁵⁰ / modulus · 2⁻⁵² = 1 / (4 · modulus), and the
-    # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half.
+    # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half. From there to 2⁵² the error is below
+    # 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the modulus by one,
+    # for which the sums of products have ample room if the modulus is below 2²¹.
     value = np.float64(np.int64(element))
     quotient: float = np.rint(value * reciprocal)
     return value - modulus * quotient
@@ -189,8 +193,7 @@ def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
 @numba.njit(cache=True, nogil=True)
 def _centred_wide(element: int, modulus: float, reciprocal: float, high: float) -> np.float64:
     # Two limbs, with 2³² reduced beforehand: below 2⁵² + 2³² for a modulus below 2²¹, so it is exact. The quotient's error
-    # is below 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the
-    # modulus by one, for which the sums of products have ample room. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
+    # is as above. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
     value = np.float64(np.int64(element >> _LIMB)) * high + np.float64(np.int64(element & _LOW))
     quotient: float = np.rint(value * reciprocal)
     return value - modulus * quotient

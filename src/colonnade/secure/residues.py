@@ -12,6 +12,7 @@ primes                        M        bits per element
 2²⁰ - 3, 2²⁰ - 5              2^40.0   40
 2²² - 3, 2²² - 17             2^44.0   44
 2²³ - 15, 2²³ - 21            2^46.0   46
+165,133, 165,103, 165,089     2^52.0   52
 2²¹ - 9, 2²¹ - 19, 2²¹ - 21   2^63.0   63
 ============================  =======  ================
 
@@ -40,6 +41,7 @@ PRIME_SETS = (
     (2**20 - 3, 2**20 - 5),
     (2**22 - 3, 2**22 - 17),
     (2**23 - 15, 2**23 - 21),
+    (165_133, 165_103, 165_089),
     (2**21 - 9, 2**21 - 19, 2**21 - 21),
 )
 """The moduli in use, the cheaper set first: what is sent is most of what a secure study costs."""
@@ -84,7 +86,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
             raise BadInput("Moduli are odd primes below 2^23.")
         if len(set(self.moduli)) != len(self.moduli) or self.modulus >= LARGEST_MODULUS:
             raise BadInput("Moduli differ, and their product is below 2^63.")
-        if self.modulus >= _kernels.LARGEST_NARROW and max(self.moduli) >= LARGEST_WIDE_PRIME:
+        if self.modulus >= _kernels.ROUNDED_RIGHT and max(self.moduli) >= LARGEST_WIDE_PRIME:
             raise BadInput("Moduli with a product of 2^50 or more are below 2^21.")
 
     @classmethod

@@ -193,6 +193,8 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     arriving = dict.fromkeys(members, SMALL)
     for beat in terms.beats(0):
         letters = dict(_letters(terms, beat))
+        for ends, size in letters.items():
+            forecast.letter(*ends, size)
         said = _by(letters, members, place=0)
         if beat.phase == Phase.OPEN:
             said = {

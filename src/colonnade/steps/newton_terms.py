@@ -320,9 +320,9 @@ class _Word(NamedTuple):
 
 
 WORDS = (
-    _Word(PRIME_SETS[-2], residual=TABLES[0], weight=TABLES[0]),  # a few people: what they send is little anyway
-    _Word(PRIME_SETS[-3], residual=(7, 16), weight=(4, 32)),  # rounding adds a hundredth and a tenth to the noise
-    _Word(PRIME_SETS[-2], residual=(6, 16), weight=(4, 16)),  # a fiftieth and a sixth
+    _Word(PRIME_SETS[4], residual=TABLES[0], weight=TABLES[0]),  # a few people: what they send is little anyway
+    _Word(PRIME_SETS[3], residual=(7, 16), weight=(4, 32)),  # rounding adds a hundredth and a tenth to the noise
+    _Word(PRIME_SETS[4], residual=(6, 16), weight=(4, 16)),  # a fiftieth and a sixth
     _Word(PRIME_SETS[-1], residual=TABLES[-1], weight=TABLES[-1]),
 )
 """The words in use, the first that has room for its tables is taken."""

@@ -389,9 +389,7 @@ class _NewtonReading(Reading):
 
     def _begin(self, matrix: Array | None, variance: float) -> None:
         self._curvature = (matrix, variance)
-        blended = BlendedCurvature.of(
-            matrix, variance, self._moments.matrix, self._moments.variance, self._moments.features
-        )
+        blended = BlendedCurvature.of(matrix, variance, self._moments, self._start)
         self._search = NewtonSearch(self._start, blended, self._moments.count)
 
 
