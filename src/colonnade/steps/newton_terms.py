@@ -45,7 +45,7 @@ KIND = "newton"
 """What a step of this kind is called in a plan."""
 
 LARGEST_ROUNDS = 64
-CHUNK_ELEMENTS = 1 << 20
+CHUNK_ELEMENTS = 1 << 21
 CHUNK_UNIT = 8_192
 
 TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) for finer in FIRST_FACTORS[::-1]][1:]

@@ -229,7 +229,7 @@ class NewtonStudy:
         assert isinstance(column, Category)
         return column
 
-    @property
+    @cached_property
     def _prices(self) -> NewtonPrices:
         return self.division.prices(self.price, len(self.levels))
 
