@@ -189,29 +189,29 @@ BENCHMARK = Benchmark(
     title="Clustering across parties ([Private vertical clustering](../../docs/references.md#clustering))",
     about=__doc__ or "",
     parts=(
-        Part("losses", losses, GRID, runs=5, minutes=14, quick=GRID[2:3]),
+        Part("losses", losses, GRID, runs=5, minutes=8, quick=GRID[2:3]),
         Part(
             "without privacy",
             without_privacy,
             [{"set": name, "parties": parties} for name in SETS for parties in (2, 4)],
             runs=5,
-            minutes=1.5,
+            minutes=0.6,
         ),
-        Part("central", centrally, [{"set": name, "epsilon": e} for name in SETS for e in FEW], runs=5, minutes=2),
+        Part("central", centrally, [{"set": name, "epsilon": e} for name in SETS for e in FEW], runs=5, minutes=1.3),
         Part(
             "uneven splits",
             splits,
             [{"set": "mixture", "first": first} for first in (4, 3, 2)]
             + [{"set": "credit", "first": first} for first in (8, 6, 4)],
             runs=5,
-            minutes=2,
+            minutes=0.6,
         ),
         Part(
             "more parties",
             more_parties,
             [{"set": "credit", "parties": parties} for parties in (2, 4, 8)],
             runs=5,
-            minutes=4,
+            minutes=2,
         ),
         Part(
             "components",
