@@ -3,7 +3,8 @@
 Every byte that the coordinator sends or receives is counted, so a share that is relayed counts twice. The lower bound is that of
 Shamir sharing among 2t + 1 = 3 nodes through a relay: a value of an owner that computes reaches one other node as elements (one
 share is its own, one a seed), a value of an owner that does not reaches two; an element cannot be shorter than the bound of an
-opened integer.
+opened integer. Where members have direct links a share travels once, and past the coordinator: what goes directly and what is
+left is the preview's forecast.
 """
 
 import math
@@ -24,6 +25,8 @@ def measured(_run: int, people: int) -> Iterator[Row]:
     """Fit the regression, and set its bytes beside the bound."""
     budget = cn.Budget(epsilon=10.0, delta=1e-5)
     with cn.Federation.simulate(table(people), id="id", budget=budget, test_key=b"k" * 32) as federation:
+        federation.linked = frozenset(federation.parties)
+        links = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).preview(federation).traffic
         model = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).fit(federation)
     plan, counted = model.plan_, model.transcript_.bytes
     name = next(step.name for step in plan.steps if step.kind == "gram")
@@ -42,6 +45,9 @@ def measured(_run: int, people: int) -> Iterator[Row]:
         "of before": counted / (BEFORE * people / PEOPLE),
         "bits of an element": joint.arithmetic.element_bits,
         "bits of the bound": bits,
+        "relayed with links, GB": links.relayed / 1e9,
+        "direct, GB": links.direct / 1e9,
+        "direct lower bound, GB": shares * bits / 8e9,
     }
     yield Row({"people": people, "columns": sum(joint.widths)}, values)
 
@@ -58,6 +64,9 @@ SHOWN = [
             "before, GB": "with four nodes, GB",
             "bits of an element": "bits of an element",
             "bits of the bound": "bits of the bound",
+            "relayed with links, GB": "with direct links: relayed, GB",
+            "direct, GB": "and direct, GB",
+            "direct lower bound, GB": "its lower bound, GB",
         },
         {"people": "people", "columns": "columns"},
         costs=True,
