@@ -1,7 +1,5 @@
 """A party on Dask: how much faster two workers are than one in ordering, folding, dealing, and a node's products of shares.
 
-    python benchmarks/scale/dask_workers.py [--quick]
-
 One party with numbers between −1 and 1, in partitions that workers make, in an order of their own. One worker and two, each a
 process with one thread, on this machine. *Ordering* is coding and putting in order. *Folding* is the Gram matrix of all columns.
 The workers are warm, and of several turns the fastest counts. The bar is on folding: two workers at least 1.6 times as fast as
@@ -11,17 +9,14 @@ Where other work shares the cores the clock means little. *By processor seconds*
 one worker alone over those of the busier of two. It counts uneven and repeated work, and not waiting for the guard.
 """
 
-import argparse
-import json
-import sys
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
+from typing import Any
 
-import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from distributed import Client, LocalCluster
+from benchmarks.frame import Claim, Part, Row, Table, Unavailable, above, near
 
 import colonnade as cn
 from colonnade.party.party import Party
@@ -33,7 +28,6 @@ from colonnade.secure.residues import Arithmetic
 from colonnade.secure.shamir import Dealing, Products
 from colonnade.steps.terms import FixedPoint
 
-HERE = Path(__file__).parent
 PEOPLE, COLUMNS, PARTITIONS, TURNS, BAR = 4_000_000, 24, 16, 5, 1.6
 SHARE_COLUMNS, SHARE_ROWS, SHARE_CHUNKS = 256, 4_096, 16
 STRIDE = 7_919
@@ -53,12 +47,12 @@ def schema() -> cn.Schema:
     return cn.Schema({f"x{i:02d}": cn.Numeric(-1, 1) for i in range(COLUMNS)})
 
 
-def processor_seconds(client: Client) -> dict[str, float]:
+def processor_seconds(client: Any) -> dict[str, float]:
     """Each worker's processor seconds by now."""
     return client.run(time.process_time)
 
 
-def timed(client: Client, work) -> tuple[float, list[float]]:
+def timed(client: Any, work: Callable[[], None]) -> tuple[float, list[float]]:
     """Seconds by the clock, and the processor seconds of each worker."""
     before, started = processor_seconds(client), time.perf_counter()
     work()
@@ -92,6 +86,11 @@ def multiplied(workers) -> np.ndarray:
 
 def measured(workers: int, people: int, turns: int) -> tuple[dict, np.ndarray, np.ndarray]:
     """Run all stages with so many workers; return the best of several turns, and what came out."""
+    try:
+        import dask.dataframe as dd
+        from distributed import Client, LocalCluster
+    except ModuleNotFoundError as missing:
+        raise Unavailable("Dask is not installed: pip install colonnade[dask]") from missing
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address="127.0.0.1:0"
@@ -132,35 +131,64 @@ def measured(workers: int, people: int, turns: int) -> tuple[dict, np.ndarray, n
         return found, kept["gram"], kept["products"]
 
 
-def main() -> None:
-    """Measure, print, and keep the results of a full run."""
-    reading = argparse.ArgumentParser(description=__doc__)
-    reading.add_argument("--quick", action="store_true", help="few people and turns; nothing is kept")
-    quick = reading.parse_args().quick
-    people, turns = (300_000, 2) if quick else (PEOPLE, TURNS)
-    shamir.FEWEST_COLUMNS = 1
-    one, gram, products = measured(1, people, turns)
-    two, again, products_again = measured(2, people, turns)
-    assert np.array_equal(gram, again)
-    assert np.array_equal(products, products_again)
-    assert np.array_equal(products, multiplied(None))
-    result = {"people": people, "columns": COLUMNS, "bar": BAR, "stages": {}}
+def compared(_run: int, people: int, turns: int) -> Iterator[Row]:
+    """One worker and two: times of each stage, and whether the same came out."""
+    fewest, shamir.FEWEST_COLUMNS = shamir.FEWEST_COLUMNS, 1  # workers have a part in products of any width
+    try:
+        one, gram, products = measured(1, people, turns)
+        two, again, products_again = measured(2, people, turns)
+    finally:
+        shamir.FEWEST_COLUMNS = fewest
+    same = np.array_equal(gram, again) and np.array_equal(products, products_again)
+    yield Row({"people": people, "stage": "all"}, {"same": float(same and np.array_equal(products, multiplied(None)))})
     for stage in one:
         work = {count: found[stage]["processor_seconds"] for count, found in ((1, one), (2, two))}
-        result["stages"][stage] = {
-            "one_worker": one[stage],
-            "two_workers": two[stage],
-            "ratio": one[stage]["seconds"] / two[stage]["seconds"],
-            "even": sum(work[1]) / max(work[2]),
+        values = {
+            "one": one[stage]["seconds"],
+            "two": two[stage]["seconds"],
+            "times": one[stage]["seconds"] / two[stage]["seconds"],
+            "processor": sum(work[1]) / max(work[2]),
         }
-        line = result["stages"][stage]
-        sys.stdout.write(
-            f"{stage:14} one {one[stage]['seconds']:.2f} s, two {two[stage]['seconds']:.2f} s: "
-            f"{line['ratio']:.2f} by the clock, {line['even']:.2f} by processor seconds\n"
-        )
-    if not quick:
-        (HERE / "results" / "dask.json").write_text(json.dumps(result, indent=1) + "\n")
+        yield Row({"people": people, "stage": stage}, values)
 
 
-if __name__ == "__main__":
-    main()
+PARTS = [
+    Part(
+        "Dask workers",
+        compared,
+        [{"people": PEOPLE, "turns": TURNS}],
+        3,
+        6.0,
+        quick=[{"people": 300_000, "turns": 2}],
+        machine=frozenset({"one", "two", "times", "processor"}),
+    )
+]
+SHOWN = [
+    "## A party on Dask: two workers beside one",
+    Table(
+        "Dask workers",
+        {
+            "one": "one worker, s",
+            "two": "two workers, s",
+            "times": "× by the clock",
+            "processor": "× by processor seconds",
+        },
+        {"people": "people", "stage": "stage"},
+        filled="times",
+        digits=3,
+    ),
+]
+CLAIMS = [
+    Claim(
+        "two Dask workers fold faster than one, by the clock (ratio)",
+        f"at least {BAR:g} ×",
+        lambda found: [above(samples["times"], BAR) for _, samples in found.rows("Dask workers", stage="folding")],
+        "the issue",
+    ),
+    Claim(
+        "one worker, two and none give the same elements",
+        "always",
+        lambda found: [near(samples["same"], 1.0, 0.0) for _, samples in found.rows("Dask workers", stage="all")],
+        "our bar",
+    ),
+]
