@@ -470,7 +470,7 @@ def preview_html(shown: Preview) -> Html:
     expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
     expected += [(f"expected error of {error.quantity}", _span(error)) for error in shown.errors]
     if shown.traffic is not None:
-        expected.append(("traffic", f"{shown.traffic.rounds} rounds, about {shown.traffic.bytes:,} bytes"))
+        expected.append(("traffic", shown.traffic.words))
     parts = [
         tag("strong", f"{shown.title}: a preview; nothing is spent."),
         *(tag("p", line) for line in shown.statement.trust.lines),
