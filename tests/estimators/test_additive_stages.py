@@ -123,7 +123,7 @@ def test_a_preview_shows_both_stages_and_its_charge_is_what_is_then_spent(federa
     assert preview.epsilon == 3.0
 
 
-def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation, evidence) -> None:  # noqa: ARG001
+def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation) -> None:
     for study in (_model(columns="auto:2"), _model(cn.Scorecard, method=EVIDENCE)):
         study.fit(federation)
         preview = study.preview(federation)
