@@ -8,7 +8,7 @@ import numpy as np
 import colonnade as cn
 from colonnade.coordinator.protocols import additive_steps, target_tables
 from colonnade.coordinator.protocols.target_tables import TargetTables
-from colonnade.estimation import shapes
+from colonnade.estimation import evidence, shapes
 from colonnade.estimation.additive import TABLES, AdditiveSearch
 from colonnade.estimation.evidence import Recalibration
 from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
@@ -19,7 +19,6 @@ from colonnade.estimators import shape_study as estimator
 from colonnade.estimators import stages as two_stages
 from colonnade.estimators.scorecard import Scorecard
 from colonnade.party.guard import Guard
-from colonnade.steps import joint_traffic
 from tests.estimators import test_additive as models
 from tests.estimators import test_additive_classes as classes
 from tests.estimators import test_additive_pairs as pairs
@@ -213,6 +212,16 @@ BUGS = [
         stages.test_a_choice_leaves_a_column_of_another_party,
     ),
     Bug(
+        "errors of marginal effects leave out how far noise has pulled them",
+        replaced(evidence, "_pull", lambda free, *_: np.zeros(len(free))),
+        stages.test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them,
+    ),
+    Bug(
+        "counts that are pulled together are taken to have all of their noise, which would cancel that of events",
+        replaced(evidence, "kept_apart", lambda *_: 1.0),
+        stages.test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them,
+    ),
+    Bug(
         "a second stage that was paid for is shown as if it had a price again",
         replaced(estimator.ShapeStudy, "preview", _preview_of_a_stand_in),
         _with_a_federation_of_stages(
@@ -220,8 +229,8 @@ BUGS = [
         ),
     ),
     Bug(
-        "the letters of givers are not counted",
-        replaced(joint_traffic, "GIVEN", 0),
+        "the traffic of a study in two stages is that of the second",
+        replaced(two_stages, "_traffic", lambda first, second: second),
         _with_a_federation_of_stages(stages.test_a_preview_of_two_stages_forecasts_the_traffic_of_both),
     ),
     Bug(
