@@ -196,22 +196,10 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(federation, o
     assert str(federation.budget()) == before
 
 
-def test_a_target_of_more_levels_and_moments_are_refused(federation) -> None:
-    with pytest.raises(cn.SchemaMismatch, match="3 levels"):
-        _three_levels()
+def test_moments_are_refused(federation) -> None:
     release = federation.moments(["bank.age", "bank.late", "clinic.pressure"], epsilon=1.0, delta=DELTA)
     with pytest.raises(cn.BadInput, match="not fitted on moments"):
         _model(epsilon=None).fit(release)
-
-
-def _three_levels() -> None:
-    frame = pd.DataFrame({"x": np.arange(600) % 7, "kind": np.tile(["x", "y", "z"], 200), "id": np.arange(600)})
-    first = cn.Party(frame[["x", "id"]], schema=cn.Schema(x=cn.Numeric(0, 6)))
-    second = cn.Party(frame[["kind", "id"]], schema=cn.Schema(kind=cn.Category(["x", "y", "z"])))
-    with cn.Federation.simulate(
-        {"a": first, "b": second}, id="id", budget=cn.Budget(epsilon=9.0, delta=DELTA), compute_nodes=["c"]
-    ) as federation:
-        cn.AdditiveClassifier("b.kind", epsilon=1.0, delta=DELTA).fit(federation)
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------------------
