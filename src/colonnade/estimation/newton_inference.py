@@ -35,7 +35,7 @@ __all__ = ["newton_inference"]
 
 Array = NDArray[np.float64]
 
-AWAY = 0.4
+AWAY = 0.35
 """How far coefficients lie from where the curvature was opened at least, as a root mean square in log-odds."""
 LEAKING = 0.5
 """The part of t with which other coefficients leak: distances from a start differ less in size than coefficients do."""

@@ -314,8 +314,8 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
             sizes = [_bound(number, plan.people, _scale(steps), bounds, noise) for number in range(noise.rounds)]
         except BadInput:  # the noise is too large to be drawn: coarser tables make it smaller
             continue
-        weight = sizes.pop(CURVATURE)
-        sized.append(_Sized(bounds, residual=max(sizes), weight=weight))
+        of_curvature = sizes.pop(CURVATURE)
+        sized.append(_Sized(bounds, residual=max(sizes), weight=of_curvature))
     for moduli, least in (*((moduli, LEAST_BITS) for moduli in WORDS), (WORDS[-1], {})):
         arithmetic = Arithmetic(moduli)
         fine = [one for one in sized if one.residual <= arithmetic.largest]
