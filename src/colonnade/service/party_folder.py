@@ -3,7 +3,7 @@
 ::
 
     bank/
-    ├── member.toml      name and role
+    ├── member.toml      name and role, and where the other members may reach it directly
     ├── identity.key     the private identity key; 0600
     ├── schema.toml      what is public about the data: the id column, and bounds and levels of the others
     ├── policy.toml      the cap of the ledger, and what this party agrees to answer
@@ -12,7 +12,9 @@
     ├── ledger.head      the highest head of the ledger that was ever shown
     ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
-    └── kit/             the relay's key, made here, and its certificate
+    ├── dask/            ca.pem, cert.pem and key.pem for its own Dask cluster, where it has one
+    ├── kit/             the relay's key, made here, and its certificate
+    └── mail/            sealed letters that came directly from other members, for the next turn
 
 A compute node has no data, and so neither schema nor policy nor ledger.
 """
@@ -21,7 +23,7 @@ import hashlib
 import json
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.party.table.checking import TableCheck
+    from colonnade.party.table.dask_cluster import Cluster
     from colonnade.service.authority import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
@@ -61,6 +64,7 @@ id = {id}              # the column by which people are known; the same at every
 {separator}  # what stands between the columns of a CSV file, if it is no comma
 {encoding}  # how its letters are stored, if it is not UTF-8
 # memory = "2GB"         # how much memory the guard may use, for a table that is larger; needs the extra `large`
+# dask = "tls://scheduler:8786"  # a Dask cluster of its own; needs the extra `dask`, and ca.pem, cert.pem and key.pem in dask/
 # cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
 
 [columns]
@@ -89,6 +93,7 @@ alignments = ["cohort"]  # rows are put in the order of a public list. "intersec
                          # one that future lists fit into: a longer one is refused when it is loaded
 # compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
 # compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
+# direct_links = false          # have every letter to other members relayed, also where `party serve --direct` is asked for
 
 # approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
 # requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
@@ -106,16 +111,26 @@ class PartyFolder:
         Where it is.
     memory
         How much memory its guard may use, such as ``"2GB"``, in place of what schema.toml says.
+    dask
+        The scheduler of its own Dask cluster, such as ``"tls://scheduler:8786"``, in place of what schema.toml says.
     """
 
     path: Path
     memory: str | None = None
+    dask: str | None = None
 
     # Making one ---------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path, *, name: str, role: str, test_key: bytes | None = None) -> "PartyFolder":
-        """Make a folder with a fresh identity; refuse one that exists with something in it."""
+    def create(
+        cls, path: Path, *, name: str, role: str, test_key: bytes | None = None, direct: str = ""
+    ) -> "PartyFolder":
+        """Make a folder with a fresh identity; refuse one that exists with something in it.
+
+        ``direct`` is where the other members may reach this one directly, ``"host:port"``.
+        """
+        if direct:
+            agreement.address_of(direct)
         if not name.isidentifier() or not name.isascii() or name in ("coordinator", "server", "localhost"):
             raise BadInput(
                 f"A member's name must be a plain word, and {name!r} is not, or is reserved.",
@@ -126,7 +141,9 @@ class PartyFolder:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         folder = cls(path)
-        (path / "member.toml").write_text(f"name = {json.dumps(name)}\nrole = {json.dumps(role)}\n", encoding="utf-8")
+        entries = {"name": name, "role": role, **({"direct": direct} if direct else {})}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in entries.items()]
+        (path / "member.toml").write_text("".join(lines), encoding="utf-8")
         if test_key is not None:
             write_new(path / "test.key", f"{test_key.hex()}\n".encode())
         identity = folder.randomness().bytes(32)
@@ -161,7 +178,7 @@ class PartyFolder:
 
     def _member(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "member.toml")
-        toml_parts.refuse_unknown(document, ("name", "role"), "member.toml")
+        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
         return document
 
     @property
@@ -173,6 +190,12 @@ class PartyFolder:
     def role(self) -> str:
         """``"data"`` or ``"compute"``."""
         return toml_parts.text_of(self._member(), "role", "member.toml")
+
+    @property
+    def direct(self) -> str:
+        """Where the other members may reach this one directly; empty where they may not."""
+        document = self._member()
+        return toml_parts.text_of(document, "direct", "member.toml") if "direct" in document else ""
 
     @property
     def socket(self) -> Path:
@@ -215,7 +238,9 @@ class PartyFolder:
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        toml_parts.refuse_unknown(document, ("id", "cohort", "memory", "columns", *toml_parts.READING), "schema.toml")
+        toml_parts.refuse_unknown(
+            document, ("id", "cohort", "memory", "dask", "columns", *toml_parts.READING), "schema.toml"
+        )
         return document
 
     def schema(self) -> cn.Schema:
@@ -262,12 +287,11 @@ class PartyFolder:
         """Return what is public about this member, for the federation's papers; makes the ledger if there is none."""
         identity = self.identity().public.hex()
         if self.role == "compute":
-            return agreement.Signatory(role="compute", identity=identity)
+            return agreement.Signatory(role="compute", identity=identity, direct=self.direct)
         with self.ledger() as ledger:
             number = ledger.identity
-        return agreement.Signatory(
-            role="data", identity=identity, ledger=number, schema=codec.schema_digest(self.schema())
-        )
+        schema = codec.schema_digest(self.schema())
+        return agreement.Signatory(role="data", identity=identity, ledger=number, schema=schema, direct=self.direct)
 
     def card_text(self) -> str:
         """Return the card as TOML, with a request for a certificate to the site's own key."""
@@ -348,7 +372,7 @@ class PartyFolder:
 
     def require_safe(self) -> None:
         """Refuse a folder, key or policy that other users of this machine can read or change, by the command to type."""
-        secrets = ("identity.key", "identity.old", "identity.next", "test.key")
+        secrets = ("identity.key", "identity.old", "identity.next", "test.key", "dask/key.pem")
         for path in (self.path, *(self.path / name for name in secrets), self.kit.folder, self.kit.key_file):
             require_private(path)
         for name in ("member.toml", "policy.toml", "schema.toml", "federation.toml"):
@@ -364,14 +388,15 @@ class PartyFolder:
         noise = self.randomness()
         if noise.deterministic:
             noise.bytes(32)  # skip the identity's bytes: what follows is what a simulated party draws
+        cluster = self._cluster()
         if self.role == "compute":
             return served_party.serve_node(
-                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise
+                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise, workers=cluster
             )
         ledger = self.ledger(change_cap=change_cap)
         try:
             return served_party.serve_party(
-                self._table_terms(papers),
+                replace(self._table_terms(papers), cluster=cluster),
                 self._snapshots,
                 papers,
                 identity=self.identity(),
@@ -382,6 +407,21 @@ class PartyFolder:
         except BaseException:
             ledger.close()
             raise
+
+    @property
+    def scheduler(self) -> str | None:
+        """The address of the scheduler of this member's own Dask cluster; ``None`` if it has none."""
+        if self.dask is not None or self.role == "compute":
+            return self.dask
+        named = self._schema_file().get("dask")
+        return named if named is None else toml_parts.text_of({"dask": named}, "dask", "schema.toml")
+
+    def _cluster(self) -> "Cluster | None":
+        if self.scheduler is None:
+            return None
+        from colonnade.party.table.dask_cluster import Cluster
+
+        return Cluster.of(self.scheduler, self.path / "dask")
 
     def load(self, files: Sequence[Path]) -> "Loaded":
         """Check a table, keep a copy of it, and declare it as the next version of this party's data.

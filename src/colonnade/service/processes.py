@@ -22,8 +22,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from urllib.parse import urlsplit
 
-from colonnade.errors import CertificateExpired, ColonnadeError
+from colonnade.errors import BadInput, CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
@@ -34,6 +35,7 @@ from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
+    from colonnade.service.direct_links import DirectLinks
 
 __all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
 
@@ -65,6 +67,9 @@ def serve_member(
     log_file: Path | None = None,
     compute: str = "auto",
     memory: str | None = None,
+    dask: str | None = None,
+    direct: bool = False,
+    direct_listen: str | None = None,
 ) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
@@ -84,8 +89,14 @@ def serve_member(
         What the guard multiplies shares on (`colonnade.secure.devices`).
     memory
         How much memory the guard may use, in place of what schema.toml says.
+    dask
+        The scheduler of the member's own Dask cluster, in place of what schema.toml says.
+    direct
+        Whether letters to and from members that do the same go past the coordinator (`colonnade.transport.links`).
+    direct_listen
+        What to listen on for them, ``"host:port"``, where it is another address than the one in the papers.
     """
-    folder = PartyFolder(path.resolve(), memory)
+    folder = PartyFolder(path.resolve(), memory, dask)
     require_engine()  # imported by the relay alone: the guard's process never has it
     stream = sys.stderr if log_file is None else LogFile(log_file)
     log = Log(stream, folder.name, "supervisor")
@@ -100,9 +111,10 @@ def serve_member(
         except ColonnadeError as error:
             log.event("papers-refused", code=error.code)
             raise
+        listen = _listening_place(folder, direct_listen) if direct else None
         children: dict[str, Callable[[], None]] = {
             "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report, compute=compute),
-            "relay": lambda: run_relay(folder, stream, report),
+            "relay": lambda: run_relay(folder, stream, report, listen),
         }
         if health_port is not None:
             require_port(health_port)
@@ -118,13 +130,13 @@ def run_guard(
     report: Callable[[ColonnadeError], None] = lambda _: None,
     compute: str = "auto",
 ) -> None:
-    """Run as the guard: data, policy, ledger and keys, and no network."""
+    """Run as the guard: data, policy, ledger and keys, and no network but the way to its own Dask scheduler, if it has one."""
     from colonnade.party.serving import serve
     from colonnade.secure.devices import compute_on
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
-    _refuse_the_network()
     try:
+        _refuse_the_network(but=folder.scheduler)
         compute_on(compute)
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
@@ -137,13 +149,20 @@ def run_guard(
 
 
 def run_relay(
-    folder: PartyFolder, stream: TextIO | LogFile, report: Callable[[ColonnadeError], None] = lambda _: None
+    folder: PartyFolder,
+    stream: TextIO | LogFile,
+    report: Callable[[ColonnadeError], None] = lambda _: None,
+    direct: str | None = None,
 ) -> None:
-    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
+    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder, and mail that came directly.
+
+    ``direct`` is what it listens on for its peers; without it there are no direct links.
+    """
     from colonnade.service.relay import SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(stream, folder.name, "relay")
+    links = None if direct is None else _open_links(folder, direct, log)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not folder.listening:
@@ -151,7 +170,7 @@ def run_relay(
             os._exit(0)
     relay = SiteRelay(
         folder.name,
-        guard=folder.socket,
+        guard=folder.socket if links is None else links.socket,
         address=where.address,
         kit=folder.kit.folder,
         host=where.host,
@@ -160,6 +179,8 @@ def run_relay(
     )
     while not ended.wait(1.0):
         relay.tick()
+        if links is not None:
+            links.mailbox.tick()
         write_status(
             folder.path / "relay.status",
             {
@@ -168,10 +189,26 @@ def run_relay(
                 "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
+                "direct_in": 0 if links is None else links.bytes_in,
+                "direct_out": 0 if links is None else links.bytes_out,
             },
         )
     relay.close()
+    if links is not None:
+        links.close()
     os._exit(0)  # FLARE may have left threads behind
+
+
+def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
+    from colonnade.service.direct_links import where_to_listen
+
+    return where_to_listen(folder, chosen)
+
+
+def _open_links(folder: PartyFolder, listen: str, log: Log) -> "DirectLinks":
+    from colonnade.service.direct_links import DirectLinks
+
+    return DirectLinks(folder, listen, log)
 
 
 class Supervisor:
@@ -436,12 +473,48 @@ def _kind(data: bytes) -> dict[str, str | int]:
     return found if turn is None else {**found, "turn": turn}
 
 
-def _refuse_the_network() -> None:
-    """Let nothing in the guard's process open a network connection: Unix sockets only, whatever is imported."""
-    looking_up = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
+def _refuse_the_network(but: str | None = None) -> None:
+    """Let nothing in the guard's process open a network connection: Unix sockets only, whatever is imported.
+
+    With a Dask cluster of its own a guard connects to that scheduler's address, and to nothing else. It never listens.
+    """
+    looking_up = {"socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
+    listening = {"socket.bind", "socket.sendto", "socket.sendmsg"}
+    host, port = ("", 0) if but is None else _host_and_port(but)
+    known = set() if but is None else {found[4][0] for found in _resolved(host, port)}
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in looking_up or (event == "socket.__new__" and arguments[1] != socket.AF_UNIX):
+        if event == "socket.getaddrinfo" and arguments[0] in known | {host} and but is not None:
+            return
+        if event in looking_up or event == "socket.getaddrinfo":
+            raise PermissionError
+        if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and but is None:
+            raise PermissionError
+        if event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
+            address = arguments[1]
+            if address[0] not in known or address[1] != port:
+                raise PermissionError
+        if event in listening and arguments[0].family != socket.AF_UNIX:
             raise PermissionError
 
     sys.addaudithook(look)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    try:
+        where = urlsplit(address)
+        host, port = where.hostname, where.port
+    except ValueError:
+        host, port = None, None
+    if not host or not port:
+        raise BadInput(
+            "A Dask scheduler is named by its address, with a port.", remedy="For example --dask tls://HOST:8786."
+        )
+    return host, port
+
+
+def _resolved(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port)
+    except OSError:
+        raise BadInput("The host of the Dask scheduler is not known.", remedy="Correct its address.") from None

@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.handles import tile_key
+from colonnade.party.steps.dealt_rows import DealtRows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
 from colonnade.schema import Number, Schema
+from colonnade.secure.residues import Elements
+from colonnade.secure.shamir import Dealing
 from colonnade.steps.joint import Joint, JointStep
 from colonnade.steps.terms import BoundedScores, FixedPoint, ScoreWeights
 
@@ -398,16 +401,9 @@ class JointPart:
         self._noise = enumerate(self._half.noise_in_tiles(sizes, self._reservation.noise("cross")))
         return self._reservation.secret()
 
-    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return some people's integer rows; they leave as shares only."""
-        return self._admitted.compute(self._bounded_rows, start, stop)
-
-    def _bounded_rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
-        """Check here what sharing requires, so that nothing after this can fail on a row."""
-        rows = self._half.rows(table, start, stop)
-        if rows.size and max(-int(rows.min()), int(rows.max())) > self._half.joint.largest:
-            raise ValueError("A coded row exceeds the bound of its step.")
-        return rows
+    def deal(self, dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[Elements, ...]]:
+        """Yield the shares of one chunk of rows after another, the first at position 1; valid until the next one."""
+        return self._admitted.each(DealtRows(self._half, dealing, chunks), chunks)
 
     def noise(self, tile: int = 0) -> NDArray[np.int64]:
         """Return this party's share of the noise of a tile; of those before, what is left is drawn too and dropped."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.coding.cells import is_text
+from colonnade.party.table.dask_cluster import Cluster
 from colonnade.party.table.external_sort import sorted_batches
 from colonnade.party.table.large_ids import LargeIds, Listed, SortedIds, common_sorted, matches
 from colonnade.party.table.private_table import PrivateTable, fewer_rows, places_of_rows, require_schema
@@ -31,12 +32,12 @@ from colonnade.party.table.row_order import (
     unaligned,
 )
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import StoredCells, form_of
+from colonnade.party.table.stored_cells import CellsInOrder, StoredCells, form_of
 from colonnade.progress import Pace, Progress, progress_bar
 from colonnade.schema import Column, Indicator, Schema
 from colonnade.spilled_rows import SpilledRows
 
-__all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids"]
+__all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids", "stored_columns"]
 
 KEY, ROW = "key", "row"
 
@@ -58,7 +59,7 @@ class StoredTable(PrivateTable):
         require_schema(source, schema)
         self._source = source
         self._declared = schema
-        self._cells = cells
+        self._cells: CellsInOrder = cells
         self._place = None
         self._memory = memory
         self.people = cells.people
@@ -66,7 +67,7 @@ class StoredTable(PrivateTable):
 
     def reordered(self, order: NDArray[np.int64]) -> "StoredTable":
         """Return the same source in another order of rows."""
-        cells = StoredCells({name: form_of(column) for name, column in _stored_columns(self._declared)})
+        cells = StoredCells({name: form_of(column) for name, column in stored_columns(self._declared)})
         _sort_by_place(self._source, self._declared, np.asarray(order), cells, self._memory)
         return StoredTable(self._source, self._declared, cells, memory=self._memory)
 
@@ -75,7 +76,7 @@ class StoredTable(PrivateTable):
         for name in names:
             self._require(name, Column)
 
-    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+    def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person: on disk, where it would take an eighth of the memory."""
         return SpilledRows(self.people, width, dtype, memory=self._memory // 8)
 
@@ -150,6 +151,7 @@ def ordered_table(
     party: str,
     mode: str = "intersection",
     memory: int | None = None,
+    cluster: Cluster | None = None,
 ) -> tuple[RowOrder, PrivateTable]:
     """Return one party's part in an alignment, and its table in that order.
 
@@ -165,11 +167,17 @@ def ordered_table(
         As in `colonnade.party.table.row_order.align`.
     memory
         How many bytes the process may use; ``None`` keeps columns in memory.
+    cluster
+        The party's own Dask cluster, whose workers keep the columns; ``None`` for none.
     """
     if memory is None:
         order = unaligned() if common is None else align(ids, _in_memory(common), party=party, mode=mode)
-        return order, PrivateTable(source, schema, order=order.rows)
-    cells = StoredCells({name: form_of(column) for name, column in _stored_columns(schema)})
+        if cluster is None:
+            return order, PrivateTable(source, schema, order=order.rows)
+        from colonnade.party.table.dask_table import DaskTable
+
+        return order, DaskTable(source, schema, order.rows, cluster)
+    cells = StoredCells({name: form_of(column) for name, column in stored_columns(schema)})
     order = unaligned()
     if common is not None:
         order = _align_on_disk(source, schema, ids, common, cells, party=party, mode=mode, memory=memory)
@@ -199,7 +207,8 @@ def _in_memory(common: Any) -> Any:
     return common.mapped() if isinstance(common, SortedIds) else common
 
 
-def _stored_columns(schema: Schema) -> Iterator[tuple[str, Column]]:
+def stored_columns(schema: Schema) -> Iterator[tuple[str, Column]]:
+    """Yield the columns that are stored; an indicator is read from the column that it indicates."""
     return ((name, column) for name, column in schema.items() if not isinstance(column, Indicator))
 
 
@@ -250,7 +259,7 @@ def _sorted_rows(
     source: Source, schema: Schema, keys: Iterator[Any], memory: int, *, is_text: bool
 ) -> Iterator[Iterator[Any]]:
     """Read a source with a key for each of its first rows, and sort the stored cells of those that have one."""
-    forms = {name: form_of(column) for name, column in _stored_columns(schema)}
+    forms = {name: form_of(column) for name, column in stored_columns(schema)}
     kinds = [(name, pa.from_numpy_dtype(form.dtype)) for name, form in forms.items()]
     key = (KEY, pa.large_string() if is_text else pa.int64())
     arrow = pa.schema([key, (ROW, pa.int64()), *((f"cell {name}", kind) for name, kind in kinds)])
