@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
-from colonnade.party.handles import tile_key
-from colonnade.party.steps.dealt_rows import DealtRows
+from colonnade.party.handles import DealtRows, tile_key
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.accounting import Loss, Price

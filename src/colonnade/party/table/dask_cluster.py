@@ -1,7 +1,7 @@
 """A party's own Dask cluster (extra ``dask``): how functions and rows travel to its workers, and results back.
 
-*Trust.* Scheduler and workers are inside the party's trust boundary. They see its rows, and anybody who controls one of them is the
-party. So a cluster is reached through TLS, unless it is in this process or on this machine's loopback interface.
+*Trust.* Scheduler and workers are inside the party's trust boundary. They see its rows, and anybody who controls one of them is
+the party. So a cluster is reached through TLS, unless it is in this process or on this machine's loopback interface.
 
 *Pickling.* Dask sends functions and results as pickled objects, and unpickling runs code. This is the only module that pickles,
 and only between a guard and its own workers: nothing that comes from a coordinator or from a peer is ever unpickled. What holds
