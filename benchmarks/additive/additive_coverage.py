@@ -3,12 +3,16 @@
 import numpy as np
 from additive_sets import Joined
 
+from colonnade.estimation.evidence import marginal_shapes
 from colonnade.estimation.shape_belief import AdditiveFit
+from colonnade.estimation.shapes import ShapePrior, TargetCounts
 from colonnade.estimators.shape_study import centring
 
-__all__ = ["covered", "without_noise"]
+__all__ = ["covered", "marginal_without_noise", "without_noise"]
 
 REACH = 1.96
+EXACT = 1e-6
+"""The variance of counts without noise."""
 
 
 def without_noise(data: Joined, found: AdditiveFit) -> np.ndarray:
@@ -29,10 +33,21 @@ def without_noise(data: Joined, found: AdditiveFit) -> np.ndarray:
     return weights
 
 
+def marginal_without_noise(data: Joined, found: AdditiveFit) -> np.ndarray:
+    """Return what each column tells by itself on the same people, times the slope that was found."""
+    prior, people = ShapePrior.of(data.features, data.columns), data.rows.sum(axis=0)
+    exact = marginal_shapes(prior, data.features, TargetCounts(people, data.rows.T @ data.labels, EXACT)).weights
+    centred = centring(data.features, found.people)
+    told = centred @ marginal_shapes(prior, data.features, found.tables).weights
+    slope = float(told[1:] @ (centred @ found.weights)[1:] / (told[1:] @ told[1:]))
+    return np.append(found.weights[0], slope * exact[1:])
+
+
 def covered(data: Joined, found: AdditiveFit) -> tuple[int, int]:
     """Return how many determined effects are covered, and how many there are."""
     centred = centring(data.features, found.people)
-    apart = np.abs(centred @ (found.weights - without_noise(data, found)))
+    aim = marginal_without_noise if isinstance(found.tables, TargetCounts) else without_noise
+    apart = np.abs(centred @ (found.weights - aim(data, found)))
     error = np.sqrt(np.diag(centred @ found.covariance @ centred.T))
     determined = found.determined_in(centred, 1.0)
     determined[0] = False

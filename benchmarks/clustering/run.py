@@ -56,7 +56,7 @@ from benchmarks.clustering.clustering_methods import (
 from benchmarks.clustering.clustering_sets import CLUSTERS, a_federation, in_order, in_turn, load, uneven
 from benchmarks.clustering.clustering_speed import cost_of_grids, grid_speed, sketching_speed
 from benchmarks.clustering.clustering_variations import components
-from benchmarks.frame import Benchmark, Part, Plot, Row, Table, Unavailable
+from benchmarks.frame import Benchmark, Part, Plot, Row, Table
 
 import colonnade as cn
 from colonnade.estimation.clustering import weighted_kmedian
@@ -100,10 +100,7 @@ def centrally(run: int, set: str, epsilon: float) -> Iterator[Row]:  # noqa: A00
     """Central k-means with privacy: ours, and diffprivlib's."""
     points, labels = load(set), {"set": set, "epsilon": epsilon}
     yield Row({**labels, "method": "ours, one party"}, central_private(points, epsilon, run).values)
-    try:
-        yield Row({**labels, "method": "diffprivlib"}, peer_private(points, epsilon, run).values)
-    except Unavailable:
-        return
+    yield Row({**labels, "method": "diffprivlib"}, peer_private(points, epsilon, run).values)
 
 
 def splits(run: int, set: str, first: int) -> Iterator[Row]:  # noqa: A002

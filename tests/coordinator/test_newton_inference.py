@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from colonnade.coding.columns import coefficients_to_own_units, features_of, free_coefficients, written_levels
+from colonnade.estimation.expected_weights import expected_information
 from colonnade.estimation.inference import quadratic_variances
 from colonnade.estimation.level_sums import level_sums
 from colonnade.estimation.newton import NewtonClass, OpenedGradient
@@ -126,6 +127,31 @@ def test_a_gradient_from_far_away_counts_little_where_noise_does_not_hide_that_s
     mean = pooled_gradient(near, weighted_information(near))
     apart = [np.linalg.norm(mean.weights - one.weights) for one in near.gradients]
     assert apart[-1] < 0.05 * apart[0]
+
+
+def test_moments_tell_which_levels_people_weigh_little_because_their_answers_are_nearly_certain():
+    fitted = Fitted("newton inference: weights")
+    certain = {"bank.segment=gold": -4.0, "insurer.region=south": 3.0, "bank.age": 2.0}
+    weights = np.array([certain.get(feature.name, 0.0) for feature in FEATURES])
+    moments = release(fitted.rows, FEATURES, variance=1e-9, rng=kit.generator("newton inference: weights"))
+    truth, (expected, _) = fitted.curvature(weights), expected_information(moments, weights)
+    alike = moments.matrix * np.sum(truth * moments.matrix) / np.sum(moments.matrix**2)
+    assert np.linalg.norm(expected - truth) < 0.5 * np.linalg.norm(alike - truth)
+    places = np.flatnonzero([feature.kind == "level" for feature in FEATURES])
+    parts = (np.diag(expected) / np.diag(truth))[places]
+    assert np.all((parts > 0.75) & (parts < 1.35))
+    assert (
+        np.min((np.diag(alike) / np.diag(truth))[places]) < 0.8 or np.max((np.diag(alike) / np.diag(truth))[places]) > 2
+    )
+
+
+def test_a_curvature_that_was_lost_is_made_up_for_by_what_moments_lead_to_expect():
+    fitted = Fitted("newton inference: lost curvature")
+    found = fitted.run(kit.generator("newton inference: lost curvature"), 10.0, away=0.1)
+    lost = NewtonClass(found.weights, found.start, found.moments, None, found.curvature_variance, found.gradients)
+    truth, expected = fitted.curvature(found.start), weighted_information(lost)
+    assert np.linalg.norm(expected.matrix - truth) < 0.1 * np.linalg.norm(truth)
+    assert np.all(inference(lost).errors(total=False)[:-1] >= inference(found).errors(total=False)[:-1] * 0.9)
 
 
 def skewed() -> Fitted:

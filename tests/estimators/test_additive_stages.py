@@ -123,6 +123,25 @@ def test_a_preview_shows_both_stages_and_its_charge_is_what_is_then_spent(federa
     assert preview.epsilon == 3.0
 
 
+def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation, evidence) -> None:  # noqa: ARG001
+    for study in (_model(columns="auto:2"), _model(cn.Scorecard, method=EVIDENCE)):
+        study.fit(federation)
+        preview = study.preview(federation)
+        assert all(charge.epsilon(DELTA) == 0 for charge in preview.charges.values())
+        assert not any(preview.unpaid.values())
+    assert "bank.age, shop.basket" in str(_model(columns="auto:2").preview(federation))
+
+
+def test_a_preview_of_two_stages_forecasts_the_traffic_of_both(federation) -> None:
+    study = _model(method=EVIDENCE, epsilon=50.0)
+    preview = study.preview(federation, repeat=3)
+    assert preview.traffic is not None
+    study.fit(federation, repeat=3)
+    assert preview.traffic.rounds == study.transcript_.rounds
+    seen = sum(study.transcript_.bytes_to.values()) + sum(study.transcript_.bytes_from.values())
+    assert preview.traffic.bytes == pytest.approx(seen, rel=0.1)
+
+
 @pytest.mark.full
 def test_a_chosen_model_is_saved_exported_and_measured_like_any_other(federation, tmp_path) -> None:
     model = _model(columns="auto:2", monotone={"bank.age": "increasing", "bank.noise": "increasing"}).fit(federation)

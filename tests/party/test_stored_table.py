@@ -19,7 +19,7 @@ from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import CellFile, form_of
+from colonnade.party.table.stored_cells import form_of
 from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, party_ids
 from colonnade.progress import Pace
 from colonnade.readings import Bins
@@ -280,13 +280,15 @@ def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    lengths, honest = [], CellFile.append
+    lengths, honest = [], SpilledRows.append
     for kind in ("x", None):
         frame = people()
         frame["kind"] = kind
         written: list[int] = []
         with monkeypatch.context() as watched:
-            watched.setattr(CellFile, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1])
+            watched.setattr(
+                SpilledRows, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1]
+            )
             source = Source(frame)
             ids = party_ids(source, "id", party="bank", memory=SMALLEST_MEMORY)
             listed = pa.array(np.arange(0, 4_000, 3) if kind else np.arange(100_000, 101_334))
@@ -338,3 +340,15 @@ def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None
     places = kit.generator("places").integers(0, 5_000, 300)
     assert np.array_equal(kept.take(places), rows[places])
     assert kept.take(np.empty(0, dtype=np.int64)).shape == (0, 3)
+    assert np.array_equal(kept.mapped(), rows)
+
+
+def test_single_numbers_whose_count_shows_only_as_they_come_are_kept_too() -> None:
+    kept = SpilledRows(None, None, np.int32)
+    assert kept.mapped().tolist() == kept.read(0, 5).tolist() == []
+    for count in (0, 3, 70_000):
+        kept.append(np.arange(len(kept), len(kept) + count))
+    assert (kept.shape, kept.on_disk) == ((70_003,), True)
+    assert np.array_equal(np.concatenate(list(kept)), np.arange(70_003))
+    assert kept.take(np.array([70_002, 1, 1])).tolist() == [70_002, 1, 1]
+    assert np.array_equal(kept.mapped(), np.arange(70_003))

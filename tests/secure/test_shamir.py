@@ -224,7 +224,7 @@ def test_other_seeds_and_positions_give_other_shares():
 
 @pytest.mark.parametrize(
     ("ring", "digest"),
-    [(4, "159b1c0f33e7852e"), (5, "1b90035fb12e533b"), (7, "a1d1284b4057e0b1")],
+    [(4, "159b1c0f33e7852e"), (5, "6248b56de9c72e53"), (6, "1b90035fb12e533b"), (8, "a1d1284b4057e0b1")],
 )
 def test_the_bytes_of_a_dealing_are_pinned(ring, digest):
     """A version that dealt other bytes from a stored seed would draw twice after a restart."""

@@ -21,7 +21,7 @@ from colonnade.coding.columns import Feature
 from colonnade.estimation.shape_belief import AdditiveFit, adding_up, likelier
 from colonnade.estimation.shapes import Component, ShapePrior, TargetCounts, places_by_column
 
-__all__ = ["Recalibration", "expected_spread", "information", "marginal_shapes", "recalibration"]
+__all__ = ["Recalibration", "expected_spread", "information", "marginal_shapes", "recalibration", "rescaled"]
 
 Array = NDArray[np.float64]
 
@@ -197,6 +197,19 @@ def recalibration(
         found[1] = max(found[1], 0.0)  # a score that pointed the other way would be noise
     errors = np.sqrt(np.diag(left))
     return Recalibration(float(found[0]), float(found[1]), float(errors[0]), float(errors[1]))
+
+
+def rescaled(found: AdditiveFit, told: Recalibration) -> AdditiveFit:
+    """Return marginal effects times the slope, beside the intercept; errors grow with the slope."""
+    squared = told.slope**2
+    return AdditiveFit(
+        np.append(told.intercept, told.slope * found.weights[1:]),
+        squared * found.covariance,
+        squared * found.sampling,
+        squared * found.believed,
+        found.people,
+        found.tables,
+    )
 
 
 def expected_spread(found: AdditiveFit, features: Sequence[Feature]) -> float:

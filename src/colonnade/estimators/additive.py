@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature, features_of
 from colonnade.coordinator.federation import Federation
@@ -14,7 +15,7 @@ from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHis
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
-from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration
+from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration, rescaled
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit, numeric_place
@@ -49,7 +50,8 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
     Parameters
     ----------
     target
-        A category of two levels, ``"party.column"``. The second is the event.
+        A category, ``"party.column"``. The second of two levels is the event. With more levels each is fitted against the rest,
+        pays for its own tables and steps, and has shapes of its own.
     columns
         The explaining columns; all but the target by default. ``"auto:10"`` chooses ten of them: 15 % of the price tells how much
         each column says about the target by itself.
@@ -80,9 +82,9 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
     ----------
     shape_functions_ : DataFrame
         One row per bin: ``column``, ``bin``, ``effect`` in log-odds against the average person, ``stderr``, ``share`` of
-        people, and whether the release determines it.
+        people, and whether the release determines it. With more than two levels of the target it begins with ``class``.
     importance_ : Series
-        The mean size of each column's effect over people, the largest first.
+        The mean size of each column's effect over people, the largest first; the mean over classes, if there are several.
     classes_ : array
         The target's levels.
     coef_, intercept_, feature_names_in_
@@ -154,27 +156,24 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
         self.delta = delta
         self.unit = unit
 
-    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
-        """Run the study.
-
-        Parameters
-        ----------
-        federation
-            The federation on which to run it.
-        repeat
-            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
-            draw at a new price, and so on.
-
-        Returns
-        -------
-        self
-        """
+    def _begun(self, federation: object, repeat: int, *rows: object) -> tuple[Self, FirstStage | None]:
         if isinstance(federation, MomentsRelease):
             raise BadInput(
                 "An additive model is not fitted on moments: it opens tables and gradients of its own.",
                 remedy="Give a federation and epsilon=, or use cn.LogisticRegression.",
             )
-        return super().fit(federation, *rows, repeat=repeat)
+        return super()._begun(federation, repeat, *rows)
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        super()._check(columns)
+        if self.monotone and not self._binary(columns):
+            raise BadInput(
+                f"monotone= is about one event, and {self.target!r} has {self._category(columns).size} levels.",
+                remedy="Leave it out, or take a target of two levels.",
+            )
+
+    def _binary(self, columns: Mapping[str, Column]) -> bool:
+        return self._category(columns).size == 2
 
     # Weights of evidence ---------------------------------------------------------------------------------------------------
 
@@ -234,16 +233,7 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
             spread=expected_spread(found, features),
             smoothed=counts.smoothed,
         )
-        squared = told.slope**2
-        scaled = AdditiveFit(
-            np.append(told.intercept, told.slope * found.weights[1:]),
-            squared * found.covariance,
-            squared * found.sampling,
-            squared * found.believed,
-            found.people,
-            found.tables,
-        )
-        return self._shapes(scaled, features, columns)
+        return self._shapes([rescaled(found, told)], features, columns)
 
     def _head(self, level: float) -> dict[str, str]:
         head = super()._head(level)
@@ -251,24 +241,31 @@ class AdditiveClassifier(ShapeStudy, LogisticRegression):
 
     # What was opened ---------------------------------------------------------------------------------------------------------
 
-    def _shapes(self, found: AdditiveFit, features: Sequence[Feature], columns: Mapping[str, Column]) -> dict[str, Any]:
-        """Return the fitted attributes: centred effects, monotone where they have to be, and their errors."""
-        inference = self._effects(found, features, columns)
-        effects, errors = inference.estimates, inference.errors(total=False)[:-1]
+    def _shapes(
+        self, classes: Sequence[AdditiveFit], features: Sequence[Feature], columns: Mapping[str, Column]
+    ) -> dict[str, Any]:
+        """Return the fitted attributes: centred effects of each class, monotone where they have to be, and their errors."""
+        inferences = [self._effects(found, features, columns) for found in classes]
+        effects = np.array([one.estimates for one in inferences])
+        errors = np.array([one.errors(total=False)[:-1] for one in inferences])
         names = tuple(feature.name for feature in features[1:])
         levels = tuple(str(level) for level in self._category(columns).levels)
-        model = LogisticFit(levels, names, effects[None, :-1], effects[-1:], errors[None], np.full(len(levels), np.nan))
-        tables = found.tables
-        opened = np.full((len(features), 4), np.nan)
-        if tables is not None:
-            deviations = np.sqrt([tables.people_variance, tables.events_variance])
-            opened = np.column_stack([tables.people, tables.events, *(np.full(len(features), d) for d in deviations)])
+        model = LogisticFit(levels, names, effects[:, :-1], effects[:, -1], errors, np.full(len(levels), np.nan))
         return {
             **self._learned(model, features[1:], columns),
-            "_inference": [inference],
-            "_people": found.people[1:].copy(),
-            "_tables": opened,
+            "_inference": inferences,
+            "_people": np.mean([found.people[1:] for found in classes], axis=0),
+            "_tables": np.concatenate([_opened(found, len(features)) for found in classes]),
         }
+
+
+def _opened(found: AdditiveFit, size: int) -> NDArray[np.float64]:
+    """Return the tables as they were opened: people, people with the event, and the deviation of the noise in either."""
+    tables = found.tables
+    if tables is None:
+        return np.full((size, 4), np.nan)
+    deviations = np.sqrt([tables.people_variance, tables.events_variance])
+    return np.column_stack([tables.people, tables.events, *(np.full(size, one) for one in deviations)])
 
 
 class AdditiveRegressor(ShapeStudy, LinearRegression):

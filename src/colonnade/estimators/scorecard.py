@@ -15,7 +15,7 @@ import pandas as pd
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.scorecard_evaluation import ScorecardEvaluation
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
 from colonnade.estimators.additive import AdditiveClassifier
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
@@ -25,6 +25,7 @@ from colonnade.estimators.presentation import presenter
 from colonnade.estimators.scorecard_sql import points_in_sql
 from colonnade.estimators.shape_study import BINS
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.schema import Column
 from colonnade.steps.registry import STUDIES
 
 __all__ = ["Scorecard"]
@@ -162,6 +163,15 @@ class Scorecard(AdditiveClassifier):
         self.pdo = pdo
         self.odds = odds
         self.scorecard_points = scorecard_points
+
+    def _check(self, columns: Mapping[str, Column]) -> None:
+        super()._check(columns)
+        if not self._binary(columns):
+            raise SchemaMismatch(
+                f"A scorecard gives points against one event, and {self.target!r} has "
+                f"{self._category(columns).size} levels.",
+                remedy="Use cn.AdditiveClassifier, which fits each level against the rest, or a target of two levels.",
+            )
 
     # Points --------------------------------------------------------------------------------------------------------------------
 

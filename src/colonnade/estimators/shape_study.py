@@ -92,34 +92,41 @@ class ShapeStudy(RegressionStudy):
     _people: Array
     _first: FirstStage | None = None
     """What an earlier stage has released, in a copy that goes on with it."""
-    intercept_: Any
-    coef_stderr_: Any
 
     @property
     def shape_functions_(self) -> pd.DataFrame:
-        """One row per bin: its column, its effect against the average person, its error and its share of people."""
+        """One row per bin: its column, its effect against the average person, its error and its share of people.
+
+        With more than two classes there is one per class and bin, and ``class`` comes first.
+        """
         require_fitted(self)
-        (found,) = self._inferred()
-        return pd.DataFrame(
+        found = self._inferred()
+        share = self._people / self._people[self._places()[self._coded[0].column]].sum()
+        shapes = pd.DataFrame(
             {
-                "column": [feature.column for feature in self._coded],
-                "bin": self._bins(),
+                "column": [feature.column for feature in self._coded] * len(found),
+                "bin": self._bins() * len(found),
                 "effect": np.ravel(self.coef_),
                 "stderr": np.ravel(self.coef_stderr_),
-                "share": self._people / self._people[self._places()[self._coded[0].column]].sum(),
-                "determined": found.determined[:-1],
+                "share": np.tile(share, len(found)),
+                "determined": np.concatenate([one.determined[:-1] for one in found]),
             }
         )
+        if len(found) > 1:
+            shapes.insert(0, "class", np.repeat(np.array(self._classes(), dtype=object), len(self._coded)))
+        return shapes
 
     @property
     def importance_(self) -> pd.Series:
-        """The mean size of each column's effect over people, the largest first."""
-        shapes = self.shape_functions_
-        size = (shapes["effect"].abs() * shapes["share"]).groupby(shapes["column"], sort=False).sum()
+        """The mean size of each column's effect over people, and over classes if there are several; the largest first."""
+        shapes, classes = self.shape_functions_, len(self._inferred())
+        size = (shapes["effect"].abs() * shapes["share"]).groupby(shapes["column"], sort=False).sum() / classes
         return size.rename("importance").sort_values(ascending=False, kind="stable")
 
     def explain(self, row: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFrame:
         """Return what each column adds to one person's score, the largest first; the constant is ``"intercept"``.
+
+        With more than two classes there is one column of effects per class, named after it.
 
         Parameters
         ----------
@@ -143,13 +150,15 @@ class ShapeStudy(RegressionStudy):
             raise SchemaMismatch(f"The record lacks the column {missing[0]!r}.", remedy="Columns are 'party.column'.")
         found = []
         bins = np.array(self._bins(), dtype=object)
+        effects, constants = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         for name, places in self._places().items():
             code = int(cells_of(frame, name, self._columns[name])[0])
-            effect = float(np.ravel(self.coef_)[places[code]]) if code >= 0 else 0.0
-            found.append((name, str(bins[places[code]]) if code >= 0 else "none", effect))
-        found.sort(key=lambda one: -abs(one[2]))
-        found.append(("intercept", "", float(np.ravel(self.intercept_)[0])))
-        return pd.DataFrame(found, columns=["column", "bin", "effect"]).set_index("column")
+            added = effects[:, places[code]] if code >= 0 else np.zeros(len(effects))
+            found.append((name, str(bins[places[code]]) if code >= 0 else "none", *added.tolist()))
+        found.sort(key=lambda one: -sum(map(abs, one[2:])))
+        found.append(("intercept", "", *constants.tolist()))
+        titles = ["effect"] if len(effects) == 1 else list(map(str, self._classes()))
+        return pd.DataFrame(found, columns=["column", "bin", *titles]).set_index("column")
 
     # In two stages ----------------------------------------------------------------------------------------------------------
 
@@ -197,14 +206,18 @@ class ShapeStudy(RegressionStudy):
         Returns
         -------
         Preview
-            Prints as a short table. Of a second stage that depends on the first it shows one of the same price.
+            Prints as a short table. Of a second stage that depends on the first it shows one of the same price, until the first
+            is paid for: then the parties tell again what it released, and the second is the one that would run.
         """
         checked, first = self._begun(federation, repeat)
         if first is None:
             return super().preview(federation, repeat=repeat)
-        second = checked._going_on(first, None).preview(federation, repeat=repeat)
-        price = checked.method.price(checked)
-        return in_two_stages(federation, first, second, price, checked._stage_words(first))
+        read, found = checked._as_read(federation), None
+        if not any(read.quote(first.plan).unpaid.values()):
+            found = read.study(first.algorithm, first.plan, title=f"{type(self).__name__}(first stage)").value
+        going_on = checked._going_on(first, found)
+        second = going_on.preview(federation, repeat=repeat)
+        return in_two_stages(read, first, second, checked.method.price(checked), checked._stage_words(first, going_on))
 
     def _prepare(self, federation: Federation, repeat: int) -> tuple[Any, Plan]:
         _, first = self._begun(federation, repeat)
@@ -277,12 +290,14 @@ class ShapeStudy(RegressionStudy):
         other._first = replace(first, found=found)
         return other
 
-    def _stage_words(self, first: FirstStage) -> dict[str, str]:
+    def _stage_words(self, first: FirstStage, second: Self) -> dict[str, str]:
         wanted, share = how_many(self.columns), {"choice": CHOICE_SHARE, "evidence": EVIDENCE_SHARE}[first.purpose]
         words = {"first stage": f"{share} % of the price (ρ) opens the table of every column with the target"}
         if wanted is not None:
             among = len(first.algorithm.columns) - 1
-            words["columns"] = f"the {wanted} of {among} that tell most by themselves; here the widest stand for them"
+            assert second._first is not None  # it goes on with the first
+            kept = "here the widest stand for them" if second._first.found is None else ", ".join(second.columns)
+            words["columns"] = f"the {wanted} of {among} that tell most by themselves; {kept}"
         return words
 
     def _checked(self) -> Self:
@@ -426,9 +441,9 @@ class ShapeStudy(RegressionStudy):
     def _table(self) -> pd.DataFrame:
         """Return the shapes, the most important column first."""
         order = {name: place for place, name in enumerate(self.importance_.index)}
-        return self.shape_functions_.sort_values("column", key=lambda names: names.map(order), kind="stable").set_index(
-            ["column", "bin"]
-        )
+        shapes = self.shape_functions_
+        titles = [name for name in ("class", "column", "bin") if name in shapes]
+        return shapes.sort_values("column", key=lambda names: names.map(order), kind="stable").set_index(titles)
 
 
 def centring(features: Sequence[Feature], people: Array) -> Array:

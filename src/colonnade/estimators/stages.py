@@ -4,6 +4,7 @@ Each stage is a plan of its own, because a plan names every column and weight be
 between the two, in parts of ρ. The second plan names the hash of the first, and the statement of the study is about both.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -12,7 +13,7 @@ import pandas as pd
 
 from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, statement_of
+from colonnade.coordinator.findings import Findings, Traffic, forecast_traffic, statement_of
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.cost import Cost
@@ -143,7 +144,7 @@ def in_two_stages(
     Parameters
     ----------
     federation
-        Whose parties are asked what the first stage costs.
+        Whose parties are asked what the first stage costs, with columns as they are read.
     first, second
         The first stage, and what to expect of the second.
     price
@@ -168,7 +169,7 @@ def in_two_stages(
         unpaid={party: {**unpaid.get(party, {}), **second.unpaid.get(party, {})} for party in parties},
         after=budget_after(federation.accounts(), charges),
         expected={**words, **second.expected},
-        traffic=None,
+        traffic=_traffic(forecast_traffic(plan, quote, federation.schemas), second.traffic),
         others=others,
         epsilon=price.epsilon,
     )
@@ -192,6 +193,15 @@ def require_both(federation: Federation, first: FirstStage, preview: Callable[[]
         raise BudgetExceeded(f"Both stages of this study would take the ledger of {over[0]!r} past its cap.")
 
 
+def _traffic(first: Traffic | None, second: Traffic | None) -> Traffic | None:
+    if first is None or second is None:
+        return None
+    bytes_to, bytes_from = Counter(first.bytes_to), Counter(first.bytes_from)
+    bytes_to.update(second.bytes_to)
+    bytes_from.update(second.bytes_from)
+    return Traffic(first.rounds + second.rounds, bytes_to, bytes_from)
+
+
 def _both(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:
     return replace(
         second,
@@ -209,7 +219,7 @@ def _added(first: Transcript, second: Transcript) -> Transcript:
         found.rounds += one.rounds
         found.messages += one.messages
         found.signatures |= one.signatures
-        for name in ("bytes_to", "bytes_from", "seconds", "received", "numbers_to", "numbers_from"):
+        for name in ("bytes_to", "bytes_from", "seconds", "received", "numbers_to", "numbers_from", "direct"):
             for key, value in getattr(one, name).items():
                 getattr(found, name)[key] += value
     return found

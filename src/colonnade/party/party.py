@@ -1,11 +1,8 @@
 """`Party`: one organisation's table and its public schema. Opening it puts it behind a guard, which answers requests."""
 
-import atexit
 import dataclasses
 import hashlib
 import re
-import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -30,6 +27,7 @@ from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.private_files import TemporaryFolder
 from colonnade.protocol import codec
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
@@ -42,6 +40,9 @@ SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"), alignments
 """What a simulated party answers by default. The person who asks owns the data too. So asking for an event level, for a mode
 of alignment, or with ``allow_nonprivate=True``, is consent.
 """
+
+_TEMPORARY: list[TemporaryFolder] = []
+"""Where simulations without a ledger directory keep their ledgers, until the process ends."""
 
 
 class Party:
@@ -348,17 +349,12 @@ def _as_word(name: object) -> str:
     return word if word.isidentifier() and word != "coordinator" else "bank"
 
 
-def _temporary_folder() -> Path:
-    """Return a new folder that is deleted when the process ends in order."""
-    folder = Path(tempfile.mkdtemp(prefix="colonnade-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def _ledgers(
     names: Sequence[str], budget: Budget, directory: str | Path | None, *, test: bool
 ) -> Iterator[tuple[str, SqliteLedger]]:
-    folder = _temporary_folder() if directory is None else Path(directory)
+    if directory is None:
+        _TEMPORARY.append(TemporaryFolder())
+    folder = _TEMPORARY[-1].path if directory is None else Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         path = folder / f"{name}.sqlite"

@@ -1,5 +1,6 @@
 """The panel of an additive model: one shape per column, the most important first, with bands and the bins' shares of people."""
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ def shape_panel(study: Any) -> "Figure":
         A fitted additive model: ``shape_functions_`` and ``importance_``.
     """
     shapes, order = study.shape_functions_, list(study.importance_.index)
+    classes = _by_class(shapes)
     shown = order[:MOST_PANELS]
     rows = -(-len(shown) // ACROSS)
     unit = getattr(study, "effect_unit", "log-odds")
@@ -37,12 +39,19 @@ def shape_panel(study: Any) -> "Figure":
         every = figure.subplots(rows, min(ACROSS, len(shown)), squeeze=False).ravel()
         largest = _reach(shapes)
         for axes, name in zip(every, shown, strict=False):
-            own = shapes[shapes["column"] == name]
+            own = _by_class(shapes[shapes["column"] == name])
             if isinstance(study.schema_[name], Crossed):
-                _heat_map(figure, axes, own["effect"].to_numpy(dtype=float), study.schema_[name], largest)
-            else:
-                _shape(axes, own, largest)
+                title, shape = max(own.items(), key=lambda one: float((one[1]["effect"].abs() * one[1]["share"]).sum()))
+                _heat_map(figure, axes, shape["effect"].to_numpy(dtype=float), study.schema_[name], largest)
+                axes.set_title(shortened(f"{name}, {title}" if title else name, 28))
+                continue
+            _share_of_people(axes, next(iter(own.values())))
+            for colour, (title, shape) in zip(itertools.cycle(COLOURS), own.items()):
+                _shape(axes, shape, largest, colour, title)
             axes.set_title(shortened(name, 28))
+        if len(classes) > 1:
+            lines, titles = every[0].get_legend_handles_labels()
+            figure.legend(lines, titles, loc="lower center", ncols=min(len(classes), MOST_LABELS), frameon=False)
         for axes in every[len(shown) :]:
             axes.set_axis_off()
         left = f" ({len(shown)} most important of {len(order)})" if len(order) > len(shown) else ""
@@ -63,23 +72,33 @@ def _reach(shapes: pd.DataFrame) -> float:
     return 1.08 * min(float(ends.max()), 2 * effects) if effects > 0 else 1.0
 
 
-def _shape(axes: Any, shape: pd.DataFrame, largest: float) -> None:
-    places = np.arange(len(shape))
-    effects = shape["effect"].to_numpy(dtype=float)
-    errors = shape["stderr"].to_numpy(dtype=float)
-    known = np.isfinite(errors)
-    reach = np.where(known, NORMAL_95 * np.where(known, errors, 0.0), 0.0)
+def _by_class(shapes: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the shapes of each class by its name; of a model of one event or number, under no name."""
+    if "class" not in shapes:
+        return {"": shapes}
+    return {str(name): own for name, own in shapes.groupby("class", sort=False)}
+
+
+def _share_of_people(axes: Any, shape: pd.DataFrame) -> None:
     people = axes.twinx()
-    people.bar(places, shape["share"], width=0.9, color=GRID, zorder=0)
+    people.bar(np.arange(len(shape)), shape["share"], width=0.9, color=GRID, zorder=0)
     people.set_ylim(0, 3.2 * max(float(shape["share"].max()), 1e-9))
     people.set_axis_off()
     axes.set_zorder(people.get_zorder() + 1)
     axes.patch.set_visible(False)
     axes.axhline(0, color=SOFT, linewidth=0.8)
-    axes.fill_between(places, effects - reach, effects + reach, step="mid", color=COLOURS[0], alpha=0.18, linewidth=0)
-    axes.step(places, effects, where="mid", color=COLOURS[0], linewidth=1.6)
-    axes.plot(places[known], effects[known], "o", color=COLOURS[0], markersize=3)
-    axes.plot(places[~known], effects[~known], "o", color=COLOURS[0], markersize=3, markerfacecolor="white")
+
+
+def _shape(axes: Any, shape: pd.DataFrame, largest: float, colour: str, title: str) -> None:
+    places = np.arange(len(shape))
+    effects = shape["effect"].to_numpy(dtype=float)
+    errors = shape["stderr"].to_numpy(dtype=float)
+    known = np.isfinite(errors)
+    reach = np.where(known, NORMAL_95 * np.where(known, errors, 0.0), 0.0)
+    axes.fill_between(places, effects - reach, effects + reach, step="mid", color=colour, alpha=0.18, linewidth=0)
+    axes.step(places, effects, where="mid", color=colour, linewidth=1.6, label=title or None)
+    axes.plot(places[known], effects[known], "o", color=colour, markersize=3)
+    axes.plot(places[~known], effects[~known], "o", color=colour, markersize=3, markerfacecolor="white")
     axes.set_ylim(-largest, largest)
     axes.grid(visible=False, axis="x")
     named = np.unique(np.linspace(0, len(places) - 1, min(MOST_LABELS, len(places))).round().astype(int))

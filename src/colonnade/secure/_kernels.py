@@ -18,20 +18,23 @@ __all__ = [
     "collect",
     "combine_shares",
     "deal",
+    "deal_line",
     "encode",
     "garner",
-    "halved_sum",
     "pack_bits",
     "reduce_words",
     "unpack_bits",
+    "weighted_sums",
 ]
 
 BLOCK_ROWS = 512
 """Rows whose products are summed before a reduction: their plane of residues stays in the second-level cache."""
 TILE = 4
 """Columns on each side of the register tile of a product: sixteen accumulators."""
-LARGEST_NARROW = 2**50
+LARGEST_NARROW = 2**52
 """Elements below this become float64 in one step; larger ones in two limbs."""
+ROUNDED_RIGHT = 2**50
+"""Residues of elements below this are at most half their modulus; of larger ones, one more."""
 
 _LIMB = np.uint64(32)
 _WORD = np.uint64(64)
@@ -110,13 +113,44 @@ def _subtract_from(first: _Words, second: _Words, modulus: int) -> None:
         second[k] = min(value, value + modulus)
 
 
-@numba.njit(["void(uint64[::1], uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
-def halved_sum(first: _Words, second: _Words, modulus: int, out: _Words) -> None:
-    """Write half of the sum of two elements: of a line through the values at 0 and 2, the value at 1. The modulus is odd."""
-    for k in range(first.size):
-        value = first[k] + second[k]
-        value = min(value, value - modulus)
-        out[k] = (value + (value & np.uint64(1)) * modulus) >> np.uint64(1)
+@numba.njit(["boolean(int64[::1], uint64, int64, float64, int64, uint64[:, ::1])"], cache=True, nogil=True)
+def deal_line(
+    values: NDArray[np.int64], modulus: int, bound: int, reciprocal: float, drawn: int, shares: _Words
+) -> bool:
+    """Deal signed integers to three points by lines, in one pass; return whether all magnitudes are within the bound.
+
+    Row ``drawn`` of the shares, 0 or 1, holds unreduced random words and is reduced as `reduce_words` does. With f(0) and f(1)
+    the others follow by steps of f(1) − f(0). With f(0) and f(2), f(1) is half of their sum (the modulus is odd), and
+    f(3) = f(2) + f(1) − f(0).
+    """
+    outside = np.int64(0)
+    first, second, third = shares[0], shares[1], shares[2]
+    for k in range(values.size):
+        value = values[k]
+        outside |= np.int64(value > bound) | np.int64(value < -bound)
+        secret = np.uint64(value)
+        secret = min(secret, secret + modulus)
+        word = first[k] if drawn == 0 else second[k]
+        known = word - np.uint64(np.float64(word) * reciprocal) * modulus
+        known = min(known, known - modulus)
+        if drawn == 0:
+            one, step = known, known - secret
+            step = min(step, step + modulus)
+            two = one + step
+            two = min(two, two - modulus)
+            first[k] = one
+            second[k] = two
+        else:
+            two, one = known, known + secret
+            one = min(one, one - modulus)
+            one = (one + (one & np.uint64(1)) * modulus) >> np.uint64(1)
+            step = one - secret
+            step = min(step, step + modulus)
+            first[k] = one
+            second[k] = two
+        three = two + step
+        third[k] = min(three, three - modulus)
+    return not outside
 
 
 @numba.njit(["void(uint64[::1], int64, uint64, uint64[:, ::1])"], cache=True, nogil=True)
@@ -147,7 +181,9 @@ def deal(secrets: _Words, degree: int, modulus: int, shares: _Words) -> None:
 @numba.njit(cache=True, nogil=True)
 def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
     # The quotient is rounded right: below 2⁵⁰ its error is at most 2⁵⁰ / modulus · 2⁻⁵² = 1 / (4 · modulus), and the
-    # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half.
+    # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half. From there to 2⁵² the error is below
+    # 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the modulus by one,
+    # for which the sums of products have ample room if the modulus is below 2²¹.
     value = np.float64(np.int64(element))
     quotient: float = np.rint(value * reciprocal)
     return value - modulus * quotient
@@ -156,8 +192,7 @@ def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
 @numba.njit(cache=True, nogil=True)
 def _centred_wide(element: int, modulus: float, reciprocal: float, high: float) -> np.float64:
     # Two limbs, with 2³² reduced beforehand: below 2⁵² + 2³² for a modulus below 2²¹, so it is exact. The quotient's error
-    # is below 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the
-    # modulus by one, for which the sums of products have ample room. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
+    # is as above. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
     value = np.float64(np.int64(element >> _LIMB)) * high + np.float64(np.int64(element & _LOW))
     quotient: float = np.rint(value * reciprocal)
     return value - modulus * quotient
@@ -343,6 +378,44 @@ def combine_shares(
             for share in range(shares.shape[0]):
                 total += weights[index, share] * np.int64(shares[share, entry] % modulus) % moduli[index]
             residues[index, entry] = total % moduli[index]
+
+
+@numba.njit(
+    ["void(uint64[:, ::1], int64[:, ::1], float64[:, ::1], boolean, int64[::1], int64[:, ::1], uint64[::1])"],
+    cache=True,
+    nogil=True,
+)
+def weighted_sums(
+    elements: _Words,
+    factors: NDArray[np.int64],
+    constants: _Reals,
+    wide: bool,
+    moduli: NDArray[np.int64],
+    inverses: NDArray[np.int64],
+    out: _Words,
+) -> None:
+    """Write Σ factor · element over the first axis. Sums of centred residues times factors stay below 2⁵² in magnitude."""
+    width = 1024
+    totals = np.empty((moduli.size, width), dtype=np.float64)
+    residues = np.empty((moduli.size, width), dtype=np.int64)
+    for start in range(0, out.size, width):
+        count = min(width, out.size - start)
+        for index in range(moduli.size):
+            modulus, high = constants[index, 0], constants[index, 1]
+            reciprocal = 1.0 / modulus
+            total = totals[index, :count]
+            total[:] = 0.0
+            for term in range(elements.shape[0]):
+                source, weight = elements[term, start : start + count], factors[term, start : start + count]
+                if wide:
+                    for k in range(count):
+                        total[k] += _centred_wide(source[k], modulus, reciprocal, high) * weight[k]
+                else:
+                    for k in range(count):
+                        total[k] += _centred(source[k], modulus, reciprocal) * weight[k]
+            for k in range(count):
+                residues[index, k] = np.int64(total[k]) % moduli[index]
+        garner(residues[:, :count].copy(), moduli, inverses, out[start : start + count])
 
 
 @numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)

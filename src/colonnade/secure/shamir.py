@@ -163,26 +163,34 @@ class Dealing:
         -------
         The shares of points 1 … N, each columns by rows (or a vector).
         """
-        hidden = self.arithmetic.encode(np.asarray(secrets).T, self.bound)
-        shares = np.empty((self.nodes, *hidden.shape), dtype=np.uint64) if out is None else out
-        if shares.shape != (self.nodes, *hidden.shape) or shares.dtype != np.uint64 or not shares.flags.c_contiguous:
+        values = np.asarray(secrets).T
+        shares = np.empty((self.nodes, *values.shape), dtype=np.uint64) if out is None else out
+        if shares.shape != (self.nodes, *values.shape) or shares.dtype != np.uint64 or not shares.flags.c_contiguous:
             raise BadInput("The memory to reuse has another shape.")
+        if (self.nodes, self.degree) == (3, 1):
+            self._deal_lines(position, values, shares)
+        else:
+            self._deal(position, self.arithmetic.encode(values, self.bound), shares)
+        return tuple(shares)
+
+    def _deal_lines(self, position: int, values: NDArray[np.int64], shares: Elements) -> None:
+        """Deal to three nodes with degree 1, the usual case, in one pass over memory."""
+        ((point, seed),) = self.seeds.items()
+        self.arithmetic.fill_words(SeedStream(seed, position), shares[point - 1])
+        self.arithmetic.deal_lines(values, self.bound, point - 1, shares.reshape(3, -1))
+
+    def _deal(self, position: int, hidden: Elements, shares: Elements) -> None:
         for point, seed in self.seeds.items():
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
         if self.own is not None and self.own <= self.degree:
             self._complete(hidden, shares, self.own)
         _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
-        return tuple(shares)
 
     def _complete(self, hidden: Elements, shares: Elements, own: int) -> None:
         """Write the dealer's own share, at one of the first points, from the secret and the shares that are drawn."""
-        if self.degree == 1:
-            flat = shares.reshape(self.nodes, -1)
-            _kernels.halved_sum(hidden.reshape(-1), flat[1], self.arithmetic.modulus, flat[0])
-        else:
-            drawn = seeded_points(self.degree, own)
-            known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
-            shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
+        drawn = seeded_points(self.degree, own)
+        known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
+        shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
 
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"

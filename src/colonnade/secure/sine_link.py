@@ -31,7 +31,17 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 
-__all__ = ["COARSEST_BITS", "FINEST_BITS", "LINKS", "STEPS", "LinkBounds", "SineLink", "TableKind", "split_parts"]
+__all__ = [
+    "COARSEST_BITS",
+    "FINEST_BITS",
+    "FIRST_FACTORS",
+    "LINKS",
+    "STEPS",
+    "LinkBounds",
+    "SineLink",
+    "TableKind",
+    "split_parts",
+]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,8 +49,8 @@ Floats = NDArray[np.float64]
 STEPS = 1 << 16
 """G: how many steps a period has. A holder's number takes two bytes."""
 
-FIRST_FACTOR = 16
-"""The first holder's table is finer: its entries have a coefficient in them, and every term adds a rounding of its own."""
+FIRST_FACTORS = (16, 32)
+"""How many times as fine the first holder's table may be."""
 FINEST_BITS, COARSEST_BITS = 8, 4
 
 _UNIT = 2.0**20
@@ -147,27 +157,33 @@ class LinkBounds:
     holders
         h, at least two.
     bits
-        A holder's table has entries up to 2^bits; the first holder's are sixteen times as fine.
+        A holder's table has entries up to 2^bits.
+    finer
+        How many times as fine the first holder's table is, whose entries have a coefficient in them: every term adds a rounding
+        of its own there.
     """
 
     link: SineLink
     holders: int
     bits: int
+    finer: int = FIRST_FACTORS[0]
 
     def __post_init__(self) -> None:
         if type(self.holders) is not int or self.holders < 2:
             raise BadInput("A link on shares has at least two holders.")
         if type(self.bits) is not int or not COARSEST_BITS <= self.bits <= FINEST_BITS:
             raise BadInput(f"The tables of a link have between {COARSEST_BITS} and {FINEST_BITS} bits.")
+        if self.finer not in FIRST_FACTORS:
+            raise BadInput("The first table of a link is sixteen or thirty-two times as fine as the others.")
 
     @property
     def unit(self) -> int:
         """F: the integer that stands for one."""
-        return FIRST_FACTOR << (self.bits * self.holders)
+        return self.finer << (self.bits * self.holders)
 
     def height(self, holder: int) -> int:
         """Return the integer that stands for one in a holder's table; holders are numbered from 0."""
-        return (FIRST_FACTOR if holder == 0 else 1) << self.bits
+        return (self.finer if holder == 0 else 1) << self.bits
 
     @cached_property
     def residual(self) -> int:

@@ -3,7 +3,7 @@
 ::
 
     bank/
-    ├── member.toml      name and role
+    ├── member.toml      name and role, and where the other members may reach it directly
     ├── identity.key     the private identity key; 0600
     ├── schema.toml      what is public about the data: the id column, and bounds and levels of the others
     ├── policy.toml      the cap of the ledger, and what this party agrees to answer
@@ -13,7 +13,8 @@
     ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
     ├── dask/            ca.pem, cert.pem and key.pem for its own Dask cluster, where it has one
-    └── kit/             the relay's key, made here, and its certificate
+    ├── kit/             the relay's key, made here, and its certificate
+    └── mail/            sealed letters that came directly from other members, for the next turn
 
 A compute node has no data, and so neither schema nor policy nor ledger.
 """
@@ -92,6 +93,7 @@ alignments = ["cohort"]  # rows are put in the order of a public list. "intersec
                          # one that future lists fit into: a longer one is refused when it is loaded
 # compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
 # compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
+# direct_links = false          # have every letter to other members relayed, also where `party serve --direct` is asked for
 
 # approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
 # requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
@@ -120,8 +122,15 @@ class PartyFolder:
     # Making one ---------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path, *, name: str, role: str, test_key: bytes | None = None) -> "PartyFolder":
-        """Make a folder with a fresh identity; refuse one that exists with something in it."""
+    def create(
+        cls, path: Path, *, name: str, role: str, test_key: bytes | None = None, direct: str = ""
+    ) -> "PartyFolder":
+        """Make a folder with a fresh identity; refuse one that exists with something in it.
+
+        ``direct`` is where the other members may reach this one directly, ``"host:port"``.
+        """
+        if direct:
+            agreement.address_of(direct)
         if not name.isidentifier() or not name.isascii() or name in ("coordinator", "server", "localhost"):
             raise BadInput(
                 f"A member's name must be a plain word, and {name!r} is not, or is reserved.",
@@ -132,7 +141,9 @@ class PartyFolder:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         folder = cls(path)
-        (path / "member.toml").write_text(f"name = {json.dumps(name)}\nrole = {json.dumps(role)}\n", encoding="utf-8")
+        entries = {"name": name, "role": role, **({"direct": direct} if direct else {})}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in entries.items()]
+        (path / "member.toml").write_text("".join(lines), encoding="utf-8")
         if test_key is not None:
             write_new(path / "test.key", f"{test_key.hex()}\n".encode())
         identity = folder.randomness().bytes(32)
@@ -167,7 +178,7 @@ class PartyFolder:
 
     def _member(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "member.toml")
-        toml_parts.refuse_unknown(document, ("name", "role"), "member.toml")
+        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
         return document
 
     @property
@@ -179,6 +190,12 @@ class PartyFolder:
     def role(self) -> str:
         """``"data"`` or ``"compute"``."""
         return toml_parts.text_of(self._member(), "role", "member.toml")
+
+    @property
+    def direct(self) -> str:
+        """Where the other members may reach this one directly; empty where they may not."""
+        document = self._member()
+        return toml_parts.text_of(document, "direct", "member.toml") if "direct" in document else ""
 
     @property
     def socket(self) -> Path:
@@ -270,12 +287,11 @@ class PartyFolder:
         """Return what is public about this member, for the federation's papers; makes the ledger if there is none."""
         identity = self.identity().public.hex()
         if self.role == "compute":
-            return agreement.Signatory(role="compute", identity=identity)
+            return agreement.Signatory(role="compute", identity=identity, direct=self.direct)
         with self.ledger() as ledger:
             number = ledger.identity
-        return agreement.Signatory(
-            role="data", identity=identity, ledger=number, schema=codec.schema_digest(self.schema())
-        )
+        schema = codec.schema_digest(self.schema())
+        return agreement.Signatory(role="data", identity=identity, ledger=number, schema=schema, direct=self.direct)
 
     def card_text(self) -> str:
         """Return the card as TOML, with a request for a certificate to the site's own key."""

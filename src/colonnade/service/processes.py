@@ -35,6 +35,7 @@ from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
+    from colonnade.service.direct_links import DirectLinks
 
 __all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
 
@@ -67,6 +68,8 @@ def serve_member(
     compute: str = "auto",
     memory: str | None = None,
     dask: str | None = None,
+    direct: bool = False,
+    direct_listen: str | None = None,
 ) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
@@ -88,6 +91,10 @@ def serve_member(
         How much memory the guard may use, in place of what schema.toml says.
     dask
         The scheduler of the member's own Dask cluster, in place of what schema.toml says.
+    direct
+        Whether letters to and from members that do the same go past the coordinator (`colonnade.transport.links`).
+    direct_listen
+        What to listen on for them, ``"host:port"``, where it is another address than the one in the papers.
     """
     folder = PartyFolder(path.resolve(), memory, dask)
     require_engine()  # imported by the relay alone: the guard's process never has it
@@ -104,9 +111,10 @@ def serve_member(
         except ColonnadeError as error:
             log.event("papers-refused", code=error.code)
             raise
+        listen = _listening_place(folder, direct_listen) if direct else None
         children: dict[str, Callable[[], None]] = {
             "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report, compute=compute),
-            "relay": lambda: run_relay(folder, stream, report),
+            "relay": lambda: run_relay(folder, stream, report, listen),
         }
         if health_port is not None:
             require_port(health_port)
@@ -141,13 +149,20 @@ def run_guard(
 
 
 def run_relay(
-    folder: PartyFolder, stream: TextIO | LogFile, report: Callable[[ColonnadeError], None] = lambda _: None
+    folder: PartyFolder,
+    stream: TextIO | LogFile,
+    report: Callable[[ColonnadeError], None] = lambda _: None,
+    direct: str | None = None,
 ) -> None:
-    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
+    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder, and mail that came directly.
+
+    ``direct`` is what it listens on for its peers; without it there are no direct links.
+    """
     from colonnade.service.relay import SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(stream, folder.name, "relay")
+    links = None if direct is None else _open_links(folder, direct, log)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not folder.listening:
@@ -155,7 +170,7 @@ def run_relay(
             os._exit(0)
     relay = SiteRelay(
         folder.name,
-        guard=folder.socket,
+        guard=folder.socket if links is None else links.socket,
         address=where.address,
         kit=folder.kit.folder,
         host=where.host,
@@ -164,6 +179,8 @@ def run_relay(
     )
     while not ended.wait(1.0):
         relay.tick()
+        if links is not None:
+            links.mailbox.tick()
         write_status(
             folder.path / "relay.status",
             {
@@ -172,10 +189,26 @@ def run_relay(
                 "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
+                "direct_in": 0 if links is None else links.bytes_in,
+                "direct_out": 0 if links is None else links.bytes_out,
             },
         )
     relay.close()
+    if links is not None:
+        links.close()
     os._exit(0)  # FLARE may have left threads behind
+
+
+def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
+    from colonnade.service.direct_links import where_to_listen
+
+    return where_to_listen(folder, chosen)
+
+
+def _open_links(folder: PartyFolder, listen: str, log: Log) -> "DirectLinks":
+    from colonnade.service.direct_links import DirectLinks
+
+    return DirectLinks(folder, listen, log)
 
 
 class Supervisor:

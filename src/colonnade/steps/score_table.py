@@ -23,7 +23,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Schema
 from colonnade.steps.joint import Joint, JointStep, shared_price
-from colonnade.steps.kind import Earlier, Forecast, Steps, WholeStep, nothing_earlier
+from colonnade.steps.kind import Earlier, Steps, nothing_earlier
 from colonnade.steps.terms import (
     LARGEST_NUMBER,
     ScoreWeights,
@@ -177,11 +177,6 @@ class ScoreHistogram(JointStep):
             preceding=1,
             givers=table.givers,
         )
-
-    @classmethod
-    def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
-        """Say that it is not possible: nobody has counted the letters of givers yet."""
-        return False
 
 
 class Level:

@@ -35,7 +35,9 @@ def row_bounds(columns: Mapping[str, Column]) -> dict[str, int]:
     return {party: len(columns_at(party, columns)) for party in parties_of(columns)}
 
 
-def chosen_division(bounds: Mapping[str, int], price: Price, people: int, unit: Unit, collusion: int) -> Division:
+def chosen_division(
+    bounds: Mapping[str, int], price: Price, people: int, unit: Unit, collusion: int, classes: int = 1
+) -> Division:
     """Return how to divide a price: mostly on tables, if products of columns would be lost in noise.
 
     Parameters
@@ -46,6 +48,8 @@ def chosen_division(bounds: Mapping[str, int], price: Price, people: int, unit: 
         What is offered, what it protects, and against how many colluding parties.
     people
         How many there are.
+    classes
+        How many classes have rounds of their own.
 
     Examples
     --------
@@ -53,7 +57,7 @@ def chosen_division(bounds: Mapping[str, int], price: Price, people: int, unit: 
     >>> [chosen_division(bounds, Price.of(epsilon, 1e-6), 40_000, "person", 1) is TABLES for epsilon in (0.1, 1.0)]
     [True, False]
     """
-    noise = GramNoise(bounds, 1, sum(bounds.values()), STEPS.prices(price, 1).gram, unit, collusion)
+    noise = GramNoise(bounds, 1, sum(bounds.values()), STEPS.prices(price, classes).gram, unit, collusion)
     return TABLES if np.sqrt(noise.opened_variance) > FEW_PRODUCTS * people else STEPS
 
 
@@ -66,7 +70,7 @@ class AdditiveStudy(NewtonStudy):
     columns
         ``"party.column"`` to what it is read as, in the federation's order: categories and bins, the target among them.
     target
-        A category of two levels.
+        A category. With more than two levels each of them has tables, steps and shapes of its own, against the rest.
     price, people, division, window
         As of Newton steps.
     smooth
@@ -83,11 +87,6 @@ class AdditiveStudy(NewtonStudy):
             raise SchemaMismatch(
                 f"An additive model takes columns in bins, and {numbers[0]!r} is not.",
                 remedy="Read it in bins: federation.read_as({...}).",
-            )
-        if self._category.size != 2:
-            raise SchemaMismatch(
-                f"The target {self.target!r} has {self._category.size} levels, and an additive model takes two.",
-                remedy="Use cn.LogisticRegression for more than two levels.",
             )
 
     @property

@@ -50,6 +50,9 @@ Integers = NDArray[np.int64]
 
 SCALE, LARGE_SCALE, LARGE = 256, 128, 150_000
 """γ by default, for up to `LARGE` people and for more: far below the noise, and products of two columns fit into six bytes."""
+START_SCALE, MANY = 128, 25_000
+"""The largest γ of the moments to start from, for more than `MANY` people: their entries fit into four bytes up to some 100,000
+people. Steps do not start from a better place with finer rows."""
 WINDOW = 12
 """The largest score, by default, for which the link is the sigmoid."""
 FINEST = 2.0**20
@@ -155,7 +158,8 @@ class NewtonStudy:
     def gram(self) -> GramRelease:
         """The moments to start from."""
         signed = (self.target,) if self._category.size == 2 else ()
-        return GramRelease(self.columns, self._prices.gram, signed, scale=self.scale)
+        scale = self.scale if self.people <= MANY else min(self.scale, START_SCALE)
+        return GramRelease(self.columns, self._prices.gram, signed, scale=scale)
 
     def steps(self) -> tuple[Step, ...]:
         """Return each party's part in the moments and in the rounds of every class."""
@@ -385,9 +389,7 @@ class _NewtonReading(Reading):
 
     def _begin(self, matrix: Array | None, variance: float) -> None:
         self._curvature = (matrix, variance)
-        blended = BlendedCurvature.of(
-            matrix, variance, self._moments.matrix, self._moments.variance, self._moments.features
-        )
+        blended = BlendedCurvature.of(matrix, variance, self._moments, self._start)
         self._search = NewtonSearch(self._start, blended, self._moments.count)
 
 

@@ -60,6 +60,12 @@ class TargetTables:
                 f"Tables are of columns in bins, and {numbers[0]!r} is not.",
                 remedy="Read it in bins: federation.read_as({...}).",
             )
+        target = self.columns[self.target]
+        if not isinstance(target, Category) or target.size != 2:
+            raise SchemaMismatch(
+                f"Tables of columns with {self.target!r} tell what each says about one event, and it has no two levels.",
+                remedy='Name the columns, and leave out plan="evidence".',
+            )
         if self.price.delta == 0:
             raise BadInput("Tables of all columns need a positive delta.", remedy="For example delta=1e-6.")
 

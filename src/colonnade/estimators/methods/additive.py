@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.second_moments import MomentStudy
 
-__all__ = ["AdditiveNewton"]
+__all__ = ["AdditiveNewton", "tables_alone"]
 
 ONLY_TABLES = 0.01
 """Tables are all that is worth opening if the noise in one of their counts exceeds this part of the people. Credit card default,
@@ -37,10 +37,13 @@ PLANS = {
     "every column with the target, and to three steps on all columns together",
     "steps": "steps: tables of every column with the target, products of all columns, and steps on all columns together",
 }
+EVERY_CLASS = "Each of {count} classes is fitted against the rest and pays for its own tables and steps."
 
 
 class AdditiveNewton(MomentMethod):
     """Tables of every column with the target, then Newton steps on secret shares.
+
+    With more than two classes every class is fitted against the rest, and has its own tables and steps.
 
     Parameters
     ----------
@@ -74,7 +77,8 @@ class AdditiveNewton(MomentMethod):
     ) -> bool:
         """Return whether tables of columns with the target are all that is worth opening.
 
-        With interactions it never is: a table of a pair tells nothing beyond its columns by itself.
+        With interactions it never is: a table of a pair tells nothing beyond its columns by itself. Nor with more than two
+        classes, each of which would need tables of its own.
         """
         if self.plan == "evidence":
             if study.pairs:
@@ -84,9 +88,9 @@ class AdditiveNewton(MomentMethod):
                 )
             return True
         price = self.price(study)
-        if self.plan != "auto" or study.pairs or price is None or price.delta == 0 or federation.collusion > 1:
+        if self.plan != "auto" or study.pairs or not study._binary(columns) or price is None or price.delta == 0 or federation.collusion > 1:
             return False
-        return table_deviation(price, len(columns) - 1) > ONLY_TABLES * federation.people
+        return tables_alone(price, len(columns) - 1, federation.people)
 
     def protocol(
         self, study: "AdditiveClassifier", federation: Federation, price: Price, repeat: int
@@ -103,7 +107,12 @@ class AdditiveNewton(MomentMethod):
         (target,) = study._targets()
         bounds = additive_steps.row_bounds(columns)
         division = {"tables": TABLES, "steps": STEPS}.get(self.plan) or additive_steps.chosen_division(
-            bounds, price, federation.people, study.unit, min(federation.collusion, len(bounds) - 1)
+            bounds,
+            price,
+            federation.people,
+            study.unit,
+            min(federation.collusion, len(bounds) - 1),
+            1 if study._binary(columns) else study._category(columns).size,
         )
         return additive_steps.AdditiveStudy(
             columns, target, price, federation.people, division, self.window, smooth=study._smoothness
@@ -113,8 +122,7 @@ class AdditiveNewton(MomentMethod):
         """Return shapes, tables and what noise leaves them uncertain by."""
         if isinstance(value, ScoreCounts):
             return study._recalibrated(value, federation)
-        (found,) = value.classes
-        return study._shapes(found, value.features, study._chosen(federation.describe()))
+        return study._shapes(value.classes, value.features, study._chosen(federation.describe()))
 
     def expect(
         self,
@@ -135,8 +143,23 @@ class AdditiveNewton(MomentMethod):
             "noise in a count of the tables": f"{algorithm.table_deviation(terms):.3g} people of {terms.people:,}",
             "noise in an entry of the last gradient": f"{deviation:.3g} people (a sum over {terms.people:,})",
         }
+        warnings: tuple[str, ...] = ()
+        if len(algorithm.levels) > 1:
+            words["classes"] = f"{len(algorithm.levels)}, each with tables and steps of its own"
+            warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
         columns = AssumedColumns.of(algorithm.features)
-        return Expectation(words, (), (newton_estimation.expected_prediction_error(columns, terms.people, deviation),))
+        return Expectation(words, warnings, (newton_estimation.expected_prediction_error(columns, terms.people, deviation),))
+
+
+def tables_alone(price: Price, columns: int, people: int) -> bool:
+    """Return whether tables of so many columns are all that is worth opening.
+
+    Examples
+    --------
+    >>> [tables_alone(Price.of(epsilon, 1e-6), 23, 24_000) for epsilon in (0.1, 1.0)]
+    [True, False]
+    """
+    return table_deviation(price, columns) > ONLY_TABLES * people
 
 
 def _expect_evidence(study: "AdditiveClassifier", federation: Federation) -> Expectation:

@@ -274,9 +274,12 @@ class PrivateMembershipSketches(MembershipSketches):
         """Read who has a record, before anything is paid."""
         prepare_category(self.category, table)
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
+    def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's local cluster."""
-        return category_codes(self.category, table)
+        nonprivate = table.scratch(None, np.int16)
+        for start, stop in table.ranges():
+            nonprivate.append(category_codes(self.category, table, start, stop))
+        return nonprivate
 
 
 @runtime_checkable

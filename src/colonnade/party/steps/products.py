@@ -126,7 +126,7 @@ class PrivatePairTables(OpensJointly, PairTables):
 class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
     """Everybody's part of a score in whole steps, and the label where this party holds it."""
 
-    received: NDArray[np.int64] | None = None
+    received: NDArray[np.uint16] | None = None
     _stream: KeyedRandomness | None = None
     _drawn = 0
 
@@ -149,18 +149,21 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
 
     def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
         """Divide everybody's number into two that are uniform each; a person without a record adds the number of bins."""
-        numbers = self.numbers(table, 0, table.people)
-        nonprivate = np.where(numbers == NOBODY, self.table.bins, numbers)
-        drawn = np.frombuffer(sampler.bytes(2 * table.people), dtype="<u2").astype(np.int64)
-        share = drawn % self.table.modulus  # a power of two: uniform
-        rest = (nonprivate - share) % self.table.modulus
-        return share.astype("<u2").tobytes(), rest.astype("<u2").tobytes()
+        shares, rests = bytearray(), bytearray()
+        for start, stop in table.ranges():
+            numbers = self.numbers(table, start, stop)
+            nonprivate = np.where(numbers == NOBODY, self.table.bins, numbers)
+            drawn = np.frombuffer(sampler.bytes(2 * len(numbers)), dtype="<u2").astype(np.int64)
+            share = drawn % self.table.modulus  # a power of two: uniform
+            shares += share.astype("<u2").tobytes()
+            rests += ((nonprivate - share) % self.table.modulus).astype("<u2").tobytes()
+        return bytes(shares), bytes(rests)
 
     def receive(self, part: memoryview, people: int) -> None:
         """Add one giver's numbers to this party's own."""
         if part.nbytes != 2 * people:
             raise BadInput("A giver's letter is not one number per person.")
-        numbers = np.frombuffer(part, dtype="<u2").astype(np.int64)
+        numbers = np.frombuffer(part, dtype="<u2").astype(np.uint16)  # sums of them are taken modulo a power of two
         self.received = numbers if self.received is None else self.received + numbers
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:

@@ -225,7 +225,7 @@ class PrivateTable:
             found.append(some)
         return found
 
-    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+    def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person that a statistic writes once and reads again."""
         return SpilledRows(self.people, width, dtype)
 

@@ -76,7 +76,7 @@ class StoredTable(PrivateTable):
         for name in names:
             self._require(name, Column)
 
-    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+    def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person: on disk, where it would take an eighth of the memory."""
         return SpilledRows(self.people, width, dtype, memory=self._memory // 8)
 
