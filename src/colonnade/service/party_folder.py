@@ -22,7 +22,7 @@ A compute node has no data, and so neither schema nor policy nor ledger.
 import hashlib
 import json
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,7 +159,11 @@ class PartyFolder:
             raise BadInput(
                 f"The data has no id column {id!r}.", remedy=" ".join(["Name it with --id.", *source.doubts()])
             )
-        lines = [_template(column, source.kinds(column, look=False)) for column in source.columns if column != id]
+        lines = [
+            toml_parts.column_template(column, source.kinds(column, look=False))
+            for column in source.columns
+            if column != id
+        ]
         usual = {"separator": ";", "encoding": "cp1252"}
         written = {
             name: f"{'' if name in reading else '# '}{name} = {json.dumps(reading.get(name, value))}"
@@ -491,19 +495,3 @@ class Loaded:
     version: int
     people: int
     columns: int
-
-
-def _template(column: str, kinds: Iterable[object]) -> str:
-    """Return a line of the schema, commented out: its owner fills it in."""
-    kind = next((str(kind) for kind in kinds if kind is not None), "")
-    name = json.dumps(column)
-    if kind.startswith(("int", "uint")):
-        return f"# {name} = {{ lower = , upper = , integer = true }}  # {kind}"
-    if kind.startswith(("float", "double", "half", "decimal")):
-        return f"# {name} = {{ lower = , upper =  }}  # {kind}"
-    if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
-        declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
-        return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
-    if kind.startswith(("date", "timestamp")):
-        return f"# {name} = {{ first = , last =  }}  # {kind.split('[')[0]}"
-    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"
