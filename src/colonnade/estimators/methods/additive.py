@@ -88,7 +88,14 @@ class AdditiveNewton(MomentMethod):
                 )
             return True
         price = self.price(study)
-        if self.plan != "auto" or study.pairs or not study._binary(columns) or price is None or price.delta == 0 or federation.collusion > 1:
+        if (
+            self.plan != "auto"
+            or study.pairs
+            or not study._binary(columns)
+            or price is None
+            or price.delta == 0
+            or federation.collusion > 1
+        ):
             return False
         return tables_alone(price, len(columns) - 1, federation.people)
 
@@ -148,7 +155,9 @@ class AdditiveNewton(MomentMethod):
             words["classes"] = f"{len(algorithm.levels)}, each with tables and steps of its own"
             warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
         columns = AssumedColumns.of(algorithm.features)
-        return Expectation(words, warnings, (newton_estimation.expected_prediction_error(columns, terms.people, deviation),))
+        return Expectation(
+            words, warnings, (newton_estimation.expected_prediction_error(columns, terms.people, deviation),)
+        )
 
 
 def tables_alone(price: Price, columns: int, people: int) -> bool:

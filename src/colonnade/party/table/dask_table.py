@@ -142,7 +142,7 @@ class DaskTable(PrivateTable):
         """Require that these columns are there; who has a value is read where it is used."""
         self.load(names)
 
-    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+    def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person, in the guard: on disk beyond a bound."""
         return SpilledRows(self.people, width, dtype, memory=self._memory)
 
