@@ -1,6 +1,6 @@
 """A party on Dask: how much faster two workers are than one in ordering, folding, dealing, and a node's products of shares.
 
-    python benchmarks/scale/dask_workers.py [--quick]
+    python benchmarks/scale/dask_workers.py [--quick] [--people N]
 
 One party with numbers between −1 and 1, in partitions that workers make, in an order of their own. One worker and two, each a
 process with one thread, on this machine. *Ordering* is coding and putting in order. *Folding* is the Gram matrix of all columns.
@@ -33,7 +33,7 @@ from colonnade.secure.shamir import Dealing, Products
 from colonnade.steps.terms import FixedPoint
 
 HERE = Path(__file__).parent
-PEOPLE, COLUMNS, PARTITIONS, TURNS, BAR = 4_000_000, 24, 16, 5, 1.6
+PEOPLE, COLUMNS, PARTITIONS, TURNS, BAR = 2_000_000, 64, 16, 5, 1.6
 SHARE_COLUMNS, SHARE_ROWS, SHARE_CHUNKS = 256, 4_096, 16
 STRIDE = 7_919
 """Ids go up in steps of this, modulo the number of people, so that every partition has people of every range."""
@@ -135,8 +135,10 @@ def main() -> None:
     """Measure, print, and keep the results of a full run."""
     reading = argparse.ArgumentParser(description=__doc__)
     reading.add_argument("--quick", action="store_true", help="few people and turns; nothing is kept")
-    quick = reading.parse_args().quick
-    people, turns = (300_000, 2) if quick else (PEOPLE, TURNS)
+    reading.add_argument("--people", type=int, default=PEOPLE, help="how many; only the default is kept")
+    options = reading.parse_args()
+    quick = options.quick or options.people != PEOPLE
+    people, turns = (300_000, 2) if options.quick else (options.people, TURNS)
     shamir.FEWEST_COLUMNS = 1
     one, gram, products = measured(1, people, turns)
     two, again, products_again = measured(2, people, turns)
