@@ -11,20 +11,19 @@ asks the supervisor to stop the member, as an operator does, and the relay goes 
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from colonnade.errors import BadInput, CertificateExpired, ColonnadeError
+from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
+from colonnade.service.guard_network import refuse_the_network
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.supervisor import REFUSED, Supervisor
@@ -125,7 +124,7 @@ def run_guard(
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     try:
-        _refuse_the_network(but=folder.scheduler)
+        refuse_the_network(but=folder.scheduler)
         compute_on(compute)
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
@@ -343,50 +342,3 @@ def _kind(data: bytes) -> dict[str, str | int]:
         found["study"] = study
     turn = getattr(request, "turn", None)
     return found if turn is None else {**found, "turn": turn}
-
-
-def _refuse_the_network(but: str | None = None) -> None:
-    """Let nothing in the guard's process open a network connection: Unix sockets only, whatever is imported.
-
-    With a Dask cluster of its own a guard connects to that scheduler's address, and to nothing else. It never listens.
-    """
-    looking_up = {"socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
-    listening = {"socket.bind", "socket.sendto", "socket.sendmsg"}
-    host, port = ("", 0) if but is None else _host_and_port(but)
-    known = set() if but is None else {found[4][0] for found in _resolved(host, port)}
-
-    def look(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "socket.getaddrinfo" and arguments[0] in known | {host} and but is not None:
-            return
-        if event in looking_up or event == "socket.getaddrinfo":
-            raise PermissionError
-        if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and but is None:
-            raise PermissionError
-        if event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
-            address = arguments[1]
-            if address[0] not in known or address[1] != port:
-                raise PermissionError
-        if event in listening and arguments[0].family != socket.AF_UNIX:
-            raise PermissionError
-
-    sys.addaudithook(look)
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    try:
-        where = urlsplit(address)
-        host, port = where.hostname, where.port
-    except ValueError:
-        host, port = None, None
-    if not host or not port:
-        raise BadInput(
-            "A Dask scheduler is named by its address, with a port.", remedy="For example --dask tls://HOST:8786."
-        )
-    return host, port
-
-
-def _resolved(host: str, port: int) -> list[Any]:
-    try:
-        return socket.getaddrinfo(host, port)
-    except OSError:
-        raise BadInput("The host of the Dask scheduler is not known.", remedy="Correct its address.") from None
