@@ -1,4 +1,4 @@
-"""What a gate hands out: quotes, attempts to align, the noise of a step that is paid for, and what leaves, as it is or as shares.
+"""What a gate hands out: quotes, earlier attempts to align, the noise of a step that is paid for, and what leaves for a step.
 
 Beside the gate this is the only module at a party that makes samplers. `Gate.reserve` makes a `Reservation`, after the
 debit.
@@ -7,9 +7,8 @@ debit.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.party.ledger.rows import Entry
@@ -20,17 +19,9 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Released, unpack
 from colonnade.secure.keys import digest
-from colonnade.secure.residues import Elements
-from colonnade.secure.shamir import Dealing
 from colonnade.steps.kind import Earlier, nothing_earlier
 
-if TYPE_CHECKING:
-    from colonnade.party.steps.parts import JointHalf
-    from colonnade.party.table.private_table import PrivateTable
-
-__all__ = ["Attempt", "DealtRows", "EarlierSteps", "Quoted", "Reservation", "released", "released_values", "tile_key"]
-
-_NOTHING: Elements = np.empty((0, 0), dtype=np.uint64)
+__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values", "tile_key"]
 
 
 @dataclass(frozen=True)
@@ -74,42 +65,6 @@ class Attempt:
     def telling(name: bytes, whom: str = "peers") -> bytes:
         """Name the row which says that an attempt tells peers, or the coordinator, something exactly."""
         return digest("colonnade alignment told v1", name, whom)
-
-
-class DealtRows:
-    """A function of some people's rows that returns shares of them. Nothing else of the rows leaves it.
-
-    Parameters
-    ----------
-    half
-        The step, which codes rows as integers.
-    dealing
-        How they are dealt. Its seed is of one party's table in one run of one step.
-    chunks
-        All ranges of people; a chunk's number is its place among them, from 1.
-    """
-
-    def __init__(self, half: "JointHalf", dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> None:
-        self._half = half
-        self._dealing = dealing
-        self._numbers = {start: number for number, (start, _) in enumerate(chunks, start=1)}
-        self._seeded = frozenset(dealing.seeds)
-        self._memory = np.empty((dealing.nodes, 0, 0), dtype=np.uint64)
-
-    def __call__(self, table: "PrivateTable", start: int, stop: int) -> tuple[Elements, ...]:
-        """Code and deal. The shares are valid until the next call: fresh memory costs more than the arithmetic.
-
-        A share that travels as a seed is left out.
-        """
-        rows = self._half.rows(table, start, stop)
-        if rows.size and max(-int(rows.min()), int(rows.max())) > self._half.joint.largest:
-            raise ValueError(
-                "A coded row exceeds the bound of its step."
-            )  # so that nothing after this can fail on a row
-        if self._memory.shape[1:] != rows.shape:
-            self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
-        shares = self._dealing.shares(self._numbers[start], rows.T, self._memory)
-        return tuple(_NOTHING if point in self._seeded else share for point, share in enumerate(shares, start=1))
 
 
 class EarlierSteps:

@@ -4,7 +4,6 @@ Every unknown key is refused: a misspelt ``delta`` or ``max_epsilon`` that is si
 """
 
 import difflib
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +22,6 @@ __all__ = [
     "as_table",
     "budget_of",
     "column_of",
-    "column_template",
     "parse",
     "parse_text",
     "policy_of",
@@ -169,19 +167,3 @@ _EXAMPLES = {
     "columns": "Describe each column: [parties.NAME.columns] with age = { lower = 0, upper = 120 }.",
     "estimator": 'Name the estimator, for example estimator = "PatternCount".',
 }
-
-
-def column_template(column: str, kinds: Iterable[object]) -> str:
-    """Return a line of the schema, commented out: its owner fills it in."""
-    kind = next((str(kind) for kind in kinds if kind is not None), "")
-    name = json.dumps(column)
-    if kind.startswith(("int", "uint")):
-        return f"# {name} = {{ lower = , upper = , integer = true }}  # {kind}"
-    if kind.startswith(("float", "double", "half", "decimal")):
-        return f"# {name} = {{ lower = , upper =  }}  # {kind}"
-    if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
-        declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
-        return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
-    if kind.startswith(("date", "timestamp")):
-        return f"# {name} = {{ first = , last =  }}  # {kind.split('[')[0]}"
-    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"
