@@ -41,8 +41,8 @@ NEEDED = (
     "mpmath", "rich", "typer",
 )  # fmt: skip
 OPTIONAL = {
-    "matplotlib": "plots", "nvflare": "network", "duckdb": "large", "mbi": "synthetic", "torch": "gpu", "polars": "polars",
-    "fastapi": "dashboard", "opentelemetry-api": "traces", "opendp": "bench",
+    "matplotlib": "plots", "nvflare": "network", "duckdb": "large", "dask": "dask", "mbi": "synthetic", "torch": "gpu",
+    "polars": "polars", "fastapi": "dashboard", "opentelemetry-api": "traces", "opendp": "bench",
 }  # fmt: skip
 
 
