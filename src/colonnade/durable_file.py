@@ -11,8 +11,6 @@ from colonnade.errors import BadInput, DiskFull, disk_is_full
 
 __all__ = ["AlternatingFile", "replacing", "sync_folder"]
 
-FULL = "What has to be kept cannot be written: the disk is full."
-
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
@@ -41,7 +39,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         if disk_is_full(error):
-            raise DiskFull(FULL) from None
+            raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
         raise
 
 
@@ -122,7 +120,7 @@ class AlternatingFile:
                 os.close(file)
         except OSError as error:
             if disk_is_full(error):
-                raise DiskFull(FULL) from None
+                raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
             raise
 
     def _newest(self, data: bytes) -> _Slot | None:

@@ -15,17 +15,16 @@ __all__ = [
     "add_into",
     "any_at_least",
     "block_in_range",
+    "centred",
+    "centred_wide",
     "collect",
-    "combine_shares",
     "deal",
     "deal_line",
     "encode",
     "garner",
     "pack_bits",
     "reduce_words",
-    "scale_columns",
     "unpack_bits",
-    "weighted_sums",
 ]
 
 BLOCK_ROWS = 512
@@ -180,7 +179,8 @@ def deal(secrets: _Words, degree: int, modulus: int, shares: _Words) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
+def centred(element: int, modulus: float, reciprocal: float) -> np.float64:
+    """Return the residue of an element below 2⁵⁰ that is nearest to 0."""
     # The quotient is rounded right: below 2⁵⁰ its error is at most 2⁵⁰ / modulus · 2⁻⁵² = 1 / (4 · modulus), and the
     # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half. From there to 2⁵² the error is below
     # 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the modulus by one,
@@ -191,7 +191,8 @@ def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
 
 
 @numba.njit(cache=True, nogil=True)
-def _centred_wide(element: int, modulus: float, reciprocal: float, high: float) -> np.float64:
+def centred_wide(element: int, modulus: float, reciprocal: float, high: float) -> np.float64:
+    """Return the residue of any element that is nearest to 0, or one further away; ``high`` is 2³² reduced."""
     # Two limbs, with 2³² reduced beforehand: below 2⁵² + 2³² for a modulus below 2²¹, so it is exact. The quotient's error
     # is as above. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
     value = np.float64(np.int64(element >> _LIMB)) * high + np.float64(np.int64(element & _LOW))
@@ -208,10 +209,10 @@ def _float_plane(
         source, target = elements[column, start : start + rows], plane[column, :rows]
         if wide:
             for k in range(rows):
-                target[k] = _centred_wide(source[k], modulus, reciprocal, high)
+                target[k] = centred_wide(source[k], modulus, reciprocal, high)
         else:
             for k in range(rows):
-                target[k] = _centred(source[k], modulus, reciprocal)
+                target[k] = centred(source[k], modulus, reciprocal)
 
 
 @numba.njit(["boolean(uint64[:, ::1], int64, int64, uint64)"], cache=True, nogil=True)
@@ -365,134 +366,6 @@ def collect(
                 element += np.uint64(digits[b]) * radix
                 radix *= np.uint64(moduli[b])
             elements[row, column] = element
-
-
-@numba.njit(cache=True, nogil=True)
-def _joined(totals: _Reals, count: int, constants: _Reals, inverses: NDArray[np.int64], out: _Words) -> None:
-    """Write the elements with given residues (whole numbers below 2⁵², moduli by entries), by mixed radix digits as in `garner`.
-
-    Until the end of its turn a digit may be one modulus off either way. A difference of two, times an inverse, is below 2⁴⁸.
-    """
-    for b in range(constants.shape[0]):
-        modulus = constants[b, 0]
-        reciprocal, digit = 1.0 / modulus, totals[b]
-        for k in range(count):
-            digit[k] -= modulus * np.floor(digit[k] * reciprocal)
-        for a in range(b):
-            inverse, lower = np.float64(inverses[a, b]), totals[a]
-            for k in range(count):
-                value = (digit[k] - lower[k]) * inverse
-                digit[k] = value - modulus * np.floor(value * reciprocal)
-        for k in range(count):  # the quotient may have been one off either way
-            value = digit[k]
-            value = value + modulus if value < 0.0 else value
-            digit[k] = value - modulus if value >= modulus else value
-    radix = np.uint64(1)
-    for b in range(constants.shape[0]):
-        digit = totals[b]
-        for k in range(count):
-            term = np.uint64(np.int64(digit[k])) * radix
-            out[k] = term if b == 0 else out[k] + term
-        radix *= np.uint64(constants[b, 0])
-
-
-@numba.njit(cache=True, nogil=True)
-def _add_residues(
-    source: _Words, weight: _Reals, count: int, modulus: float, high: float, wide: bool, total: _Reals
-) -> None:
-    """Add centred residues times weights, which are one per entry, or one for all of them."""
-    reciprocal = 1.0 / modulus
-    alike = weight.size == 1
-    for k in range(count):
-        residue = (
-            _centred_wide(source[k], modulus, reciprocal, high) if wide else _centred(source[k], modulus, reciprocal)
-        )
-        total[k] += residue * (weight[0] if alike else weight[k])
-
-
-_COMBINE = "void(uint64[:, ::1], float64[:, ::1], float64[:, ::1], boolean, int64[:, ::1], uint64[::1])"
-
-
-@numba.njit([_COMBINE], cache=True, nogil=True)
-def combine_shares(
-    shares: _Words, weights: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
-) -> None:
-    """Write Σ weight · share over the first axis; ``weights``, centred, is moduli by shares."""
-    width = 1024
-    totals = np.empty((constants.shape[0], width), dtype=np.float64)
-    for start in range(0, out.size, width):
-        count = min(width, out.size - start)
-        for index in range(constants.shape[0]):
-            totals[index, :count] = 0.0
-            for share in range(shares.shape[0]):
-                _add_residues(
-                    shares[share, start : start + count],
-                    weights[index, share : share + 1],
-                    count,
-                    constants[index, 0],
-                    constants[index, 1],
-                    wide,
-                    totals[index],
-                )
-        _joined(totals, count, constants, inverses, out[start : start + count])
-
-
-@numba.njit([_COMBINE], cache=True, nogil=True)
-def weighted_sums(
-    elements: _Words, factors: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
-) -> None:
-    """Write Σ factor · element over the first axis. Sums of centred residues times factors stay below 2⁵² in magnitude."""
-    width = 1024
-    totals = np.empty((constants.shape[0], width), dtype=np.float64)
-    for start in range(0, out.size, width):
-        count = min(width, out.size - start)
-        for index in range(constants.shape[0]):
-            totals[index, :count] = 0.0
-            for term in range(elements.shape[0]):
-                _add_residues(
-                    elements[term, start : start + count],
-                    factors[term, start : start + count],
-                    count,
-                    constants[index, 0],
-                    constants[index, 1],
-                    wide,
-                    totals[index],
-                )
-        _joined(totals, count, constants, inverses, out[start : start + count])
-
-
-@numba.njit(
-    ["void(uint64[:, ::1], uint64[::1], float64[:, ::1], boolean, int64[:, ::1], uint64[:, ::1])"],
-    cache=True,
-    nogil=True,
-)
-def scale_columns(
-    columns: _Words, weights: _Words, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
-) -> None:
-    """Write every column times the weights, entry by entry. A product of two centred residues is below 2⁴⁵."""
-    width = 1024
-    totals = np.empty((constants.shape[0], width), dtype=np.float64)
-    scales = np.empty((constants.shape[0], width), dtype=np.float64)
-    one = np.ones(1)
-    for start in range(0, weights.size, width):
-        count = min(width, weights.size - start)
-        scales[:, :count] = 0.0
-        for index in range(constants.shape[0]):
-            modulus, high = constants[index, 0], constants[index, 1]
-            _add_residues(weights[start : start + count], one, count, modulus, high, wide, scales[index])
-        for column in range(columns.shape[0]):
-            for index in range(constants.shape[0]):
-                totals[index, :count] = 0.0
-                _add_residues(
-                    columns[column, start : start + count],
-                    scales[index],
-                    count,
-                    constants[index, 0],
-                    constants[index, 1],
-                    wide,
-                    totals[index],
-                )
-            _joined(totals, count, constants, inverses, out[column, start : start + count])
 
 
 @numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)

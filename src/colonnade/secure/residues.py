@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import _kernels
+from colonnade.secure import _element_sums, _kernels
 from colonnade.secure.keys import SeedStream, WordSource
 
 __all__ = ["PRIME_SETS", "Arithmetic", "Elements", "gram_bound", "noise_tail"]
@@ -235,7 +235,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         elements = np.empty(math.prod(shares.shape[1:]), dtype=np.uint64)
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
         centred = np.where(2 * weights > self._primes[:, None], weights - self._primes[:, None], weights)
-        _kernels.combine_shares(
+        _element_sums.combine_shares(
             flat, centred.astype(np.float64), self.constants, self._is_wide, self._inverses, elements
         )
         return elements.reshape(shares.shape[1:])
@@ -244,7 +244,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """Return every column times elements, one per person; columns along the first axis."""
         found = np.empty(columns.shape, dtype=np.uint64)
         columns, weights = np.ascontiguousarray(columns), np.ascontiguousarray(weights)
-        _kernels.scale_columns(columns, weights, self.constants, self._is_wide, self._inverses, found)
+        _element_sums.scale_columns(columns, weights, self.constants, self._is_wide, self._inverses, found)
         return found
 
     def weighted_by_person(self, shares: Elements, factors: NDArray[np.int64]) -> Elements:
@@ -262,7 +262,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         self.require(shares)
         elements = np.empty(shares.shape[1], dtype=np.uint64)
         shares, factors = np.ascontiguousarray(shares), np.ascontiguousarray(factors)
-        _kernels.weighted_sums(
+        _element_sums.weighted_sums(
             shares, factors.astype(np.float64), self.constants, self._is_wide, self._inverses, elements
         )
         return elements
