@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-all lint format bench docs clean
+.PHONY: demo test test-all lint format bench docs dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test-all  the tests, the matrices whole"
 	@echo "make lint      format, lint, types, layers"
 	@echo "make docs      the documentation, in site/; fails on a broken link"
+	@echo "make dist      wheel and archive of sources, in dist/, checked; the wheel runs the README's example in a clean environment"
 	@echo "make bench     list the benchmarks (BENCH="name --quick", "all --check")"
 
 $(STAMP): pyproject.toml requirements/tested.txt
@@ -48,6 +49,18 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/colonnade bench $(BENCH)
+
+# Two environments of their own: one builds and checks, the other has the wheel and what it asks for, and nothing of this checkout.
+dist:
+	rm -rf build/tools build/clean dist
+	$(PYTHON) -m venv build/tools
+	$(PYTHON) -m venv build/clean
+	build/tools/bin/pip install --quiet --disable-pip-version-check build twine
+	build/tools/bin/python -m build --outdir dist
+	build/tools/bin/twine check --strict dist/*
+	build/clean/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build && env -u PYTHONPATH clean/bin/python ../packaging/quickstart.py
+	cd build && env -u PYTHONPATH clean/bin/colonnade doctor
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,24 +1,23 @@
-"""Tests on every supported Python that this machine has; the others are named as untested. ``pipx run nox``."""
+"""Tests and distributions on every supported Python that this machine has; the others are reported as skipped. ``pipx run nox``.
+
+``nox -s tests-3.13 -- tests/privacy tests/protocol`` runs a part of the tests.
+"""
 
 import nox
 
-nox.options.error_on_missing_interpreters = False  # a missing one is reported as skipped
+PYTHONS = ["3.11", "3.12", "3.13"]
+nox.options.error_on_missing_interpreters = False
 nox.options.sessions = ["tests"]
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """The tests, in an environment of their own."""
-    session.install("-e", ".[dev]")
+    session.install("-c", "requirements/tested.txt", "-e", ".[dev]")
     session.run("pytest", "-q", "-n", "3", "--dist", "worksteal", *session.posargs)
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=PYTHONS)
 def wheel(session: nox.Session) -> None:
-    """Build, check and install the wheel into an environment without the checkout, and run the README's example there."""
-    session.install("build", "twine")
-    folder = session.create_tmp()
-    session.run("python", "-m", "build", "--outdir", folder)
-    session.run("bash", "-c", f"twine check --strict {folder}/*")
-    session.run("bash", "-c", f"pip install --quiet {folder}/*.whl")
-    session.run("python", "packaging/quickstart.py")
+    """Build and check the distributions; the wheel runs the README's example in a clean environment."""
+    session.run("make", "dist", "PYTHON=python", external=True)

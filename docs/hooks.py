@@ -10,6 +10,7 @@ import typer
 from mkdocs.structure.files import File
 from typer.testing import CliRunner
 
+import colonnade
 from colonnade import NotFittedError, errors
 from colonnade.cli import app
 from colonnade.service.study_reference import reference_page
@@ -32,6 +33,23 @@ def on_files(files, config):
         for name, picture in pictures.items():
             files.append(File.generated(config, f"notebooks/{name}", content=picture))
     return files
+
+
+def on_page_markdown(markdown, page, **_):
+    """Link every public name in the text to its place in the reference."""
+    if page.file.src_uri.startswith("reference/"):
+        return markdown
+    names = {*colonnade.__all__} - {*errors.__all__, NotFittedError.__name__}
+    named = "|".join(sorted(name for name in names if name[0].isupper()))
+    # Blocks of code, headings and links stay as they are.
+    parts = rf"^ *```.*?^ *```|^#.*?$|\[[^\]]*\]\([^)]*\)|(?P<code>`(?:cn\.)?(?P<name>{named})`)"
+
+    def linked(found):
+        if found["code"] is None:
+            return found[0]
+        return f"[{found['code']}][colonnade.{found['name']}]"
+
+    return re.sub(parts, linked, markdown, flags=re.DOTALL | re.MULTILINE)
 
 
 def notebook_page(notebook: Path) -> tuple[str, dict[str, bytes]]:

@@ -29,7 +29,7 @@ from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.secure.sine_link import LINKS, LinkBounds
 
@@ -146,7 +146,7 @@ class Central:
         for number in range(noise.rounds):
             variance = noise.opened_variance(number) / bounds.unit**2
             scores = self._scores(search.next_weights)
-            if number == 0:
+            if number == CURVATURE:
                 opened = (rows * link.weight(scores)[:, None]).T @ rows
                 search.see(opened + symmetric(generator, variance * (1 + np.eye(len(opened)))), variance)
             else:

@@ -14,7 +14,11 @@ Case = Mapping[str, Any]
 
 
 class Unavailable(Exception):  # said on the page, not a fault
-    """A case cannot be measured here: a data set or a peer is missing. The page says why."""
+    """A case cannot be measured here: a data set or a peer is missing. The page says why.
+
+    Raised by a measure that has yielded rows, it is about what would have come after them. A measure may also yield it, for one
+    thing that is missing beside others.
+    """
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Part:
     name
         What it is called in the results.
     measure
-        Called as ``measure(run, **case)``. It yields rows. ``run`` counts from 1 and is meant as a seed.
+        Called as ``measure(run, **case)``. It yields rows, or `Unavailable` for what is missing beside them.
+        ``run`` counts from 1 and is meant as a seed.
     cases
         The grid.
     runs
@@ -57,10 +62,14 @@ class Part:
         The values do not depend on chance or on the machine, so one run is enough to tell.
     machine
         Names of values that depend on the machine, such as seconds. A check on another machine leaves them out.
+    alone
+        Nothing else runs beside it. By default that holds for parts with values that depend on the machine.
+    long
+        It takes so long, or so much disk, that it is measured only when asked for (``--long``).
     """
 
     name: str
-    measure: Callable[..., Iterable[Row]]
+    measure: Callable[..., Iterable[Row | Unavailable]]
     cases: Sequence[Case]
     runs: int
     minutes: float
@@ -68,6 +77,13 @@ class Part:
     quick_runs: int = 1
     exact: bool = False
     machine: frozenset[str] = frozenset()
+    alone: bool | None = None
+    long: bool = False
+
+    @property
+    def undisturbed(self) -> bool:
+        """Return whether nothing else may run beside it."""
+        return bool(self.machine) if self.alone is None else self.alone
 
     def units(self, *, quick: bool) -> Iterator[tuple[Case, int]]:
         """Yield every case with every run; a run of all cases before the next, so that an early end has all cases."""
@@ -95,12 +111,12 @@ class Benchmark:
         What the paper, or an issue, says that should be seen.
     shown
         Tables and plots of the page, in order. A string is a paragraph; one that starts with ``## `` is a heading.
-    alone
-        It measures time, so nothing else should run beside it.
     packages
         Whose versions are recorded.
     needs
         What a usual machine lacks, such as a GPU. Without it nothing is recorded, and the last recording stays.
+    device
+        Returns the name of what it needs, for its page.
     """
 
     name: str
@@ -109,19 +125,19 @@ class Benchmark:
     parts: Sequence[Part]
     claims: "Sequence[Claim]" = ()
     shown: "Sequence[Table | Plot | str]" = ()
-    alone: bool = False
     packages: Sequence[str] = ("numpy",)
     needs: str = ""
+    device: Callable[[], str] | None = None
 
     @property
     def folder(self) -> Path:
         """Where it and its results are."""
         return Path(__file__).parents[1] / self.name
 
-    @property
-    def minutes(self) -> float:
-        """Return how long a recording is planned to take on one core."""
-        return sum(part.minutes for part in self.parts)
+    def minutes(self, workers: int = 1, *, long: bool = False) -> float:
+        """Return how long a recording is planned to take, with so many processes for the parts that share the machine."""
+        parts = [part for part in self.parts if long or not part.long]
+        return sum(part.minutes / (1 if part.undisturbed else workers) for part in parts)
 
     def part(self, name: str) -> Part:
         """Return a part by its name."""

@@ -1,15 +1,19 @@
 """Under what circumstances something was measured: the code, by hashes; the machine, in words without names; versions."""
 
 import hashlib
+import json
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from colonnade.errors import BadInput
+
 ROOT = Path(__file__).parents[2]
+CODE = ROOT / "benchmarks" / ".code.json"
 WRITTEN = ("README.md", "results")
 """What a recording writes into the folder of a benchmark; everything else there is the benchmark."""
 
@@ -21,6 +25,23 @@ def git(*arguments: str) -> str | None:
     except FileNotFoundError:
         return None
     return done.stdout.rstrip("\n") if done.returncode == 0 else None
+
+
+def copied() -> dict[str, str]:
+    """Return what `name_code` wrote, in a copy of a commit that came without its repository; nothing elsewhere."""
+    if git("rev-parse", "HEAD") is not None or not CODE.exists():
+        return {}
+    held: dict[str, str] = json.loads(CODE.read_text(encoding="utf-8"))
+    return held
+
+
+def name_code(names: Sequence[str]) -> Path:
+    """Write down the commit and the hashes of its code, for a machine that gets a copy of the files and not the repository."""
+    if dirty := [path for name in names for path in changed(name)]:
+        raise BadInput(f"{dirty[0]} differs from the last commit.", remedy="Commit or stash the changes.")
+    found = {"commit": git("rev-parse", "HEAD"), "src": source_hash(), **{name: folder_hash(name) for name in names}}
+    CODE.write_text(json.dumps(found), encoding="utf-8")
+    return CODE
 
 
 def source_hash(commit: str = "HEAD") -> str | None:
@@ -56,16 +77,19 @@ def machine() -> str:
     return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
 
 
-def circumstances(name: str, packages: Sequence[str]) -> dict[str, str]:
+def circumstances(name: str, packages: Sequence[str], device: Callable[[], str] | None = None) -> dict[str, str]:
     """Return what a recording of a benchmark was made with."""
+    copy = copied()
     found = {
-        "commit": git("rev-parse", "HEAD"),
-        "src": source_hash(),
-        "benchmark": folder_hash(name),
+        "commit": copy.get("commit") or git("rev-parse", "HEAD"),
+        "src": copy.get("src") or source_hash(),
+        "benchmark": copy.get(name) or folder_hash(name),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
         "Python": platform.python_version(),
     }
+    if device is not None:
+        found["device"] = device()
     for package in packages:
         try:
             found[package] = version(package)

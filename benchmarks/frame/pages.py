@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from benchmarks.frame.records import Results
 OURS, CENTRAL, PEER, PLAIN = "ours", "central", "peer", "plain"
 """Roles in a comparison: ours; one curator at the same price; somebody else's; without privacy."""
 
+MOST_TICKS = 6
+"""With so few places along an axis, each has its number."""
 ACROSS = 3
 """Panels of a plot in one row."""
 
@@ -69,11 +72,8 @@ class Table:
         body = self._pivoted(held) if self.across else self._plain(held)
         counts = sorted({sample.runs for _, samples in held for name, sample in samples.items() if name in self.values})
         one = results.parts[self.part]
-        grid = (
-            "exact"
-            if one.exact
-            else f"{_span(counts)} run{'s' if counts != [1] else ''}, mean ± half of the 95 % interval"
-        )
+        spread = ", mean ± half of the 95 % interval"
+        grid = "exact" if one.exact else "1 run" if counts == [1] else f"{_span(counts)} runs{spread}"
         head = f"{self.words} ({grid}.)" if self.words else f"({grid}.)"
         return [head, body]
 
@@ -169,11 +169,15 @@ class Plot:
         for axis, (panel, lines) in zip(axes.flat, panels.items(), strict=False):
             for line, points in lines.items():
                 self._line(axis, str(line), sorted(points, key=lambda point: point[0]))
-            for line, sample in flat.get(panel, {}).items():
-                axis.axhline(sample.mean, linestyle="--", linewidth=1, color="grey", label=str(line))
+            for (line, sample), style in zip(flat.get(panel, {}).items(), cycle(("--", ":", "-.")), strict=False):
+                axis.axhline(sample.mean, linestyle=style, linewidth=1, color="grey", label=str(line))
             axis.set(
                 xscale="log", xlabel="ε" if self.x == "epsilon" else self.x, **({"yscale": "log"} if self.log else {})
             )
+            places = sorted({x for points in lines.values() for x, _ in points})
+            if len(places) <= MOST_TICKS:
+                axis.set_xticks(places, [f"{place:g}" for place in places])
+                axis.minorticks_off()
             axis.set_title("" if panel is None else str(panel), fontsize=9)
             axis.grid(alpha=0.3)
             axis.legend(fontsize=6, loc="best")
@@ -198,8 +202,8 @@ class Plot:
 # Pages ------------------------------------------------------------------------------------------------------------------------
 
 
-def page(benchmark: Benchmark, results: Results, *, pictures: bool = True) -> str:
-    """Return the page of a benchmark."""
+def page(benchmark: Benchmark, results: Results, *, pictures: Path | None = None) -> str:
+    """Return the page of a benchmark, and draw its pictures into a folder, if one is given."""
     parts = [
         f"# {benchmark.title}",
         f"Written by `colonnade bench {benchmark.name.replace('_', '-')}` from `results/latest.json`; do not edit.",
@@ -210,8 +214,9 @@ def page(benchmark: Benchmark, results: Results, *, pictures: bool = True) -> st
             parts.append(one)
         elif isinstance(one, Table):
             parts += one.lines(results)
-        elif pictures and (path := one.draw(results, benchmark.folder / "results")):
-            parts.append(f"![{one.title}](results/{path.name})")
+        elif pictures and (path := one.draw(results, pictures)):
+            folder = f"{pictures.name}/" if pictures.parent == benchmark.folder else ""
+            parts.append(f"![{one.title}]({folder}{path.name})")
     if benchmark.claims:
         parts += ["## Published, ours, agrees?", claims_table(benchmark, results)]
     parts += ["## Grid", grid(benchmark, results), "## Recorded", _recorded(results)]
@@ -247,6 +252,7 @@ def grid(benchmark: Benchmark, results: Results) -> str:
         for name, held in results.parts.items()
         for case, why in held.skipped
     ]
+    missing += [f"* {name}, beside the others: {why}" for name, held in results.parts.items() for why in held.absent]
     return "\n\n".join([*lines, "Not measured:\n\n" + "\n".join(missing)] if missing else lines)
 
 

@@ -14,7 +14,7 @@ from benchmarks.frame.benchmark import Benchmark
 from benchmarks.frame.circumstances import ROOT
 from benchmarks.frame.claims import Claim
 from benchmarks.frame.pages import markdown
-from benchmarks.frame.records import Results, latest
+from benchmarks.frame.records import latest
 
 LIST = ROOT / "benchmarks" / "papers.toml"
 PAGE = ROOT / "docs" / "explanation" / "papers.md"
@@ -39,8 +39,8 @@ class Item:
         for named in self.claims:
             benchmark, _, begin = named.partition(": ")
             held = command.load(benchmark)
-            for claim in matching(held, begin) if held is not None else ():
-                results: Results | None = latest(held)  # type: ignore[arg-type]  # it is there
+            results = latest(held)
+            for claim in matching(held, begin):
                 if results is None:
                     yield claim, "–", NOT_RECORDED
                 else:

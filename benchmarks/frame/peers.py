@@ -44,7 +44,10 @@ class Peer:
 
     def python(self) -> str:
         """Return a Python that has the peer; make the environment if need be."""
-        return _made(self)
+        found = _made(self)
+        if isinstance(found, Unavailable):
+            raise Unavailable(str(found))
+        return found
 
     def version(self) -> str:
         """Return its name and version."""
@@ -77,7 +80,8 @@ def quiet_environment() -> dict[str, str]:
 
 
 @cache
-def _made(peer: Peer) -> str:
+def _made(peer: Peer) -> str | Unavailable:
+    """Return its Python, or why there is none: without a package index, that is tried once and not for every case."""
     tag = hashlib.sha256("\n".join([*peer.packages, sys.version]).encode()).hexdigest()[:10]
     folder = FOLDER / f"{peer.module.split('.')[0]}-{tag}"
     python = folder / "bin" / "python"
@@ -85,11 +89,13 @@ def _made(peer: Peer) -> str:
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         venv.create(folder, with_pip=True)
-        _install(peer, python, folder)
+        if why := _install(peer, python, folder):
+            return Unavailable(why)
     return str(python)
 
 
-def _install(peer: Peer, python: Path, folder: Path) -> None:
+def _install(peer: Peer, python: Path, folder: Path) -> str:
+    """Install a peer, and return why it cannot be; an empty text if it can."""
     with tempfile.TemporaryFile("w+") as said:
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *peer.packages]
         failed = subprocess.run(pip, stdout=said, stderr=said, check=False, timeout=PATIENCE).returncode
@@ -99,11 +105,10 @@ def _install(peer: Peer, python: Path, folder: Path) -> None:
     )
     if failed:
         shutil.rmtree(folder, ignore_errors=True)
-        words = ", ".join(peer.packages)
-        raise Unavailable(
-            f"{words} could not be installed (no package index, or not for Python {sys.version_info[0]}.{sys.version_info[1]})"
-        )
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"{', '.join(peer.packages)} could not be installed (no package index, or not for Python {version})"
     (folder / "ready").touch()
+    return ""
 
 
 DIFFPRIVLIB = Peer("diffprivlib", ("diffprivlib==0.6.6", "scikit-learn<1.6", "numpy<2.3"), "diffprivlib")

@@ -1,4 +1,4 @@
-"""What was measured, as it is kept: ``results/latest.json`` of a benchmark, or ``results/quick.json`` of a short run."""
+"""What was measured, as it is kept: ``results/latest.json`` of a benchmark, or ``results/quick/latest.json`` of a short run."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.frame.benchmark import Benchmark, Label, Row
 from benchmarks.frame.intervals import Sample
 
-FORM = 1
+FORM = 2
 
 
 class NotMeasured(Exception):  # said on the page, not a fault
@@ -18,7 +18,10 @@ class NotMeasured(Exception):  # said on the page, not a fault
 
 @dataclass
 class Measured:
-    """The rows of one part: labels, and one list of values over runs by name."""
+    """The rows of one part: labels, and one list of values over runs by name.
+
+    Cases that could not be measured are ``skipped``; what was missing beside measured ones, such as a peer, is ``absent``.
+    """
 
     cases: list[dict[str, Any]] = field(default_factory=list)
     runs: int = 0
@@ -26,6 +29,17 @@ class Measured:
     exact: bool = False
     rows: list[tuple[dict[str, Label], dict[str, list[float]]]] = field(default_factory=list)
     skipped: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+
+    def take(self, unit: Mapping[str, Any]) -> None:
+        """Add one run of one case as it is kept; or why there is none."""
+        self.seconds += unit["seconds"]
+        self.absent += [why for why in unit["absent"] if why not in self.absent]
+        if unit["why"]:
+            self.skipped.append((unit["case"], unit["why"]))
+        else:
+            self.runs = max(self.runs, unit["run"])
+            self.add(Row(**row) for row in unit["rows"])
 
     def add(self, found: Iterable[Row]) -> None:
         """Add the rows of one run of one case."""
@@ -86,6 +100,7 @@ class Results:
                     "seconds": round(one.seconds, 1),
                     "exact": one.exact,
                     "skipped": [{"case": case, "why": why} for case, why in one.skipped],
+                    "absent": one.absent,
                     "rows": [{"labels": labels, "values": _short(values)} for labels, values in one.rows],
                 }
                 for name, one in self.parts.items()
@@ -108,6 +123,7 @@ class Results:
                 one["exact"],
                 [(row["labels"], row["values"]) for row in one["rows"]],
                 [(row["case"], row["why"]) for row in one["skipped"]],
+                one["absent"],
             )
             for name, one in held["parts"].items()
         }

@@ -3,17 +3,33 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from benchmarks.frame import intervals
-from benchmarks.frame.benchmark import Benchmark
+from benchmarks.frame.benchmark import Benchmark, Label
 from benchmarks.frame.circumstances import ROOT
 from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED
 from benchmarks.frame.intervals import LEVEL, Sample
 from benchmarks.frame.pages import CENTRAL, OURS, PEER, PLAIN, Plot, Table, markdown, shown
-from benchmarks.frame.records import Results, latest
+from benchmarks.frame.records import Measured, Results
 
+Recording = tuple[Benchmark, Results]
 PAGE = ROOT / "docs" / "results.md"
-PICTURES = ROOT / "docs" / "images" / "results"
+NOTHING = "Nothing is recorded yet."
+HEADLINE = Plot("result", "headline", "auc", "epsilon", "line", "Who earns more than 50,000 (Adult): AUC", "AUC")
+HEADLINE_LINES: dict[str, tuple[str, str, dict[str, Label]]] = {
+    "without privacy, one table": ("additive", "beside", {"set": "adult", "method": "boosting, no privacy"}),
+    "Colonnade, four parties": ("additive", "accuracy", {"set": "adult", "method": "additive"}),
+    "DP-EBM, one curator": ("additive", "accuracy", {"set": "adult", "method": "DP-EBM"}),
+    "functional mechanism as published": (
+        "functional",
+        "regressions",
+        {"set": "adult", "method": "the paper's, as written"},
+    ),
+}
+HEADLINE_WORDS = """Area under the curve on people left out. Colonnade fits an additive model through the whole channel:
+nobody sees the joined table. DP-EBM (interpret-core) has all rows in one place, at the same ε. The functional mechanism is
+that of the paper, on pooled rows, with its own splits."""
 INTRO = """# Results
 
 Written by `colonnade bench all --record` from the recorded results of `benchmarks/`; do not edit. Every figure is a mean over
@@ -76,23 +92,33 @@ def compared(name: str, table: Table, results: Results) -> Iterator[Compared]:
             yield Compared(name, table, what, {**({PLAIN: plain[sets[what]]} if sets[what] in plain else {}), **held})
 
 
-def write() -> None:
-    """Write the page and its pictures from whatever is recorded."""
-    from benchmarks.frame.command import load, names
+def recordings(*, quick: bool = False) -> tuple[list[Recording], list[str]]:
+    """Return benchmarks with what was recorded of them, or with their short runs; and the names of those that have none."""
+    from benchmarks.frame.command import in_order, load
 
     held, missing = [], []
-    for name in names():
+    for name in in_order():
         found = load(name)
-        results = latest(found) if found else None
-        if found is None or results is None:
+        results = Results.read(found.folder / "results" / ("quick/latest.json" if quick else "latest.json"))
+        if results is None:
             missing.append(name)
         else:
             held.append((found, results))
-    PAGE.write_text(text(held, missing), encoding="utf-8")
+    return held, missing
 
 
-def text(held: list[tuple[Benchmark, Results]], missing: list[str]) -> str:
-    """Return the page."""
+def write(page: Path = PAGE, *, quick: bool = False) -> None:
+    """Write the page and its pictures from whatever is recorded; from short runs only to look at it."""
+    held, missing = recordings(quick=quick)
+    pictures = page.parent / "images" / "results"
+    for picture in pictures.glob("*.svg"):
+        picture.unlink()
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text(held, missing, pictures), encoding="utf-8")
+
+
+def text(held: list[Recording], missing: list[str], pictures: Path) -> str:
+    """Return the page, and draw its pictures into a folder."""
     rows = [
         one
         for found, results in held
@@ -100,23 +126,50 @@ def text(held: list[tuple[Benchmark, Results]], missing: list[str]) -> str:
         if isinstance(table, Table)
         for one in compared(found.name, table, results)
     ]
-    parts = [INTRO, "## Where we lose", *_losses(held, rows), "## Accuracy against ε", *_pictures(held)]
-    parts += ["## Time and bytes beside peers", *_costs(held), "## What a party's privacy costs", _privacy(rows)]
-    parts += ["## Claims", _claims(held)]
-    if missing:
-        parts.append(f"Without a recording in the present form: {', '.join(missing)}.")
+    parts = [INTRO, "## Where we lose", *_losses(held, rows)]
+    parts += ["## Accuracy against ε", *_or_nothing(_pictures(held, pictures))]
+    parts += ["## Time and bytes beside peers", *_or_nothing(_costs(held))]
+    parts += ["## What a party's privacy costs", _privacy(rows), "## Claims", _claims(held)]
+    parts += ["## What is missing", *_missing(held, missing)]
     return "\n\n".join(parts) + "\n"
 
 
-def _losses(held: list[tuple[Benchmark, Results]], rows: list[Compared]) -> Iterator[str]:
+def _or_nothing(parts: Iterator[str]) -> list[str]:
+    return list(parts) or [NOTHING]
+
+
+def _missing(held: list[Recording], names: list[str]) -> Iterator[str]:
+    whys: dict[str, list[str]] = {}
+    for found, results in held:
+        for part in results.parts.values():
+            for why in dict.fromkeys([*part.absent, *(why for _, why in part.skipped)]):
+                where = whys.setdefault(why, [])
+                where += [] if found.name in where else [found.name]
+        for part_ in found.parts:
+            if part_.name not in results.parts:
+                whys.setdefault(f"{part_.name} was not measured (it takes long)", []).append(found.name)
+    if whys:
+        lines = "\n".join(f"* {', '.join(where)}: {why}." for why, where in whys.items())
+        yield f"Peers, data sets and parts that were not there when this was recorded:\n\n{lines}"
+    if names:
+        yield f"Not recorded in the present form: {', '.join(names)}."
+    if not whys and not names:
+        yield "Nothing: every benchmark is recorded, with every peer and every data set."
+
+
+def _losses(held: list[Recording], rows: list[Compared]) -> Iterator[str]:
     failed = [
-        f"* {found.name}: {claim.words}. Published: {claim.published}. Ours: {claim.judged(results).ours}."
+        f"* {found.name}: {claim.words}. Published, or the bar: {claim.published} ({claim.where}). "
+        f"Ours: {claim.judged(results).ours}."
         for found, results in held
         for claim in found.claims
         if claim.judged(results).verdict == DOES_NOT
     ]
+    if not held:
+        yield NOTHING
+        return
     yield (
-        "Claims that the recorded runs contradict:\n\n" + "\n".join(failed)
+        "Claims of papers, and bars of our own, that the recorded runs contradict:\n\n" + "\n".join(failed)
         if failed
         else "No recorded claim is contradicted."
     )
@@ -128,23 +181,37 @@ def _losses(held: list[tuple[Benchmark, Results]], rows: list[Compared]) -> Iter
         )
 
 
-def _pictures(held: list[tuple[Benchmark, Results]]) -> Iterator[str]:
+def _pictures(held: list[Recording], folder: Path) -> Iterator[str]:
+    if path := headline(held, folder):
+        yield f"![{HEADLINE.title}](images/results/{path.name})"
+        yield HEADLINE_WORDS
     for found, results in held:
         for plot in found.shown:
             if isinstance(plot, Plot) and plot.x == "epsilon":
                 named = replace(plot, name=f"{found.name}-{plot.name}")  # two benchmarks may have a plot of one name
-                if path := named.draw(results, PICTURES):
+                if path := named.draw(results, folder):
                     yield f"![{plot.title}](images/results/{path.name})"
 
 
-def _costs(held: list[tuple[Benchmark, Results]]) -> Iterator[str]:
+def headline(held: list[Recording], folder: Path) -> Path | None:
+    """Draw ``result.svg``, the one picture of the README, from the recordings of several benchmarks."""
+    by_name = {found.name: results for found, results in held}
+    drawn = Measured()
+    for line, (benchmark, part, labels) in HEADLINE_LINES.items():
+        results = by_name.get(benchmark)
+        for known, samples in results.rows(part, **labels) if results else ():
+            if HEADLINE.value in samples:
+                values = {HEADLINE.value: list(samples[HEADLINE.value].values)}
+                drawn.rows.append(({"line": line, "epsilon": known["epsilon"]}, values))
+    return HEADLINE.draw(Results({}, {HEADLINE.part: drawn}), folder)
+
+
+def _costs(held: list[Recording]) -> Iterator[str]:
     for found, results in held:
-        for table in found.shown:
-            if isinstance(table, Table) and table.costs:
-                lines = table.lines(results)
-                if lines:
-                    yield f"### {found.name}"
-                    yield from lines
+        tables = [table for table in found.shown if isinstance(table, Table) and table.costs]
+        lines = [line for table in tables for line in table.lines(results)]
+        if lines:
+            yield from (f"### {found.name}", *lines)
 
 
 def _privacy(rows: list[Compared]) -> str:
@@ -160,13 +227,15 @@ def _privacy(rows: list[Compared]) -> str:
         cells = [shown(one[1]) if one else "–" for one in (plain, central, ours)]
         found.append([row.benchmark, row.what, next(iter(row.table.values.values())), *cells, gap])
     head = ["benchmark", "what", "figure", "without privacy", "one curator", "ours", "ours − curator"]
-    return markdown(head, found) if found else "Nothing is recorded yet."
+    return markdown(head, found) if found else NOTHING
 
 
-def _claims(held: list[tuple[Benchmark, Results]]) -> str:
+def _claims(held: list[Recording]) -> str:
     rows = []
     for found, results in held:
         counts = Counter(claim.judged(results).verdict for claim in found.claims)
         kinds = (AGREES, DOES_NOT, CANNOT_TELL, NOT_MEASURED)
         rows.append([found.name, *(str(counts[kind]) for kind in kinds), results.recorded["commit"][:12]])
+    if not rows:
+        return NOTHING
     return markdown(["benchmark", "agrees", "does not", "cannot tell", "not measured", "commit"], rows)

@@ -2,8 +2,6 @@
 
 import json
 import math
-import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.frame import marker
-from benchmarks.frame.benchmark import Benchmark, Case, Part, Row, Unavailable
+from benchmarks.frame.benchmark import Benchmark, Case, Part
 from benchmarks.frame.circumstances import changed, circumstances, machine
 from benchmarks.frame.pages import page
 from benchmarks.frame.records import Measured, Results, latest
+from benchmarks.frame.workers import Measuring, measure, say, words_of
 from colonnade.errors import BadInput
 
 ALPHA = 1e-3
 """The chance that a check of a whole benchmark complains although nothing changed."""
 LONGEST = 60.0
 """Seconds that one run of one case may take to be in a check."""
+CODE = ("src", "benchmark")
+"""The circumstances that name the code: runs of the same code belong together."""
 
 
 class NothingMeasured(Exception):
@@ -28,16 +29,19 @@ class NothingMeasured(Exception):
 
 
 class Kept:
-    """Runs that an interrupted recording of the same code has finished."""
+    """Units that have been measured, by a recording of the same code that was stopped or by this one.
 
-    def __init__(self, path: Path, code: dict[str, str]) -> None:
-        self._path, self._code = path, {name: code[name] for name in ("src", "benchmark")}
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        held = [json.loads(line) for line in lines]
+    They are lines of a file. The last line of a process that was killed may be half a line: it is measured again.
+    """
+
+    def __init__(self, path: Path | None, code: dict[str, str]) -> None:
+        self._path, self._code = path, {name: code[name] for name in CODE if name in code}
+        held = _lines(path) if path else []
         self._units = {self._key(one): one for one in held[1:]} if held and self._same(held[0]) else {}
-        if not self._units:
+        if path:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(self._code) + "\n", encoding="utf-8")
+            whole = [self._code, *self._units.values()]
+            path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in whole), encoding="utf-8")
 
     def _same(self, code: dict[str, str]) -> bool:
         return code == self._code
@@ -50,96 +54,111 @@ class Kept:
         return self._units.get(self._key({"part": part.name, "case": dict(case), "run": run}))
 
     def keep(self, unit: dict[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(unit, ensure_ascii=False) + "\n")
+        self._units[self._key(unit)] = unit
+        if self._path:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(unit, ensure_ascii=False) + "\n")
 
     def drop(self) -> None:
-        self._path.unlink(missing_ok=True)
+        if self._path:
+            self._path.unlink(missing_ok=True)
 
 
-def record(benchmark: Benchmark) -> Results:
-    """Measure everything, and write ``results/latest.json`` and the page. An interrupted recording goes on where it was."""
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return found
+
+
+def record(
+    benchmark: Benchmark, *, again: bool = False, long: bool = False, workers: int = 1, until: float = math.inf
+) -> Results:
+    """Measure everything, and write ``results/latest.json`` and the page.
+
+    Parts that a recording of the same code has are not measured again, and a recording that was stopped goes on where it was.
+
+    Parameters
+    ----------
+    benchmark
+        Which one.
+    again
+        Measure everything again.
+    long
+        Also measure the parts that take long.
+    workers, until
+        As of `Measuring`.
+    """
     if dirty := changed(benchmark.name):
         raise BadInput(
             f"{', '.join(dirty[:3])} differ from the last commit, so a recording could not name its code.",
             remedy="Commit or stash the changes, or make a short run with --quick.",
         )
-    where = circumstances(benchmark.name, benchmark.packages)
-    kept = Kept(benchmark.folder / "results" / "partial.jsonl", where)
-    results = measured(benchmark, where, quick=False, kept=kept)
+    where = circumstances(benchmark.name, benchmark.packages, benchmark.device)
+    path = benchmark.folder / "results" / "partial.jsonl"
+    if again:
+        path.unlink(missing_ok=True)
+    before = latest(benchmark)
+    same = before is not None and not again and all(before.recorded.get(name) == where[name] for name in CODE)
+    done = before.parts if before is not None and same else {}
+    wanted = [part for part in benchmark.parts if part.name not in done and (long or not part.long)]
+    kept = Kept(path, where)
+    fresh = measured(benchmark, wanted, quick=False, kept=kept, workers=workers, until=until)
+    parts = {**done, **fresh}
+    results = Results(where, {part.name: parts[part.name] for part in benchmark.parts if part.name in parts})
     if not any(part.rows for part in results.parts.values()):
         kept.drop()
         raise NothingMeasured(next(why for part in results.parts.values() for _, why in part.skipped))
     results.write(benchmark.folder / "results" / "latest.json")
-    for picture in (benchmark.folder / "results").glob("*.[ps][nv]g"):
-        picture.unlink()  # of the recording before; the page draws its own
-    (benchmark.folder / "README.md").write_text(page(benchmark, results), encoding="utf-8")
+    write_page(benchmark, results)
     marker.add(benchmark.name)
     kept.drop()
     return results
 
 
+def write_page(benchmark: Benchmark, results: Results) -> None:
+    """Write the page of a recording, with its pictures."""
+    for picture in (benchmark.folder / "results").glob("*.[ps][nv]g"):
+        picture.unlink()  # of the recording before; the page draws its own
+    (benchmark.folder / "README.md").write_text(
+        page(benchmark, results, pictures=benchmark.folder / "results"), encoding="utf-8"
+    )
+
+
 def short(benchmark: Benchmark) -> Results:
-    """Measure a small part, and write ``results/quick.json``, which is not part of the repository."""
-    results = measured(benchmark, circumstances(benchmark.name, benchmark.packages), quick=True)
-    results.write(benchmark.folder / "results" / "quick.json")
+    """Measure a small part, and write ``results/quick/``, which is not part of the repository: results and a page."""
+    folder = benchmark.folder / "results" / "quick"
+    parts = measured(benchmark, [part for part in benchmark.parts if not part.long], quick=True)
+    results = Results(circumstances(benchmark.name, benchmark.packages, benchmark.device), parts)
+    results.write(folder / "latest.json")
+    (folder / "README.md").write_text(page(benchmark, results, pictures=folder), encoding="utf-8")
     return results
 
 
-def measured(benchmark: Benchmark, where: dict[str, str], *, quick: bool, kept: Kept | None = None) -> Results:
-    """Return what the parts of a benchmark show."""
-    parts = {part.name: _part(part, quick=quick, kept=kept) for part in benchmark.parts}
-    return Results(where, parts)
-
-
-def _part(part: Part, *, quick: bool, kept: Kept | None) -> Measured:
-    found = Measured(exact=part.exact)
-    missing: dict[str, str] = {}
-    for case, run in part.units(quick=quick):
-        words = _words(case)
+def measured(
+    benchmark: Benchmark,
+    parts: Iterable[Part],
+    *,
+    quick: bool,
+    kept: Kept | None = None,
+    workers: int = 1,
+    until: float = math.inf,
+) -> dict[str, Measured]:
+    """Return what parts of a benchmark show."""
+    held = kept or Kept(None, {})
+    units = [(part, case, run) for part in parts for case, run in part.units(quick=quick)]
+    Measuring(benchmark, held.keep, workers, until).all(unit for unit in units if held.find(*unit) is None)
+    found: dict[str, Measured] = {}
+    for part, case, run in units:  # in this order, whoever was first: runs of two methods are compared in pairs
+        one = found.setdefault(part.name, Measured(exact=part.exact))
         if run == 1:
-            found.cases.append(dict(case))
-        if words in missing:
-            continue
-        unit = kept.find(part, case, run) if kept else None
-        if unit is None:
-            unit = _unit(part, case, run)
-            _say(f"{part.name}: {words}{', ' if words else ''}run {run}, {unit['seconds']:.1f} s")
-            if kept:
-                kept.keep(unit)
-        found.seconds += unit["seconds"]
-        if unit["why"]:
-            missing[words] = unit["why"]
-            found.skipped.append((dict(case), unit["why"]))
-        else:
-            found.runs = max(found.runs, run)
-            found.add(Row(**row) for row in unit["rows"])
+            one.cases.append(dict(case))
+        if (unit := held.find(part, case, run)) is not None:
+            one.take(unit)
     return found
-
-
-def _unit(part: Part, case: Case, run: int) -> dict[str, Any]:
-    start, why, rows = time.perf_counter(), "", []
-    try:
-        rows = [{"labels": dict(row.labels), "values": _plain(row.values)} for row in part.measure(run, **case)]
-    except Unavailable as missing:
-        why = str(missing)
-    seconds = time.perf_counter() - start
-    return {"part": part.name, "case": dict(case), "run": run, "rows": rows, "why": why, "seconds": seconds}
-
-
-def _plain(values: Any) -> dict[str, float]:
-    for name, value in values.items():
-        if not math.isfinite(value):  # said at once, and not after hours
-            raise ValueError(f"A benchmark measured something that is not a number: {name}.")
-    return {name: float(value) for name, value in values.items()}
-
-
-def _words(case: Case) -> str:
-    return ", ".join(f"{name} {value}" for name, value in case.items())
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
 
 
 # Checks -----------------------------------------------------------------------------------------------------------------------
@@ -154,13 +173,13 @@ def check(benchmark: Benchmark, seed: int) -> list[str]:
     compared: list[tuple[str, float, Any]] = []
     for part in benchmark.parts:
         for case in _sampled(part, recorded.parts.get(part.name), seed):
-            held = _unit(part, case, 1 if part.exact else 10_000 + seed % 1_000)
-            _say(f"{benchmark.name}, {part.name}: {_words(case)}, {held['seconds']:.1f} s {held['why']}")
+            held = measure(part, case, 1 if part.exact else 10_000 + seed % 1_000)
+            say(f"{benchmark.name}, {part.name}: {words_of(case)}, {held['seconds']:.1f} s {held['why']}")
             compared += _pairs(part, recorded, held["rows"], elsewhere=elsewhere)
     alpha = ALPHA / max(len(compared), 1)
     off = [(name, value, sample) for name, value, sample in compared if sample.foretells(value, alpha) is False]
     told = sum(sample.foretells(value, alpha) is not None for _, value, sample in compared)
-    _say(f"{benchmark.name}: {told} of {len(compared)} values could be told, {len(off)} are off")
+    say(f"{benchmark.name}: {told} of {len(compared)} values could be told, {len(off)} are off")
     return [
         f"{benchmark.name}: {name} is {value:.5g}; {sample.runs} recorded runs have {min(sample.values):.5g} to "
         f"{max(sample.values):.5g}"

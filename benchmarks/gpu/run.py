@@ -26,6 +26,17 @@ def need_a_gpu() -> None:
         raise Unavailable("there is no NVIDIA GPU here")
 
 
+def device() -> str:
+    """Return the name of the GPU."""
+    try:
+        need_a_gpu()
+    except Unavailable as missing:
+        return str(missing)
+    import torch
+
+    return str(torch.cuda.get_device_name(0))
+
+
 def on_the_device(work) -> float:
     """Return the median milliseconds of some work on the GPU."""
     import torch
@@ -110,8 +121,8 @@ BENCHMARK = Benchmark(
     name="gpu",
     title="A node's product on a GPU",
     about=__doc__ or "",
-    alone=True,
     needs="an NVIDIA GPU",
+    device=device,
     packages=("numpy", "torch"),
     parts=[
         Part(

@@ -8,7 +8,7 @@ and back.
 The Gram matrix is `federation.moments` with everything included, in process and over the network in turns. The bar is 2.5
 times the time in one process plus the study's bytes at the rate of the bare echo, all in the same run. Memory is what the
 operating system says of each process afterwards. Other work on the machine disturbs both sides. ``beside.py`` compares two
-checkouts.
+checkouts; ``additive.py`` has the additive model.
 """
 
 import json
@@ -25,7 +25,7 @@ from statistics import median
 
 from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, within
 from benchmarks.frame.claims import Test
-from benchmarks.network import sites
+from benchmarks.network import additive, sites
 
 import colonnade as cn
 from colonnade.protocol import codec
@@ -226,19 +226,19 @@ BENCHMARK = Benchmark(
     name="network",
     title="Across machines, on one machine",
     about=__doc__ or "",
-    alone=True,
     packages=("numpy", "nvflare"),
     parts=[
-        Part("lines", lines, [{}], 3, 3.0, machine=frozenset({"ms per round", "MB/s"})),
+        Part("lines", lines, [{}], 3, 1.5, machine=frozenset({"ms per round", "MB/s"})),
         Part(
             "study",
             study,
             [{"rows": 195_666, "columns": 117}],
             3,
-            4.0,
+            2.5,
             quick=[{"rows": 20_000, "columns": 30}],
             machine=frozenset({"seconds", "round to guards, ms", "now", "peak"}),
         ),
+        *additive.PARTS,
     ],
     shown=[
         "## A round to three parties, and bytes both ways",
@@ -255,6 +255,7 @@ BENCHMARK = Benchmark(
             digits=3,
         ),
         Table("study", {"now": "MB now", "peak": "MB at its peak"}, {"process": "process"}, filled="peak", digits=3),
+        *additive.SHOWN,
     ],
     claims=[
         Claim(
@@ -262,7 +263,8 @@ BENCHMARK = Benchmark(
             f"{BAR:g} × and the bytes",
             _within,
             "our bar",
-        )
+        ),
+        *additive.CLAIMS,
     ],
 )
 

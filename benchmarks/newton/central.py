@@ -1,11 +1,13 @@
 """The plan of ``LogisticRegression(method="newton")`` run centrally, with the channel's own noise.
 
-Everything is as in the run but two things: noise is drawn as floats, with the variances of the laws, P/(P − c) included, and
-sums are taken over plain numbers. The plan, its links with their rounded tables, bounds, price, start, curvature and steps are
-the library's own.
+Everything is as in the run but three things. Noise is drawn as floats, with the variances of the laws, P/(P − c) included. Sums
+are taken over plain numbers. What rounded tables make of a score is drawn from its mean and its variance over all ways to split
+the score between holders (`LinkLaw`), not from one split. The plan, its links, bounds, price, start, curvature and steps are the
+library's own. ``tests/benchmarks/test_central.py`` holds the law against splits.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from newton_sets import GAMMA, Joined
@@ -25,11 +27,54 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.secure.sine_link import LINKS, STEPS
+from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, TableKind
 from colonnade.steps.newton_terms import NewtonTerms
 
 DELTA = 1e-6
 DEFAULT = Division()
+SPLITS = 1 << 18
+"""How many splits tell the variance of what rounding adds."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkLaw:
+    """What two holders' rounded tables make of a score, over all ways to split it.
+
+    Parameters
+    ----------
+    means
+        One per score in steps modulo the period, in integers of the link.
+    deviation
+        Of what a split adds.
+    """
+
+    means: np.ndarray
+    deviation: float
+
+    @classmethod
+    @cache
+    def of(cls, bounds: LinkBounds, kind: TableKind) -> "LinkLaw":
+        """Average over all splits: sums of products along a circle, by Fourier transforms."""
+        steps = np.arange(STEPS, dtype=np.uint16)
+        (a, b), (c, d) = (np.split(np.fft.rfft(bounds.factors(holder, kind, steps), axis=1), 2) for holder in range(2))
+        product = (a * c - b * d) if kind == "weight" else (a * d + b * c)
+        means = np.fft.irfft(product.sum(axis=0), STEPS) / STEPS
+        generator = np.random.default_rng(0)
+        scores, first = generator.integers(0, STEPS, (2, SPLITS))
+        return cls(means, float(np.std(cls.split(bounds, kind, scores, first) - means[scores])))
+
+    @staticmethod
+    def split(bounds: LinkBounds, kind: TableKind, scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """Return what the tables make of scores of which the first holder has so many steps."""
+        (a, b), (c, d) = (
+            np.split(bounds.factors(holder, kind, numbers.astype(np.uint16)), 2)
+            for holder, numbers in enumerate((first, (scores - first) % STEPS))
+        )
+        return np.asarray(((a * c - b * d) if kind == "weight" else (a * d + b * c)).sum(axis=0))
+
+    def draw(self, scores: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Return the link of everybody's score."""
+        return self.means[scores] + self.deviation * generator.normal(size=len(scores))
 
 
 @dataclass(eq=False)
@@ -64,6 +109,10 @@ class Central:
         self.row_bounds = {
             party: GAMMA**2 * sum(name.startswith(f"{party}.") for name in data.columns) for party in data.parties
         }
+        self.owned = [np.flatnonzero(data.owners == party) for party in data.parties]
+        self.blocks = [np.ascontiguousarray(data.rows[:, own]) for own in self.owned]
+        self._terms: dict[float, NewtonTerms] = {}
+        self._gram_variances: dict[float, np.ndarray] = {}
 
     def fit(self, epsilon: float, generator: np.random.Generator) -> np.ndarray:
         """Return the weights of coded columns, the constant's first."""
@@ -71,8 +120,7 @@ class Central:
 
     def rounds(self, epsilon: float, generator: np.random.Generator) -> NewtonClass:
         """Return what all rounds come to."""
-        prices = self.division.prices(Price.of(epsilon, DELTA), 1)
-        moments = self._moments(prices.gram, generator)
+        moments = self._moments(epsilon, generator)
         target = np.zeros(len(self.features))
         target[[0, self.aim]] = 0.5
         rows, terms = self.data.rows, self.terms(epsilon)
@@ -80,23 +128,29 @@ class Central:
             np.sqrt(terms.noise.opened_variance(number)) / terms.unit(number) for number in range(terms.rounds)
         ]
         start = start_weights(moments, target, self.kept[1:])
-        block = np.ix_(self.kept, self.kept)
-        opened = (rows * self._linked(terms, CURVATURE, start, generator)[:, None]).T @ rows
-        opened = opened + symmetric(generator, np.full(opened.shape, deviations[0] ** 2) * (1 + np.eye(len(opened))))
-        curvature = BlendedCurvature.of(
-            opened, deviations[0] ** 2, moments.matrix[block], moments.variance[block], self.data.features
-        )
-        search, gradients = NewtonSearch(start, curvature, len(rows)), []
-        for number, deviation in enumerate(deviations[1:], start=1):
-            gradient = rows.T @ self._linked(terms, number, search.weights, generator)
-            gradient = gradient + deviation * generator.normal(size=len(gradient))
+        explaining = moments.select(list(self.data.explaining))
+        search = NewtonSearch(start, BlendedCurvature.of(None, 0.0, explaining, start), len(rows))
+        gradients, at, opened = [], start, None
+        for number, deviation in enumerate(deviations):
+            linked = self._linked(terms, number, search.weights, generator)
+            if number == CURVATURE:
+                at, opened = search.weights, (rows * linked[:, None]).T @ rows
+                noise = symmetric(generator, np.full(opened.shape, deviation**2) * (1 + np.eye(len(opened))))
+                opened = opened + noise
+                search.bend(BlendedCurvature.of(opened, deviation**2, explaining, at))
+                continue
+            gradient = rows.T @ linked + deviation * generator.normal(size=rows.shape[1])
             gradients.append(OpenedGradient(search.weights, gradient, deviation**2))
             search.see(gradient, deviation**2)
-        explaining = moments.select(list(self.data.explaining))
-        return NewtonClass(search.weights, start, explaining, opened, deviations[0] ** 2, tuple(gradients))
+        return NewtonClass(search.weights, at, explaining, opened, deviations[CURVATURE] ** 2, tuple(gradients))
 
     def terms(self, epsilon: float) -> NewtonTerms:
         """Return the terms of the rounds, as everyone reads them from the plan."""
+        if epsilon not in self._terms:
+            self._terms[epsilon] = self._read(epsilon)
+        return self._terms[epsilon]
+
+    def _read(self, epsilon: float) -> NewtonTerms:
         data, price = self.data, Price.of(epsilon, DELTA)
         study = NewtonStudy(data.columns, data.target, price, len(data.rows), self.division, window=self.window)
         nodes = (*(party for party in data.parties if party != data.holder), data.holder)[-3:]
@@ -120,29 +174,31 @@ class Central:
     def _linked(
         self, terms: NewtonTerms, number: int, weights: np.ndarray, generator: np.random.Generator
     ) -> np.ndarray:
-        """Everybody's residual, or weight, from rounded tables; each party clips its part and rounds it to whole steps."""
+        """Everybody's residual, or weight; each party clips its part and rounds it to whole steps."""
         link, bounds, total = LINKS[self.window], terms.link(number), np.zeros(len(self.data.rows), dtype=np.int64)
-        for party in self.data.parties:
-            own = self.data.owners == party
-            total += link.in_steps(np.clip(self.data.rows[:, own] @ weights[own], -link.window, link.window))
-        first = generator.integers(0, STEPS, len(total))
-        kind = "weight" if number == CURVATURE else "residual"
-        one, other = (
-            bounds.factors(holder, kind, numbers.astype(np.uint16))
-            for holder, numbers in enumerate((first, (total - first) % STEPS))
-        )
-        (a, b), (c, d) = (np.split(factors, 2) for factors in (one, other))
+        for own, block in zip(self.owned, self.blocks, strict=True):
+            total += link.in_steps(np.clip(block @ weights[own], -link.window, link.window))
+        kind: TableKind = "weight" if number == CURVATURE else "residual"
+        linked = LinkLaw.of(bounds, kind).draw(total % STEPS, generator)
         if number == CURVATURE:
-            return ((a * c - b * d).sum(axis=0) + bounds.weight_offset) / bounds.unit
-        return (a * d + b * c).sum(axis=0) / bounds.unit + 0.5 - self.data.labels
+            return (linked + bounds.weight_offset) / bounds.unit
+        return linked / bounds.unit + 0.5 - self.data.labels
 
-    def _moments(self, price: Price, generator: np.random.Generator) -> Moments:
+    def _gram_variance(self, epsilon: float) -> np.ndarray:
+        """Return the variance of every entry of the first release."""
+        price = self.division.prices(Price.of(epsilon, DELTA), 1).gram
         noise = GramNoise(self.row_bounds, GAMMA**2, len(self.features) - 1, price, "person", self.collusion)
         owner = np.array([feature.party for feature in self.features])
         alone = (owner[:, None] == owner) | (owner == "") | (owner[:, None] == "")
         variance = np.where(alone, float(noise.own_variance), noise.opened_variance) / GAMMA**4
         np.fill_diagonal(variance, 2 * float(noise.own_variance) / GAMMA**4)
         variance[0, 0] = 0.0
+        return variance
+
+    def _moments(self, epsilon: float, generator: np.random.Generator) -> Moments:
+        if epsilon not in self._gram_variances:
+            self._gram_variances[epsilon] = self._gram_variance(epsilon)
+        variance = self._gram_variances[epsilon]
         return Moments.of_release(
             self.gram + symmetric(generator, variance), variance, len(self.data.rows), self.features
         )

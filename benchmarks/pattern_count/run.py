@@ -213,7 +213,6 @@ BENCHMARK = Benchmark(
     name="pattern_count",
     title="Pattern counting ([Primitives](../../docs/references.md#primitives), Algorithm 1, Theorems B.1 and B.2)",
     about=__doc__ or "",
-    alone=True,
     packages=("numpy", "numba", "opendp"),
     parts=[
         Part("accuracy", accuracy, [{}], 20, 0.5),

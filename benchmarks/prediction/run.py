@@ -174,7 +174,6 @@ BENCHMARK = Benchmark(
     name="prediction",
     title="Using what was learned: scoring and private evaluation",
     about=__doc__ or "",
-    alone=True,
     parts=[
         Part("scoring", scoring, [{"people": 1_000_000}], 12, 1.5, machine=frozenset({"seconds", "peak memory, MB"})),
         Part(
@@ -182,7 +181,7 @@ BENCHMARK = Benchmark(
             evaluation,
             [{"model": model, "epsilon": epsilon} for model in CASES for epsilon in EPSILONS],
             20,
-            5.0,
+            3.0,
         ),
     ],
     shown=[

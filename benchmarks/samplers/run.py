@@ -74,7 +74,6 @@ BENCHMARK = Benchmark(
     name="samplers",
     title="Exact noise, beside OpenDP",
     about=__doc__ or "",
-    alone=True,
     packages=("numpy", "numba", "opendp"),
     parts=[
         Part("rates", rates, [{"law": law} for law in OURS], 5, 1.0, machine=frozenset({"million per second"})),

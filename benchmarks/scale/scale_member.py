@@ -48,14 +48,20 @@ def member_of(name: str) -> Member:
 
 
 def studies() -> dict:
-    """What is asked, by name: each with the numbers that it released."""
+    """What is asked, by name: each with the numbers that it released.
+
+    The regression has a price of its own, or it would be read off the PCA's release; k-means has a number of local clusters, or a
+    larger table would be asked for more of them.
+    """
     price = {"epsilon": 1.0, "delta": 1e-7}
     return {
         "PCA": (cn.PCA(2, **price), lambda one: one.components_),
+        "LinearRegression": (cn.LinearRegression("telco.x1", epsilon=2.0, delta=1e-7), lambda one: one.coef_),
         "GroupBy": (
             cn.GroupBy(["bank.kind", "telco.kind"], ["telco.x1"], **price),
             lambda one: one.table_.to_numpy(dtype=float),
         ),
+        "KMeans": (cn.KMeans(4, n_local_clusters=8, **price), lambda one: one.cluster_centers_),
     }
 
 

@@ -173,16 +173,18 @@ _HOMES = {
 _HOME_OF = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562)."""
-    if name in ("datasets", "methods"):
-        return import_module(f"colonnade.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type-checker that saw this would take any name to exist
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used (PEP 562)."""
+        if name in ("datasets", "methods"):
+            return import_module(f"colonnade.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOME_OF[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)  # what a reader is offered to type, and nothing that this module is made of

@@ -1,14 +1,17 @@
-"""Small files that a crash leaves whole: a new one is put in place at once, on disk, for this user alone."""
+"""Small files that a crash leaves whole, on disk, for this user alone: put in place at once, or written in two places in turn."""
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from colonnade.errors import DiskFull, disk_is_full
+from colonnade.errors import BadInput, DiskFull, disk_is_full
 
-__all__ = ["replacing", "sync_folder"]
+__all__ = ["AlternatingFile", "replacing", "sync_folder"]
+
+FULL = "What has to be kept cannot be written: the disk is full."
 
 
 @contextlib.contextmanager
@@ -38,8 +41,106 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         if disk_is_full(error):
-            raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
+            raise DiskFull(FULL) from None
         raise
+
+
+class _Slot(NamedTuple):
+    """One of the two places of a file that holds a whole value: which, the number of the value, and the value."""
+
+    place: int
+    number: int
+    content: bytes
+
+    def encoded(self) -> bytes:
+        body = b"%016x" % self.number + self.content
+        return (hashlib.sha256(body).hexdigest()[:32].encode() + body).ljust(AlternatingFile.SLOT)
+
+
+class AlternatingFile:
+    """A short value that changes often. It stands in one of two places of a file, and the next one is written into the other.
+
+    A file that is put in place anew takes two syncs and a new name. Overwriting takes one. Each place has a checksum and a number
+    that grows. Cut off in the middle of a write, a file still holds the value before.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = AlternatingFile(Path(folder.name) / "place")
+    >>> file.read() is None
+    True
+    >>> for place in (b"one", b"two", b"three"):
+    ...     file.write(place)
+    >>> file.read(), (Path(folder.name) / "place").stat().st_size
+    (b'three', 1024)
+    >>> folder.cleanup()
+    """
+
+    SLOT = 512
+    """Bytes of a place: what a disk writes at once."""
+    _HEADER = 48
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[bytes, _Slot | None] = (b"", None)
+
+    def read(self) -> bytes | None:
+        """Return the value; ``None`` if there is no file. Raise `ValueError` if neither place holds a whole one."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        newest = self._newest(data)
+        if newest is None:
+            raise ValueError("Neither place holds a whole value.")
+        return newest.content
+
+    def write(self, content: bytes) -> None:
+        """Write the next value durably. A file that holds none is put in place anew."""
+        if len(content) > self.SLOT - self._HEADER or content != content.rstrip(b" "):
+            raise BadInput("A value that is kept in two places is short, and does not end with a blank.")
+        newest = self._newest(self._path.read_bytes()) if self._path.exists() else None
+        if newest is not None:
+            self._overwrite(_Slot(1 - newest.place, newest.number + 1, content))
+            return
+        with replacing(self._path) as file:
+            file.write(_Slot(0, 0, content).encoded().ljust(2 * self.SLOT))
+
+    def _overwrite(self, slot: _Slot) -> None:
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW)
+            try:
+                os.pwrite(file, slot.encoded(), slot.place * self.SLOT)
+                os.fdatasync(file) if hasattr(os, "fdatasync") else os.fsync(file)  # no length changes
+            finally:
+                os.close(file)
+        except OSError as error:
+            if disk_is_full(error):
+                raise DiskFull(FULL) from None
+            raise
+
+    def _newest(self, data: bytes) -> _Slot | None:
+        if data != self._seen[0]:  # it is read far more often than written
+            self._seen = (data, self._parsed(data))
+        return self._seen[1]
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> _Slot | None:
+        if len(data) != 2 * cls.SLOT:
+            return None
+        found = []
+        for place in range(2):
+            slot = data[place * cls.SLOT : (place + 1) * cls.SLOT]
+            body = slot[32:].rstrip(b" ")
+            if len(body) >= 16 and hashlib.sha256(body).hexdigest()[:32].encode() == slot[:32]:
+                found.append(_Slot(place, int(body[:16], 16), body[16:]))
+        return max(found, key=lambda one: one.number, default=None)
 
 
 def sync_folder(folder: Path) -> None:

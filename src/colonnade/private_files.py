@@ -1,19 +1,27 @@
-"""Files for one user alone: secrets, the permissions of what guards them, and a lock on a folder that is in use.
+"""Files for one user alone: secrets, the permissions of what guards them, a lock on a folder that is in use, temporary folders.
 
 A key that another user of the machine can read is not secret. A policy, or a folder, that another user can write to is not its
 owner's. Both are refused, with the command to type.
+
+A temporary folder goes with the object that holds it, at the latest with the process. A process that is killed leaves it behind;
+the next one that makes such a folder removes those that nobody holds any more.
 """
 
 import contextlib
 import os
+import shutil
 import stat
+import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from colonnade.durable_file import replacing
 from colonnade.errors import AlreadyRunning, BadInput, LoosePermissions
 
 __all__ = [
+    "TemporaryFolder",
     "lock_folder",
     "read_hex",
     "replace_file",
@@ -97,3 +105,66 @@ def lock_folder(folder: Path) -> Iterator[None]:
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
+
+
+TEMPORARY, HELD = "colonnade-", "held"
+
+
+class TemporaryFolder:
+    """A folder for temporary files that only this user can enter. It is removed with this object, with what is in it.
+
+    A process holds a lock on a file in it, and the lock ends with the process, however that ends. So a folder that is locked by
+    nobody was left behind, and is removed when another one is made.
+
+    Examples
+    --------
+    >>> with TemporaryFolder() as folder:
+    ...     folder.path.is_dir()
+    True
+    >>> folder.path.exists()
+    False
+    """
+
+    def __init__(self) -> None:
+        _remove_left_behind()
+        new = Path(tempfile.mkdtemp(prefix=f"new-{TEMPORARY}"))
+        lock = os.open(new / HELD, os.O_CREAT | os.O_RDWR, 0o600)
+        _lock(lock)
+        self.path = new.rename(new.with_name(new.name.removeprefix("new-")))  # whoever finds it finds it locked
+        self.close = weakref.finalize(self, _remove, self.path, lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _remove(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
+
+
+def _remove_left_behind() -> None:
+    """Remove this user's temporary folders that no process holds."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+        with contextlib.suppress(OSError):  # another process may be removing it too
+            if folder.is_symlink() or (os.name == "posix" and folder.stat().st_uid != os.geteuid()):
+                continue
+            lock = os.open(folder / HELD, os.O_RDWR)
+            try:
+                if _lock(lock):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file for this process; return whether nobody else holds it. Where there are no locks, somebody may."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True

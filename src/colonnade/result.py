@@ -250,7 +250,7 @@ class PrivacyStatement:
         shown = self.table().drop(columns=["assumption", "mechanism"])
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.trust.lines)
         words = "".join(f"<li>{html.escape(words)}</li>" for words in (self.pooling, *self.assumptions))
-        return f"{lines}{shown.to_html(index=False, escape=True, border=0)}<ul>{words}</ul>"
+        return f"{lines}{shown.to_html(index=False, escape=True, border=0, na_rep='')}<ul>{words}</ul>"
 
     def _losses(self, coalition: frozenset[str], unit: Unit, party: str | None) -> list[Loss] | None:
         """Return composed losses: one for a person, or one per party outside the coalition for the party unit."""
@@ -444,7 +444,10 @@ def _listed(names: Sequence[str], between: str = "and", *, last: str = "") -> st
 
 def figure(value: float, digits: int = 4) -> str:
     """Return a figure of a statement as people read it; ∞ where nothing is guaranteed."""
-    return "∞" if math.isinf(value) else f"{value:.{digits}g}" if value < 1e4 else f"{value:.0e}"
+    if math.isinf(value):
+        return "∞"
+    short = f"{value:.{digits}g}"
+    return f"{value:.0e}" if value >= 1e6 else f"{float(short):,.0f}" if "e+" in short else short
 
 
 def _composed(groups: list[list[Loss | None]]) -> list[Loss] | None:

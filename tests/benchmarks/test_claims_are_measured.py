@@ -32,7 +32,7 @@ def filled(benchmark: Benchmark) -> Results:
 
 def unmeasured(benchmark: Benchmark) -> list[str]:
     results = filled(benchmark)
-    assert page(benchmark, results, pictures=False)
+    assert page(benchmark, results)
     return [claim.words for claim in benchmark.claims if claim.judged(results).verdict == NOT_MEASURED]
 
 

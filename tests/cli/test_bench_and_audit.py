@@ -17,7 +17,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     from benchmarks.frame import command
 
     calls: list[tuple[Any, ...]] = []
-    modes = lambda given: [name for name in ("quick", "record", "check") if given[name]]  # noqa: E731
+    flags = ("quick", "record", "check", "again", "long")
+    modes = lambda given: [name for name in flags if given[name]]  # noqa: E731
     monkeypatch.setattr(command, "one", lambda name, **given: calls.append((name, *modes(given))) or 0)
     monkeypatch.setattr(command, "everything", lambda **given: calls.append(("all", *modes(given))) or 3)
     monkeypatch.setattr(command, "listed", lambda: "a list")
@@ -40,7 +41,8 @@ def test_all_of_them_need_a_mode_and_its_failure_is_the_exit_status(asked: list[
     assert call("bench", "all").exit_code == 2
     assert call("bench", "all", "--record", "--check").exit_code == 2
     assert call("bench", "all", "--check").exit_code == 3
-    assert asked == [("all", "check")]
+    assert call("bench", "all", "--record", "--again", "--long", "--minutes", "55").exit_code == 3
+    assert asked == [("all", "check"), ("all", "record", "again", "long")]
 
 
 def test_an_unknown_benchmark_is_a_matter_of_usage_with_a_suggestion() -> None:

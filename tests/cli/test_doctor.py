@@ -3,6 +3,7 @@
 import builtins
 import os
 import time
+import tomllib
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,15 @@ def test_every_check_is_reported_once(tmp_path: Path) -> None:
 def test_what_is_needed_is_what_the_package_requires() -> None:
     required = {text.partition(">")[0] for text in metadata.requires("colonnade") or [] if "extra ==" not in text}
     assert set(doctor.NEEDED) == required
+
+
+def test_every_extra_that_an_installation_may_have_is_reported() -> None:
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert set(doctor.OPTIONAL.values()) == set(extras) - {"docs", "dev"}
+    for name, extra in doctor.OPTIONAL.items():
+        assert any(one.startswith(name) for one in extras[extra]), name
 
 
 def repeating(patch: pytest.MonkeyPatch) -> None:

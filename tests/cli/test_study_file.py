@@ -46,6 +46,21 @@ def test_a_policy_is_read(tmp_path: Path) -> None:
     assert read(rewrite(tmp_path, text)).members["bank"].policy.max_epsilon == 0.5
 
 
+def test_a_limit_on_memory_is_the_partys(tmp_path: Path) -> None:
+    (tmp_path / "bank.csv").write_text("person_id,age,segment\n1,30,gold\n", encoding="utf-8")
+    text = edited(('data = "bank.csv"', 'data = "bank.csv"\nmemory = "2GB"'))
+    study = read(rewrite(tmp_path, text))
+    assert study.members["bank"].party().memory == 2_000_000_000
+    assert study.members["telco"].memory is None
+
+
+@pytest.mark.parametrize("given", ['"much"', '"2MB"', "0", "true"])
+def test_a_limit_on_memory_that_is_none_is_refused_with_an_example(tmp_path: Path, given: str) -> None:
+    with pytest.raises(BadInput, match=r"bank.*memory.*at least 64 MiB") as refused:
+        read(rewrite(tmp_path, edited(('data = "bank.csv"', f'data = "bank.csv"\nmemory = {given}'))))
+    assert 'memory="2GB"' in refused.value.remedy
+
+
 def test_a_method_may_be_a_table_with_its_own_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Taking:
         def __init__(self, columns: list[str], *, method: object = "response", epsilon: float) -> None:

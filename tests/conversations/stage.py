@@ -1,7 +1,7 @@
 """Runs among made-up members, without guards or ledgers: the coordinator's part is played here, and can be played badly."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,7 +17,7 @@ from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, un
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.rectangles import entry_pairs
 from colonnade.secure.residues import Elements
-from colonnade.secure.shamir import default_threshold, reconstruct
+from colonnade.secure.shamir import Dealing, default_threshold, reconstruct
 from colonnade.steps.joint import Joint, read_joint
 
 FEDERATION = "f0" * 32
@@ -112,8 +112,9 @@ class Table(Dealer):
         self.begun += 1
         return self.secret
 
-    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
-        return np.ascontiguousarray(self.values[start:stop].T)
+    def deal(self, dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[Elements, ...]]:
+        for number, (start, stop) in enumerate(chunks, start=1):
+            yield dealing.shares(number, self.values[start:stop])
 
     def noise(self, tile: int = 0) -> NDArray[np.int64]:
         return self.noises

@@ -1,5 +1,6 @@
 """Coresets end to end: unbiased, bounded in what leaves, refused wherever somebody did not consent, and marked as not private."""
 
+import hashlib
 import math
 
 import msgspec
@@ -16,8 +17,10 @@ from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaM
 from colonnade.estimation.clustering import weighted_kmeans
 from colonnade.estimation.coresets import estimated_size
 from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
+from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.sums import CoresetTerms
 from colonnade.transport.direct import Recorded
 from tests.kit import ALPHA, chi_square_p, generator
@@ -116,7 +119,7 @@ def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     study = regression_coreset()._prepare(federation, 1)[0]
     assert study.maxima() == {"bank": 6.0, "telco": 4.0, "insurer": 3.0}
     plan = federation.plan(study, task="coreset", method="importance", price=None, unit="person", parameters={})
-    scores = scores_of(federation, plan, "bank")
+    scores = scores_of(federation, plan, "bank").mapped()
     block = np.concatenate([np.ones((400, 1)), coded()[0][:, :4]], axis=1)
     left, values, _ = np.linalg.svd(block, full_matrices=False)
     assert (values > 1e-9).sum() == 4  # all levels of a category add up to the constant
@@ -470,7 +473,7 @@ def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
     assert 60 < switches < 130  # 98 if places are shuffled, 2 if every party's stand side by side
 
 
-def scores_of(federation: cn.Federation, plan: object, party: str) -> np.ndarray:
+def scores_of(federation: cn.Federation, plan: object, party: str) -> SpilledRows:
     transport = getattr(federation.transport, "_inner", federation.transport)
     table = transport._endpoints[party]._row_orders.first._table
     return row_scores(CoresetTerms(plan, plan.step(party, "total"), SCHEMAS[party]), table)
@@ -479,14 +482,25 @@ def scores_of(federation: cn.Federation, plan: object, party: str) -> np.ndarray
 def test_draws_follow_the_scores():
     federation = a_federation()
     _, plan = regression_coreset()._prepare(federation, 1)
-    scores = scores_of(federation, plan, "bank")
-    drawn = drawn_rows(scores, 100_000, b"a question")
+    kept = scores_of(federation, plan, "bank")
+    scores, drawn = kept.mapped(), drawn_rows(kept, 100_000, b"a question")
     order = np.argsort(scores)
     counts = np.bincount(drawn, minlength=400).astype(float)
     observed, expected = (np.add.reduceat(one[order], np.arange(0, 400, 20)) for one in (counts, scores))
     assert chi_square_p(observed, expected) > ALPHA
-    assert np.array_equal(drawn[:50], drawn_rows(scores, 50, b"a question"))  # asking again tells nothing new
-    assert not np.array_equal(drawn[:50], drawn_rows(scores, 50, b"another question"))
+    assert np.array_equal(drawn[:50], drawn_rows(kept, 50, b"a question"))  # asking again tells nothing new
+    assert not np.array_equal(drawn[:50], drawn_rows(kept, 50, b"another question"))
+
+
+@pytest.mark.parametrize("memory", [None, 0])
+def test_draws_from_many_rows_in_blocks_are_those_of_one_search_among_all_of_them(memory):
+    scores = generator("many scores").random(200_000)
+    kept = SpilledRows(len(scores), None, np.float64, memory=memory)
+    kept.append(scores)
+    drawn, cumulative = drawn_rows(kept, 1_000, b"a question"), np.cumsum(scores)
+    seed = hashlib.sha256(b"a question" + hashlib.sha256(scores.tobytes()).digest()).digest()
+    heights = (KeyedRandomness(seed).words(1_000) >> np.uint64(11)) * 2.0**-53 * cumulative[-1]
+    assert np.array_equal(drawn, np.searchsorted(cumulative, heights, side="right"))
 
 
 class Dropping:

@@ -157,6 +157,9 @@ def test_notebooks_see_tables_and_never_markup_of_somebody_else(federation):
     assert html.escape(hostile) in shown[3]
     assert "a preview; nothing is spent" in shown[1]
     assert "<table" in shown[2]
+    assert "NaN" not in shown[2]
+    assert "<table" in shown[0]  # the result itself
+    assert html.escape(f"p.{hostile}") in shown[0]
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -117,6 +117,7 @@ def test_a_summary_shows_what_it_rests_on_and_every_column(people):
     covariance = model.cov_params()
     np.testing.assert_allclose(np.sqrt(np.diag(covariance.loc[frame.index, frame.index])), frame["total error"])
     assert "<table>" in summary._repr_html_()
+    assert "nan" not in shown  # of the level that others are compared with
 
 
 def test_names_in_a_summary_are_escaped_in_html():

@@ -187,6 +187,20 @@ def test_a_forged_file_with_a_right_digest_is_refused_by_its_structure(what, fit
         cn.load(tmp_path / "model.json")
 
 
+@pytest.mark.parametrize("library", ["0.1.0", "0.9.3"])
+def test_a_model_that_another_version_of_the_library_wrote_is_opened(library, fitted, tmp_path):
+    """The format has a version of its own; the library's is only a note about who wrote the file."""
+    from colonnade.estimators.model_file import _digest
+
+    fitted["linear"].save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    assert document["library"] == cn.__version__
+    document["library"] = library
+    document["digest"] = _digest(document)
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    assert cn.load(tmp_path / "model.json").coef_.tolist() == fitted["linear"].coef_.tolist()
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '"model"', "null", "[" * 100_000, "\x00", '{"format": "colonnade model"}']
 )

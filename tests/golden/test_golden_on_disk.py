@@ -19,6 +19,8 @@ SOME = (
     "PCA:secure, unit person",
     "LogisticRegression:newton, two steps, unit person",
     "KMeans:sketch",
+    "Quantiles:local, pure",
+    "Coreset:importance, k-means",
 )
 
 

@@ -37,7 +37,9 @@ for folder in sys.argv[2:]:
         try:
             chosen = options.get(Path(folder).name, {})
             log = Path(chosen["log"]) if "log" in chosen else None
-            serve(Path(folder), change_cap=False, health_port=chosen.get("health_port"), log=log)
+            serve(
+                Path(folder), change_cap=False, health_port=chosen.get("health_port"), log=log, direct=chosen.get("direct", False)
+            )
         except typer.Exit as end:
             os._exit(end.exit_code)
         except BaseException as error:
@@ -88,8 +90,10 @@ class Site:
         test_key: bytes | None = TEST_KEY,
         loaded: bool = True,
         schemas: Mapping[str, cn.Schema] = SCHEMAS,
+        direct: bool = False,
     ) -> None:
         self.folder = folder
+        self.direct = direct
         self.schemas = schemas
         self.parties = parties
         self.tables = tables or frames(people)
@@ -97,7 +101,7 @@ class Site:
         for name in parties:
             self._make_party(name, epsilon, test_key)
         for name in nodes:
-            PartyFolder.create(folder / name, name=name, role="compute", test_key=test_key)
+            PartyFolder.create(folder / name, name=name, role="compute", test_key=test_key, direct=self._address())
         self.members = {name: PartyFolder(folder / name) for name in (*parties, *nodes)}
         self.draw_up(host=host, port=port or free_port())
         self.sign()
@@ -106,13 +110,17 @@ class Site:
 
     def _make_party(self, name: str, epsilon: float, test_key: bytes | None) -> None:
         self.tables[name].to_parquet(self.folder / f"{name}.parquet")
-        made = PartyFolder.create(self.folder / name, name=name, role="data", test_key=test_key)
+        made = PartyFolder.create(self.folder / name, name=name, role="data", test_key=test_key, direct=self._address())
         schema = f'id = "person_id"\ncohort = "../cohort.parquet"\n[columns]\n{columns_of(self.schemas[name])}\n'
         (made.path / "schema.toml").write_text(schema)
         (made.path / "policy.toml").write_text(
             f"[budget]\nepsilon = {epsilon}\ndelta = 1e-5\n[policy]\nevent_level = true\n"
             f'alignments = ["intersection", "cohort"]\ncapacity = {max(400, len(self.tables[name]))}\n'
         )
+
+    def _address(self) -> str:
+        """Where a member is reached directly, if this is a federation with direct links."""
+        return f"{HOST}:{free_port()}" if self.direct else ""
 
     def draw_up(self, *, host: str, port: int) -> None:
         common = set.intersection(*(set(self.tables[name]["person_id"]) for name in self.parties))

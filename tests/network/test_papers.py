@@ -82,6 +82,10 @@ CHANGES = {
         papers,
         members={**papers.members, "bank": msgspec.structs.replace(papers.members["bank"], computes=False)},
     ),
+    "address": lambda papers: msgspec.structs.replace(
+        papers,
+        members={**papers.members, "bank": msgspec.structs.replace(papers.members["bank"], direct="elsewhere:443")},
+    ),
     "schema": lambda papers: msgspec.structs.replace(
         papers,
         members={**papers.members, "bank": msgspec.structs.replace(papers.members["bank"], schema="0" * 64)},

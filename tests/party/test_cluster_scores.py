@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 from colonnade.party.steps import importance as cluster_scores
-from colonnade.party.steps.importance import local_clusters
 from tests.kit import generator
-from tests.party.test_leverage import blocks_of
+from tests.party.test_leverage import blocks_of, in_memory
+
+
+def local_clusters(blocks, people: int, clusters: int, seed: int) -> cluster_scores.LocalClusters:
+    return cluster_scores.local_clusters(blocks, people, clusters, seed, in_memory(people))
+
+
+def scores_of(found: cluster_scores.LocalClusters) -> np.ndarray:
+    return found.scores(in_memory(len(found.nonprivate_labels))).mapped()
 
 
 def rows_of(people: int = 2_000) -> np.ndarray:
@@ -17,18 +24,19 @@ def rows_of(people: int = 2_000) -> np.ndarray:
 def test_scores_are_the_papers_formula_on_the_clusters_that_were_found():
     rows = rows_of()
     found = local_clusters(blocks_of(rows), len(rows), 4, seed=0)
-    gaps = ((rows - found.nonprivate_centres[found.nonprivate_labels]) ** 2).sum(axis=1)
+    labels = found.nonprivate_labels.mapped()
+    gaps = ((rows - found.nonprivate_centres[labels]) ** 2).sum(axis=1)
     cost = gaps.sum()
     for row in (0, 700, 1_999):
-        mine = found.nonprivate_labels == found.nonprivate_labels[row]
+        mine = labels == labels[row]
         expected = gaps[row] / cost + gaps[mine].sum() / (mine.sum() * cost) + 2 / mine.sum()
-        assert found.scores()[row] == pytest.approx(expected)
+        assert scores_of(found)[row] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("clusters", [1, 3, 7])
 def test_scores_sum_to_twice_k_plus_one_and_none_is_below_one_in_n(clusters):
     rows = rows_of()
-    scores = local_clusters(blocks_of(rows), len(rows), clusters, seed=1).scores()
+    scores = scores_of(local_clusters(blocks_of(rows), len(rows), clusters, seed=1))
     assert scores.sum() == pytest.approx(2 * (clusters + 1))
     assert scores.min() >= 1 / len(rows)
     assert scores.max() <= 4
@@ -38,14 +46,14 @@ def test_centres_are_the_centroids_of_their_clusters():
     rows = rows_of()
     found = local_clusters(blocks_of(rows), len(rows), 9, seed=2)
     for cluster, centre in enumerate(found.nonprivate_centres):
-        assert np.allclose(rows[found.nonprivate_labels == cluster].mean(axis=0), centre)
+        assert np.allclose(rows[found.nonprivate_labels.mapped() == cluster].mean(axis=0), centre)
 
 
 def test_rows_that_coincide_have_no_cost_and_still_have_scores():
     rows = np.repeat([[0.0, 1.0], [1.0, 0.0]], [30, 70], axis=0)
     found = local_clusters(blocks_of(rows), 100, 5, seed=0)
-    assert found.scores().sum() == pytest.approx(2 * 2)  # two clusters have rows, and the terms of the cost are gone
-    assert np.all(np.isfinite(found.scores()))
+    assert scores_of(found).sum() == pytest.approx(2 * 2)  # two clusters have rows, and the terms of the cost are gone
+    assert np.all(np.isfinite(scores_of(found)))
 
 
 def test_more_clusters_than_rows_is_no_error():
@@ -57,10 +65,10 @@ def test_a_table_larger_than_the_starting_sample_is_clustered_from_some_of_its_r
     monkeypatch.setattr(cluster_scores, "SAMPLE", 100)
     rows = generator("stride").permutation(rows_of())
     found = local_clusters(blocks_of(rows, 37), len(rows), 4, seed=5)
-    assert sorted(np.bincount(found.nonprivate_labels).tolist()) == [500, 500, 500, 500]
+    assert sorted(np.bincount(found.nonprivate_labels.mapped()).tolist()) == [500, 500, 500, 500]
 
 
 def test_how_rows_are_divided_into_blocks_does_not_matter():
     rows = rows_of()
-    first, second = (local_clusters(blocks_of(rows, size), len(rows), 6, seed=3).scores() for size in (11, 2_000))
+    first, second = (scores_of(local_clusters(blocks_of(rows, size), len(rows), 6, seed=3)) for size in (11, 2_000))
     assert np.allclose(first, second)

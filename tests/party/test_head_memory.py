@@ -11,7 +11,7 @@ import colonnade as cn
 from colonnade import durable_file
 from colonnade.errors import LedgerCorrupt
 from colonnade.party import gate
-from colonnade.party.ledger.file import LedgerFile
+from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.protocol import codec, messages
@@ -26,7 +26,7 @@ def study(method: str) -> cn.PatternCount:
 
 
 def remembered(path: Path) -> Head | None:
-    return msgspec.json.decode(path.read_bytes(), type=Head) if path.exists() else None
+    return HeadMemory(path).read()
 
 
 def set_back(folder: Path) -> bytes:
@@ -134,6 +134,37 @@ def test_a_memory_that_cannot_be_read_refuses_and_an_older_one_is_sound(tmp_path
     SqliteLedger.open(tmp_path / "bank.ledger").close()
 
 
+def test_a_memory_that_was_cut_off_while_it_was_written_is_the_one_before(tmp_path):
+    """Wherever a write breaks off, and into whichever of the two places it went."""
+    with fresh(tmp_path) as ledger:
+        for count in range(4):
+            ledger.remember_head()
+            before, file = ledger.head(), (tmp_path / "bank.head").read_bytes()
+            ledger.debit(b"%d" % count, BODY, TENTH, label="x")
+            ledger.remember_head()
+            after = (tmp_path / "bank.head").read_bytes()
+            assert len(after) == 1024 or count == 0
+            differing = [place for place in range(1024) if file[place] != after[place]]
+            for cut in range(differing[0], differing[-1], 7):
+                (tmp_path / "bank.head").write_bytes(after[: cut + 1] + file[cut + 1 :])
+                assert remembered(tmp_path / "bank.head") in (before, ledger.head())
+                ledger.refuse_set_back()
+            (tmp_path / "bank.head").write_bytes(after)
+    (tmp_path / "bank.head").write_bytes(bytes(1024))
+    with pytest.raises(LedgerCorrupt, match="cannot be read"):
+        SqliteLedger.open(tmp_path / "bank.ledger")
+
+
+def test_a_memory_as_older_versions_wrote_it_is_read_and_goes_on(tmp_path):
+    with fresh(tmp_path) as ledger:
+        ledger.debit(b"one", BODY, TENTH, label="x")
+        (tmp_path / "bank.head").write_bytes(msgspec.json.encode(ledger.head()))
+        assert remembered(tmp_path / "bank.head") == ledger.head()
+        ledger.debit(b"two", BODY, TENTH, label="x")
+        ledger.remember_head()
+        assert remembered(tmp_path / "bank.head") == ledger.head()
+
+
 # When it is written ---------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +225,7 @@ def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is
             raise OSError(28, "no space")
 
         with monkeypatch.context() as patch:
-            patch.setattr(durable_file.os, "fsync", full)
+            patch.setattr(durable_file.os, "fdatasync", full)
             refused = codec.decode_reply(bank.handle(again))
         assert isinstance(refused, messages.Refused)
         assert refused.code == "disk-full"
@@ -223,6 +254,8 @@ class CutAt:
         patch.setattr(LedgerFile, "run", self._cutting(LedgerFile.run))
         patch.setattr(durable_file.os, "open", self._cutting(os.open))
         patch.setattr(durable_file.os, "fsync", self._cutting(os.fsync))
+        patch.setattr(durable_file.os, "fdatasync", self._cutting(os.fdatasync))
+        patch.setattr(durable_file.os, "pwrite", self._cutting(os.pwrite))
         patch.setattr(Path, "replace", self._cutting(Path.replace))
 
     def _cutting(self, honest):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from colonnade.durable_file import AlternatingFile
 from colonnade.errors import ColonnadeError
 from colonnade.party.guard import Guard
 from colonnade.party.ledger import file as ledger_file
@@ -42,6 +43,9 @@ def _remembers_before_the_commit(patch):
             HeadMemory(self._file.path).keep(Head(self._state.genesis.ledger, facts.sequence, digest, 0))
 
     patch.setattr(RowChain, "append", append)
+
+
+_overwritten = AlternatingFile._overwrite
 
 
 @dataclass(frozen=True)
@@ -339,6 +343,13 @@ SEEDED_BUGS = [
         "a ledger that went back is opened",
         lambda patch: patch.setattr(HeadMemory, "check", lambda self, continues: None),
         memory.test_a_party_does_not_open_a_ledger_that_went_back,
+    ),
+    Bug(
+        "the highest head is overwritten where it stands",
+        lambda patch: patch.setattr(
+            AlternatingFile, "_overwrite", lambda self, slot: _overwritten(self, slot._replace(place=1 - slot.place))
+        ),
+        memory.test_a_memory_that_was_cut_off_while_it_was_written_is_the_one_before,
     ),
     Bug(
         "requests are answered from a ledger that went back",

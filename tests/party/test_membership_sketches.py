@@ -77,7 +77,7 @@ def test_every_pair_has_one_first_and_one_second_side_under_one_name():
 
 
 def test_what_is_sketched_is_everybodys_nearest_centre():
-    assert statistic(the_plan()).compute(table()).tolist() == [0, 1, 2, -1, 2]
+    assert statistic(the_plan()).compute(table()).mapped().tolist() == [0, 1, 2, -1, 2]
 
 
 def test_the_price_decides_the_phantoms_and_the_loss_is_that_of_all_parties_together():

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.table import databases
+from colonnade.party.table import databases, stored_table
 from colonnade.party.table.databases import SMALLEST_MEMORY, memory_limit
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import CellFile, form_of
-from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, party_ids
+from colonnade.party.table.stored_cells import form_of
+from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
 from colonnade.progress import Pace
 from colonnade.readings import Bins
 from colonnade.schema import Category, Date, Numeric, Schema
@@ -126,6 +126,35 @@ def test_another_order_of_rows_is_the_same_too() -> None:
     for name in SCHEMA:
         one, other = (found.reordered(order).cells_of(name, places) for found in (table, stored))
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("block", [3, 64, BLOCK])
+def test_an_order_is_inverted_on_disk_as_in_memory_however_far_apart_its_rows_are(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_table, "BLOCK", block)
+    for order in ([5, -1, 400, 2, 401, -1, 0], list(range(70, 0, -1)), [], [-1]):
+        rows = np.array(order, dtype=np.int64)
+        found = stored_table._places_of_rows(rows, SMALLEST_MEMORY)
+        assert found.mapped().tolist() == places_of_rows(rows, None).tolist()
+
+
+def test_an_order_with_a_row_twice_is_refused() -> None:
+    with pytest.raises(BadInput, match="twice"):
+        stored_table._places_of_rows(np.array([4, 1, 4]), SMALLEST_MEMORY)
+
+
+@pytest.mark.parametrize("ids", ["whole", "text"])
+def test_a_part_of_an_order_on_disk_is_that_part_in_memory_and_on_disk_too(ids: str) -> None:
+    source = Source(people(ids=ids))
+    common = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
+    (order, _), (stored, _) = both(source, common)
+    taken = kit.generator("a part").random(order.people) < 0.3
+    one, other = (part_of(whole, "part", taken) for whole in (order, stored))
+    assert isinstance(other.rows, np.memmap)
+    assert (one.identity, one.people) == (other.identity, other.people) == ("part", int(taken.sum()))
+    assert one.rows.tolist() == other.rows.tolist() == order.rows[taken].tolist()
+    assert one.ids.to_pylist() == other.ids.to_pylist()
 
 
 CELLS = st.lists(st.none() | st.sampled_from(["x", "y", "missing", "?", "", "z", "1", "1.0", "inf", "2020-02-03"]))
@@ -280,13 +309,15 @@ def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    lengths, honest = [], CellFile.append
+    lengths, honest = [], SpilledRows.append
     for kind in ("x", None):
         frame = people()
         frame["kind"] = kind
         written: list[int] = []
         with monkeypatch.context() as watched:
-            watched.setattr(CellFile, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1])
+            watched.setattr(
+                SpilledRows, "append", lambda self, new, w=written: (w.append(len(new)), honest(self, new))[1]
+            )
             source = Source(frame)
             ids = party_ids(source, "id", party="bank", memory=SMALLEST_MEMORY)
             listed = pa.array(np.arange(0, 4_000, 3) if kind else np.arange(100_000, 101_334))
@@ -338,3 +369,15 @@ def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None
     places = kit.generator("places").integers(0, 5_000, 300)
     assert np.array_equal(kept.take(places), rows[places])
     assert kept.take(np.empty(0, dtype=np.int64)).shape == (0, 3)
+    assert np.array_equal(kept.mapped(), rows)
+
+
+def test_single_numbers_whose_count_shows_only_as_they_come_are_kept_too() -> None:
+    kept = SpilledRows(None, None, np.int32)
+    assert kept.mapped().tolist() == kept.read(0, 5).tolist() == []
+    for count in (0, 3, 70_000):
+        kept.append(np.arange(len(kept), len(kept) + count))
+    assert (kept.shape, kept.on_disk) == ((70_003,), True)
+    assert np.array_equal(np.concatenate(list(kept)), np.arange(70_003))
+    assert kept.take(np.array([70_002, 1, 1])).tolist() == [70_002, 1, 1]
+    assert np.array_equal(kept.mapped(), np.arange(70_003))

@@ -17,6 +17,7 @@ from colonnade.privacy.laws.sketches import (
 )
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
+from colonnade.spilled_rows import SpilledRows
 from tests import kit
 
 FIRST, SECOND = PairSide("pair", True), PairSide("pair", False)
@@ -90,7 +91,7 @@ def test_the_screen_finds_every_byte_below_the_limit_and_no_other(words, limit):
 def test_sketches_of_one_person_are_uncorrelated():
     sketching = Sketching(2, 3, 1 << 19)
     law = sketching.law
-    values = real_values(law, sketching.sketches, np.array([0], dtype=np.int32), 1, KeyedRandomness(a_key("apart")))
+    values = real_values(law, sketching.sketches, [np.array([0], dtype=np.int32)], 1, KeyedRandomness(a_key("apart")))
     hit = (values[:, 0] > law.floor).astype(float).reshape(-1, 32)
     correlation = np.corrcoef(hit.T)[np.triu_indices(32, 1)]
     assert np.abs(correlation).max() < 6 / len(hit) ** 0.5
@@ -111,14 +112,31 @@ def test_both_parties_derive_the_same_values_and_phantoms():
 def test_a_value_is_a_function_of_key_pair_position_and_sketch_alone():
     law = sketch_law(10)
     alone = [
-        real_values(law, 64, np.where(np.arange(2_500) == who, 0, -1).astype(np.int32), 1, KeyedRandomness(b"k" * 32))
+        real_values(law, 64, [np.where(np.arange(2_500) == who, 0, -1).astype(np.int32)], 1, KeyedRandomness(b"k" * 32))
         for who in (3, 1_700)
     ]
     both = real_values(
-        law, 64, np.where(np.isin(np.arange(2_500), (3, 1_700)), 0, -1).astype(np.int32), 1, KeyedRandomness(b"k" * 32)
+        law,
+        64,
+        [np.where(np.isin(np.arange(2_500), (3, 1_700)), 0, -1).astype(np.int32)],
+        1,
+        KeyedRandomness(b"k" * 32),
     )
     assert np.array_equal(np.maximum(*alone), both)
     assert not np.array_equal(*alone)
+
+
+@pytest.mark.parametrize("block", [1, 700, 1_024, 2_500])
+def test_people_that_are_read_some_at_a_time_are_sketched_as_all_at_once(block):
+    sketching = Sketching(2, 50, 64)
+    mechanism = PartitionSketches(sketching, "person", 3, (FIRST,), lambda: b"k" * 32)
+    clusters = kit.generator("sketched in blocks").integers(-1, 3, 2_500)
+    rows = SpilledRows(2_500, None, np.int16, memory=0)
+    rows.append(clusters)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("colonnade.spilled_rows.BLOCK", block)
+        found = mechanism.release(rows, kit.sampler("unused"))
+    assert np.array_equal(found, mechanism.release(clusters, kit.sampler("unused")))
 
 
 @pytest.mark.parametrize("change", [{"key": b"l" * 32}, {"side": PairSide("another pair", True)}])
@@ -161,7 +179,7 @@ def single_values(people, name, phantoms, sketches=1 << 20):
     law = sketch_law(phantoms)
     source = KeyedRandomness(a_key(name))
     own = phantom_values(law, sketches, 1, source)[:, 0, 0]
-    return np.maximum(own, real_values(law, sketches, np.zeros(people, dtype=np.int32), 1, source)[:, 0])
+    return np.maximum(own, real_values(law, sketches, [np.zeros(people, dtype=np.int32)], 1, source)[:, 0])
 
 
 def test_the_loss_of_a_sketch_is_not_refuted_and_half_the_phantoms_are_convicted():

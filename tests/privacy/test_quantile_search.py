@@ -1,21 +1,31 @@
 """The exponential mechanism for quantiles: its weights, its draws, and what one person can do to them."""
 
 import math
+from bisect import bisect_right
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colonnade import spilled_rows
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
 from colonnade.estimation.describing import search_errors
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import quantile_search
-from colonnade.privacy.laws.quantile_search import PLACES, Positions, QuantileSearch, Question, search_levels, searched
+from colonnade.privacy.laws.quantile_search import (
+    PLACES,
+    Ascending,
+    Positions,
+    QuantileSearch,
+    Question,
+    search_levels,
+    searched,
+)
 from tests import kit
 
 SHARES = st.sampled_from([0.005, 0.1, 1 / 3, 0.5, 0.75, 0.995])
@@ -83,11 +93,69 @@ def test_a_person_is_in_one_question_per_level(cells, quantiles):
     assert np.all(np.diff(found[0]) >= 0)
 
 
+# Where people are -----------------------------------------------------------------------------------------------------------
+
+RUNS = st.lists(st.lists(st.integers(-5, 30), max_size=12).map(sorted), min_size=1, max_size=4)
+
+
+@given(RUNS, st.data())
+def test_people_in_several_runs_stand_in_the_order_of_one(runs, data):
+    numbers, whole = (
+        Ascending([np.array(run, dtype=np.int64) for run in runs]),
+        sorted(one for run in runs for one in run),
+    )
+    assert len(numbers) == len(whole)
+    first = data.draw(st.integers(0, len(whole)))
+    last = data.draw(st.integers(first, len(whole)))
+    part = numbers.part(first, last)
+    assert part.read(0, len(part)).tolist() == whole[first:last]
+    assert [part.below(one) for one in range(-6, 32)] == [
+        sum(p < one for p in whole[first:last]) for one in range(-6, 32)
+    ]
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=40).map(sorted),
+    SHARES,
+    st.sampled_from([1.0, 60.0, 400.0, 5_000.0]),
+    st.integers(0, 2**32),
+)
+def test_a_draw_that_looks_around_one_rank_is_the_draw_among_all_people(people, share, epsilon, seed):
+    """At a large price weights stop falling a few people from the rank, and most people are looked at as two stretches."""
+    one, question = law(epsilon), searched([share])
+    found = one.draw(question, Ascending([np.array(people, dtype=np.int64)]), 0, 41, kit.sampler(f"near {seed}"))
+    assert found == everybody(one, question, np.array(people, dtype=np.int64), 0, 41, kit.sampler(f"near {seed}"))
+
+
+def everybody(one, question, people, low, high, sampler):
+    """Draw from the definition: every position by itself, in the order of weights and then of positions."""
+    scores = one.scores(question, len(people))
+    known = [(int(scores[np.count_nonzero(people < position)]), position) for position in range(low, high)]
+    different = sorted({score for score, _ in known})
+    upto = list(accumulate(one.weight(score) * sum(s == score for s, _ in known) for score in different))
+    drawn = bisect_right(upto, quantile_search._uniform_integer(upto[-1], sampler))
+    mine = [position for score, position in known if score == different[drawn]]
+    return mine[int(sampler.uniform_below(len(mine), 1)[0])]
+
+
+def test_people_on_disk_are_found_where_people_in_memory_are(monkeypatch):
+    monkeypatch.setattr(spilled_rows, "RUN", 700)
+    monkeypatch.setattr(spilled_rows, "BLOCK", 300)
+    cells = kit.generator("on disk").integers(-1, 500, (5_000, 2))
+    found = []
+    for memory in (None, 0):
+        rows = spilled_rows.SpilledRows(5_000, 2, np.int32, memory=memory)
+        rows.append(cells)
+        found.append(law(3.0, 0.1, 0.5, 0.9, cells=(500, 500)).release(rows, kit.sampler("on disk")))
+    assert rows.on_disk
+    assert np.array_equal(*found)
+
+
 # Its law --------------------------------------------------------------------------------------------------------------------
 
 
 def drawn(one: QuantileSearch, name: str, times: int = 6_000) -> np.ndarray:
-    people, question, sampler = np.array([1, 1, 2, 5, 9]), searched([0.5]), kit.sampler(name)
+    people, question, sampler = Ascending([np.array([1, 1, 2, 5, 9])]), searched([0.5]), kit.sampler(name)
     return np.array([one.draw(question, people, 0, 12, sampler) for _ in range(times)])
 
 
@@ -112,7 +180,7 @@ def test_people_with_one_value_stand_in_any_order():
 
 def _found(one: QuantileSearch, people: list[int], name: str, times: int) -> np.ndarray:
     sampler, question = kit.sampler(name), searched([0.5])
-    placed = np.array(people)
+    placed = Ascending([np.array(people)])
     return np.array([one.draw(question, placed, 0, 6, sampler) for _ in range(times)])
 
 

@@ -224,7 +224,7 @@ def test_other_seeds_and_positions_give_other_shares():
 
 @pytest.mark.parametrize(
     ("ring", "digest"),
-    [(4, "159b1c0f33e7852e"), (5, "1b90035fb12e533b"), (7, "a1d1284b4057e0b1")],
+    [(4, "159b1c0f33e7852e"), (5, "6248b56de9c72e53"), (6, "1b90035fb12e533b"), (8, "a1d1284b4057e0b1")],
 )
 def test_the_bytes_of_a_dealing_are_pinned(ring, digest):
     """A version that dealt other bytes from a stored seed would draw twice after a restart."""
@@ -417,3 +417,19 @@ def test_an_opened_integer_beyond_what_the_plan_proved_is_refused(dealt):
 def test_a_check_errs_with_probability_at_most_two_to_the_minus_forty(arithmetic):
     repetitions = check_repetitions(arithmetic)
     assert (2 / min(arithmetic.moduli)) ** repetitions <= 2**-40 < (2 / min(arithmetic.moduli)) ** (repetitions - 1)
+
+
+@every_arithmetic
+@pytest.mark.parametrize("own", [None, 1, 2, 3])
+def test_three_nodes_are_dealt_in_one_pass_what_they_are_dealt_step_by_step(arithmetic, own):
+    """The loop for three nodes and degree 1 against the one for any number and any degree."""
+    edges = [0, 1, -1, arithmetic.largest, -arithmetic.largest]
+    secrets = np.array([*edges, *range(-500, 500)], dtype=np.int64)
+    dealing = Dealing(arithmetic, nodes=3, degree=1, seed=hashlib.sha256(b"lines").digest(), own=own)
+    one = np.array(dealing.shares(4, secrets))
+    other = np.empty_like(one)
+    dealing._deal(4, arithmetic.encode(secrets), other)
+    assert np.array_equal(one, other)
+    assert np.array_equal(reconstruct(arithmetic, dict(enumerate(one, start=1)), degree=1), secrets)
+    with pytest.raises(BadInput, match="exceeds"):
+        dealing.shares(4, np.array([arithmetic.largest + 1]))

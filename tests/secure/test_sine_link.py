@@ -1,13 +1,14 @@
 """A link on shares: near the sigmoid, bounded over its whole period, exact on shares, and silent about scores."""
 
 import os
+from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.link_shares import complex_product, redealt, reduced_degree, series_of_product
+from colonnade.secure.link_shares import complex_product, own_part, redealt, reduced_degree, series_at
 from colonnade.secure.residues import Arithmetic
 from colonnade.secure.shamir import Dealing, reconstruct
 from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, split_parts
@@ -55,7 +56,8 @@ def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: in
     """A holder's number is uniform, so the average over it is what every person gets: taken exactly, by convolution."""
     bounds = LinkBounds(LINKS[window], 2, 8)
     first, second = (
-        np.fft.fft(bounds.factors(holder, "residual", np.arange(STEPS)).astype(float)) for holder in (0, 1)
+        np.fft.fft(bounds.factors(holder, "residual", np.arange(STEPS, dtype=np.uint16)).astype(float))
+        for holder in (0, 1)
     )
     terms = bounds.link.terms
     both = np.fft.ifft((first[:terms] * second[terms:] + first[terms:] * second[:terms]).sum(axis=0)).real / STEPS
@@ -65,9 +67,9 @@ def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: in
 
 
 @pytest.mark.parametrize("window", LINKS)
-@pytest.mark.parametrize(("holders", "bits"), [(2, 8), (3, 8), (2, 4), (4, 6)])
-def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int) -> None:
-    bounds = LinkBounds(LINKS[window], holders, bits)
+@pytest.mark.parametrize(("holders", "bits", "finer"), [(2, 8, 16), (3, 8, 16), (2, 4, 16), (4, 6, 16), (2, 4, 32)])
+def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int, finer: int) -> None:
+    bounds = LinkBounds(LINKS[window], holders, bits, finer)
     numbers = np.random.default_rng([window, holders]).integers(0, STEPS, (holders, 50_000))
     swing = series(bounds, numbers, "residual").astype(float)
     assert bounds.unit / 2 + np.max(np.abs(swing)) <= bounds.residual
@@ -90,7 +92,8 @@ def test_the_bounds_are_not_far_above_what_occurs() -> None:
 @pytest.mark.parametrize("parties", [2, 3, 4, 5])
 @pytest.mark.parametrize("threshold", [1, 2, 3])
 def test_a_link_on_shares_is_the_link_in_integers_exactly(threshold: int, parties: int, kind: str) -> None:
-    holders, nodes, people = min(threshold + 1, parties), 2 * threshold + 1, 60
+    """With each choice of t + 1 evaluators among the nodes that could be: those that are no maskers."""
+    holders, nodes, people = threshold + 1, 2 * threshold + 1, 60
     bounds = LinkBounds(LINKS[12], holders, 8 if holders < 4 else 6)
     arithmetic = Arithmetic.for_headroom(2**61, nodes)
     generator = np.random.default_rng([threshold, parties])
@@ -108,15 +111,18 @@ def test_a_link_on_shares_is_the_link_in_integers_exactly(threshold: int, partie
         received = [{node + 1: dealt[node][to] for node in range(nodes)} for to in range(nodes)]
         return [reduced_degree(arithmetic, shares, threshold) for shares in received]
 
-    shares = [dealing().shares(0, bounds.factors(holder, kind, numbers[holder]).T) for holder in range(holders)]
+    shares = [dealing().shares(0, bounds.factors(holder, kind, numbers[holder]).T) for holder in range(holders - 1)]
     running = list(shares[0])
-    for factor in shares[1:-1]:
+    for factor in shares[1:]:
         running = again([complex_product(arithmetic, one, other) for one, other in zip(running, factor, strict=True)])
-    last = again(
-        [series_of_product(arithmetic, one, other, kind) for one, other in zip(running, shares[-1], strict=True)]
-    )
-    opened = reconstruct(arithmetic, dict(enumerate(last, start=1)), degree=threshold)
-    assert opened.tolist() == series(bounds, numbers, kind).tolist()
+    told = bounds.factors(holders - 1, kind, numbers[-1])
+    for evaluators in combinations(range(1, nodes + 1), threshold + 1):
+        sums = {point: series_at(arithmetic, running[point - 1], told, kind) for point in evaluators}
+        parts = [own_part(arithmetic, share, evaluators, point) for point, share in sums.items()]
+        dealt = [redealt(dealing(), part) for part in parts]
+        last = [arithmetic.add(*(one[node] for one in dealt)) for node in range(nodes)]
+        opened = reconstruct(arithmetic, dict(enumerate(last, start=1)), degree=threshold)
+        assert opened.tolist() == series(bounds, numbers, kind).tolist()
 
 
 def test_a_degree_is_reduced_with_every_nodes_share_or_not_at_all() -> None:
@@ -135,6 +141,6 @@ def test_what_a_holder_is_given_is_uniform_whatever_the_part(part: int) -> None:
 
 
 def test_tables_that_make_no_sense_are_refused() -> None:
-    for holders, bits in ((1, 8), (2, 3), (2, 9)):
+    for holders, bits, finer in ((1, 8, 16), (2, 3, 16), (2, 9, 16), (2, 8, 8)):
         with pytest.raises(BadInput):
-            LinkBounds(LINKS[8], holders, bits)
+            LinkBounds(LINKS[8], holders, bits, finer)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.frame import circumstances, claims, running
+from benchmarks.frame import circumstances, claims, running, workers
 from benchmarks.frame.intervals import Sample
 
 from tests.benchmarks import test_frame as frame
@@ -44,6 +44,21 @@ BUGS = [
         "a check compares nothing",
         replaced(running, "_pairs", lambda *_, **__: []),
         _on_a_toy(frame.test_a_check_notices_a_change_and_nothing_else),
+    ),
+    Bug(
+        "half a line of a killed recording loses all the others",
+        replaced(running, "_lines", lambda _: []),
+        _on_a_toy(frame.test_a_recording_that_was_killed_while_it_wrote_goes_on),
+    ),
+    Bug(
+        "what is recorded is measured again",
+        replaced(running, "latest", lambda _: None),
+        _on_a_toy(frame.test_what_is_recorded_is_not_measured_again_unless_asked),
+    ),
+    Bug(
+        "a part that fails stops the others",
+        replaced(workers.Measuring, "_wanted", lambda self, units: (unit for unit in units if not self.failed)),
+        _on_a_toy(frame.test_a_part_that_fails_does_not_stop_the_others_and_nothing_is_recorded),
     ),
     Bug(
         "results count as a benchmark's own files",

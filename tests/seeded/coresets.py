@@ -57,12 +57,17 @@ def _price_or_not(honest, self, plan, kind, step, terms):
         honest(self, plan, kind, step, terms)
 
 
-def _nearest_centres(honest, blocks_, people, centres):
-    found = honest(blocks_, people, centres)
+def _nearest_centres(honest, blocks_, centres, room):
+    found = honest(blocks_, centres, room)
     return cluster_scores.LocalClusters(centres, found.nonprivate_labels, found.nonprivate_distances)
 
 
 BUGS = [
+    Bug(
+        "draws that forget the scores of earlier blocks",
+        wrapped(coresets, "_running", lambda honest, scores, before: honest(scores, 0.0) + (0.5 if before else 0.0)),
+        partial(studies.test_draws_from_many_rows_in_blocks_are_those_of_one_search_among_all_of_them, None),
+    ),
     Bug(
         "one mask for every position",
         wrapped(PairwiseMasks, "_words", lambda honest, self, secret, _, count: honest(self, secret, 0, count)),

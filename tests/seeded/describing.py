@@ -12,7 +12,7 @@ from colonnade.estimators import answers
 from colonnade.estimators.methods import describing as methods
 from colonnade.party.steps import describing as private
 from colonnade.privacy.laws import quantile_search
-from colonnade.privacy.laws.quantile_search import QuantileSearch
+from colonnade.privacy.laws.quantile_search import Ascending, QuantileSearch
 from colonnade.steps.describing import ColumnCounts, CountedColumn
 from tests.estimators import test_describing as described
 from tests.party import test_describing as parties
@@ -33,9 +33,9 @@ def _everybody_again(self, question, people, low, high, sampler):
             yield from self._search(after, people, low, high, sampler)
 
 
-def _without_rounding(self, question, people):
+def _without_rounding(self, question, people, first=0, last=None):
     under, over = question.weights()
-    below = np.arange(people + 1, dtype=np.int64)
+    below = np.arange(first, people + 1 if last is None else last, dtype=np.int64)
     return np.abs(under * below - over * (people - below))
 
 
@@ -67,6 +67,18 @@ BUGS = [
         "every question of a search is about everybody",
         replaced(QuantileSearch, "_search", _everybody_again),
         searches.test_a_person_is_in_one_question_per_level,
+    ),
+    Bug(
+        "a search leaves out a person next to those that it looks at",
+        wrapped(
+            QuantileSearch, "_near", lambda honest, self, *given: (honest(self, *given)[0] + 1, honest(self, *given)[1])
+        ),
+        searches.test_a_draw_that_looks_around_one_rank_is_the_draw_among_all_people,
+    ),
+    Bug(
+        "people of one run of a search stand for all",
+        wrapped(Ascending, "_places", lambda honest, self, *given: honest(self, *given)[:1] * len(self._runs)),
+        searches.test_people_in_several_runs_stand_in_the_order_of_one,
     ),
     Bug(
         "people with one value all stand at one place",

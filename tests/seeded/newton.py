@@ -58,6 +58,15 @@ def _as_given(parts, words):
     return np.vstack([0 * words, (parts % 2**16).astype(np.uint16)[None]])
 
 
+def _told_to_all(honest, self, beat, turn, inputs):
+    reply = honest(self, beat, turn, inputs)
+    if beat.phase == terms.Phase.FACTORS and self._me == self.terms.teller:
+        letter = self._to_self or conversation.NewtonLetter()
+        others = {node: self._sealed(node, turn, letter) for node in self.terms.nodes if node != self._me}
+        return conversation.Posted(letters=others)
+    return reply
+
+
 BUGS = [
     Bug(
         "half the noise in a Newton step",
@@ -127,6 +136,26 @@ BUGS = [
         "a product is sent on without being dealt again",
         replaced(conversation.link_shares, "redealt", lambda dealing, values: (values,) * dealing.nodes),
         partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+    ),
+    Bug(
+        "a member that deals its factors is told the other number of a score too",
+        replaced(terms.NewtonTerms, "evaluators", property(lambda self: self.nodes[: self.threshold + 1])),
+        partial(runs.test_no_set_of_members_that_may_collude_has_all_numbers_of_a_score, 3, 3, apart=False),
+    ),
+    Bug(
+        "the last holder tells its numbers to every node",
+        wrapped(NewtonRun, "_say", _told_to_all),
+        runs.test_only_evaluators_are_told_the_last_holders_numbers_and_no_masker_is,
+    ),
+    Bug(
+        "evaluators deal their shares of a series, not their parts of it",
+        replaced(conversation.link_shares, "own_part", lambda arithmetic, share, points, own: share),
+        partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+    ),
+    Bug(
+        "everybody is expected to have the same weight",
+        replaced(inferences, "expected_information", lambda moments, weights: (0.2 * moments.matrix, moments.variance)),
+        inferences.test_moments_tell_which_levels_people_weigh_little_because_their_answers_are_nearly_certain,
     ),
     Bug(
         "gradients that contradict each other count alike",

@@ -4,10 +4,12 @@ from functools import partial
 
 import numpy as np
 
+import colonnade
 from colonnade.estimation import expected_errors
 from colonnade.estimators import second_moments
 from colonnade.party.gate import Gate
 from colonnade.report import markup
+from tests.annotations import test_user_script as annotations
 from tests.estimators import test_preview as previews
 from tests.estimators import test_preview_accuracy as accuracy
 from tests.estimators import test_preview_speed as speed
@@ -54,5 +56,15 @@ BUGS = [
             lambda honest, columns, noise: honest(columns, noise) | {"spectrum": str(np.linalg.eigvalsh(np.eye(9))[0])},
         ),
         partial(speed.test_a_preview_decomposes_no_matrix_and_draws_no_noise_at_five_hundred_coded_columns, "linear"),
+    ),
+    Bug(
+        "completion that offers what the package is made of",
+        replaced(colonnade, "__dir__", lambda: sorted(vars(colonnade))),
+        annotations.test_completion_offers_the_public_names_and_nothing_else,
+    ),
+    Bug(
+        "a learned attribute that no editor knows",
+        lambda patch: patch.delitem(colonnade.PCA.__annotations__, "components_"),
+        partial(annotations.test_whatever_an_estimator_learns_has_a_type, "PCA"),
     ),
 ]

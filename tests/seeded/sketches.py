@@ -54,6 +54,13 @@ _honest_noise = tables.weight_noise
 
 BUGS = [
     Bug(
+        "a block of people that is read at once has streams of its own",
+        wrapped(
+            all_sketches, "_some_people", lambda honest, blocks: (some for block in blocks for some in honest([block]))
+        ),
+        partial(mechanisms.test_people_that_are_read_some_at_a_time_are_sketched_as_all_at_once, 700),
+    ),
+    Bug(
         "phantoms that each party draws for itself",
         wrapped(all_sketches, "phantom_values", _each_partys_own),
         attacks.test_the_attack_fails_against_ours,

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from colonnade import private_files
 from colonnade.party.table import large_ids, stored_cells, stored_table
 from colonnade.party.table.databases import DuckRows
 from colonnade.party.table.stored_table import StoredTable
 from colonnade.spilled_rows import SpilledRows
+from tests import test_temporary_folders as folders
 from tests.party import test_stored_table as stored
 from tests.seeded.bug import Bug, replaced, wrapped
 
@@ -39,7 +41,25 @@ def _in_a_folder(test):
     return run
 
 
+def _among_temporary_folders(test):
+    def run():
+        with tempfile.TemporaryDirectory() as folder, folders.within(Path(folder)):
+            test(temporary=Path(folder))
+
+    return run
+
+
 BUGS = [
+    Bug(
+        "a temporary folder that is in use is taken for one that was left behind",
+        replaced(private_files, "_lock", lambda file: True),
+        _among_temporary_folders(folders.test_a_folder_that_somebody_holds_stays_and_one_that_nobody_holds_goes),
+    ),
+    Bug(
+        "what a killed process left behind stays for good",
+        replaced(private_files, "_remove_left_behind", lambda: None),
+        _among_temporary_folders(folders.test_a_folder_that_somebody_holds_stays_and_one_that_nobody_holds_goes),
+    ),
     Bug(
         "null records on disk that hold somebody's values",
         wrapped(StoredTable, "held", _everybody_has_a_row),
@@ -72,6 +92,11 @@ BUGS = [
     Bug(
         "the last person of a block is left out of an alignment on disk",
         wrapped(stored_table, "matches", _last_of_a_block_is_lost),
+        stored.test_another_order_of_rows_is_the_same_too,
+    ),
+    Bug(
+        "rows stand in the order of the source and not in the one that was asked for",
+        wrapped(stored_table, "_places_of_rows", lambda honest, order, memory: honest(np.sort(order), memory)),
         stored.test_another_order_of_rows_is_the_same_too,
     ),
     Bug(

@@ -21,7 +21,7 @@ from colonnade.errors import BadInput
 from colonnade.privacy import randomness, samplers
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
-from colonnade.privacy.laws.quantile_search import Positions, QuantileSearch
+from colonnade.privacy.laws.quantile_search import Ascending, Positions, QuantileSearch
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
 
 __all__ = ["ATTACKS", "KNOWN", "MECHANISMS", "audited"]
@@ -82,7 +82,7 @@ def _quantiles(epsilon: float, _: float, samples: int, alpha: float) -> tuple[Fi
     for bought in (epsilon, 2 * epsilon):
         law = QuantileSearch(Price.of(bought), (Positions(CATEGORIES),), (0.5,))
         there, away = (
-            np.array([law.draw(law.questions, people, 0, CATEGORIES, sampler) for _ in range(number)])
+            np.array([law.draw(law.questions, Ascending([people]), 0, CATEGORIES, sampler) for _ in range(number)])
             for people in (np.array([0, 0, 0, 0, CATEGORIES - 1]), np.zeros(4, dtype=np.int64))
         )
         either_way = [auditing.distinguish(*sides, alpha=alpha / 2) for sides in ((there, away), (away, there))]

@@ -4,6 +4,7 @@ import difflib
 import importlib
 import os
 import sys
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -90,6 +91,9 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="A small part of it; no recording.")] = False,
     record: Annotated[bool, typer.Option("--record", help="All of it, recorded. A stopped recording goes on.")] = False,
     check: Annotated[bool, typer.Option("--check", help="A sample of it, against what was recorded.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also record what is recorded for this code.")] = False,
+    long: Annotated[bool, typer.Option("--long", help="Also measure the parts that take very long.")] = False,
+    minutes: Annotated[float, typer.Option(help="Start nothing later than this; what is measured is kept.")] = inf,
     seed: Annotated[int, typer.Option(help="Chooses the sample of a check.", min=0)] = 0,
 ) -> None:
     """Run, record or check benchmarks: published figures beside ours and beside peers'."""
@@ -99,14 +103,15 @@ def bench(
         return
     if quick + record + check > 1:
         raise typer.BadParameter("choose one of --quick, --record and --check.")
-    modes = {"quick": quick, "record": record, "check": check, "seed": seed}
+    modes = {"quick": quick, "record": record, "check": check, "seed": seed, "again": again, "long": long}
+    given: dict[str, float] = {**modes, "minutes": minutes}
     if name != "all":
         chosen = _chosen(name, frame.names())
-        status = frame.one(chosen, **modes)
+        status = frame.one(chosen, **given)
     elif not (quick or record or check):
         raise typer.BadParameter("all takes --quick (minutes), --check (minutes) or --record (hours).")
     else:
-        status = frame.everything(**modes)
+        status = frame.everything(**given)
     if status:
         raise typer.Exit(status)
 

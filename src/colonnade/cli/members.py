@@ -47,8 +47,6 @@ Source = Annotated[
 PapersPath = Annotated[
     Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers, for example federation.toml.")
 ]
-
-
 CoordinatorRequest = Annotated[
     Path | None,
     typer.Option(
@@ -61,6 +59,12 @@ CoordinatorRequest = Annotated[
 Memory = Annotated[
     str | None,
     typer.Option("--memory", help="How much memory a table may take, such as 2GB; the rest lies in temporary files."),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask", help="The scheduler of this member's own Dask cluster: tls://HOST:PORT (TLS files: FOLDER/dask)."
+    ),
 ]
 Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How many days certificates last.")]
 
@@ -87,6 +91,10 @@ def init_party(
     separator: Annotated[str, typer.Option("--separator", help="What stands between the columns of a CSV file.")] = ",",
     encoding: Annotated[str, typer.Option("--encoding", help="How the letters of a CSV file are stored.")] = "utf-8",
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
+    direct: Annotated[
+        str,
+        typer.Option("--direct", help="HOST:PORT at which the other members may reach this one; goes into the papers."),
+    ] = "",
     test_key: Annotated[
         str | None,
         typer.Option("--test-key", hidden=True, help="64 hexadecimal digits: noise that anybody can repeat."),
@@ -104,7 +112,7 @@ def init_party(
             remedy="Give --data FILE for a party, or --node for a compute node.",
         )
     key = None if test_key is None else _key(test_key)
-    made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key)
+    made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key, direct=direct)
     given = {"separator": (separator, ","), "encoding": (encoding, "utf-8")}
     reading = {name: value for name, (value, usual) in given.items() if value != usual}
     if data is not None and schema is not None and policy is not None:
@@ -257,6 +265,16 @@ def serve(
         str, typer.Option("--compute", help="Multiply shares on: auto (a GPU where there is one), cpu or gpu.")
     ] = "auto",
     memory: Memory = None,
+    dask: Dask = None,
+    direct: Annotated[
+        bool,
+        typer.Option(
+            "--direct", help="Exchange letters directly with members that do the same, at the papers' addresses."
+        ),
+    ] = False,
+    direct_listen: Annotated[
+        str | None, typer.Option("--direct-listen", help="HOST:PORT to listen on for them, if not the papers' address.")
+    ] = None,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
     from colonnade.service.processes import serve_member
@@ -271,6 +289,9 @@ def serve(
         log_file=log,
         compute=compute,
         memory=memory,
+        dask=dask,
+        direct=direct,
+        direct_listen=direct_listen,
     )
     raise typer.Exit(status)
 
@@ -301,27 +322,7 @@ def status(
         raise typer.Exit(1 if wrong else 0)
     found = health.member_status(folder)
     if json:
-        screen.print_json(
-            {
-                "member": found.name,
-                "role": found.role,
-                "guard": found.account is not None,
-                "stopped": found.stopped or None,
-                "data": data_version(folder) if found.role == "data" else None,
-                "last": found.last or None,
-                "answered": found.answered,
-                "refused": found.refused,
-                "relay": found.running,
-                "connected": found.connected,
-                "bytes_in": found.bytes_in,
-                "bytes_out": found.bytes_out,
-                "fault": found.fault or None,
-                "certificates": {str(file): one.words(time.time()) for file, one in found.certificates.items()},
-                "budget": None
-                if found.budget is None
-                else dict(zip(("spent", "cap", "delta"), found.budget, strict=True)),
-            }
-        )
+        screen.print_json(found.content(time.time(), data_version(folder) if found.role == "data" else None))
         return
     screen.line(f"member    {found.name} ({found.role})")
     screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
@@ -333,6 +334,8 @@ def status(
     if found.running:
         screen.line(f"relay     {'connected to' if found.connected else 'waiting for'} the coordinator")
         screen.line(f"bytes     {found.bytes_in:,} in, {found.bytes_out:,} out")
+        if found.direct_in or found.direct_out:
+            screen.line(f"direct    {found.direct_in:,} in, {found.direct_out:,} out")
     else:
         screen.line("relay     not running")
     if found.fault:
@@ -458,6 +461,8 @@ def check(papers: PapersPath) -> None:
         if name in pinned
     ]
     screen.print_table(["member", "role", "computes", "identity", "schema"], rows)
+    for name, address in found.direct_addresses().items():
+        screen.line(f"DIRECT  {name} at {address}, for the other members")
     for name, key in found.analyst_keys().items():
         screen.line(f"analyst {name}, introduced by {found.analysts[name].member}: {key.key.hex()[:16]}")
     for name, revocation in found.revocations.items():

@@ -112,7 +112,12 @@ def as_json(entry: StudyEntry) -> dict[str, Any]:
         "plan": codec.digest(estimator.plan_).hex(),
         "results": {name: plain(value) for name, value in _learned(estimator).items()},
         "privacy": plain(estimator.privacy_.table()),
-        "transcript": {"rounds": transcript.rounds, "messages": transcript.messages, "bytes": transcript.bytes},
+        "transcript": {
+            "rounds": transcript.rounds,
+            "messages": transcript.messages,
+            "bytes": transcript.bytes,
+            "direct": sum(transcript.direct.values()),
+        },
         "receipt": estimator.receipt_,
     }
 

@@ -40,6 +40,7 @@ from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, ex
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
 from colonnade.steps.labelled import LabelledTerms
+from colonnade.workers import Workers
 
 __all__ = [
     "ChallengeChain",
@@ -67,7 +68,8 @@ class Member:
     """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own openings, and what the
     federation asks for.
 
-    Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks.
+    Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks. With ``workers`` of its own a member
+    has its products of shares multiplied there.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Member:
     heads: LedgerHeads | None = None
     floor: SharingFloor = NO_FLOOR
     openings: Openings = field(default_factory=Openings)
+    workers: Workers | None = field(default=None, repr=False)
 
     def standing(self, plan: Plan, nonce: bytes) -> tuple[bytes, bytes]:
         """Return where our ledger stands, signed over the coordinator's nonce, and a nonce of our own for our peers."""
@@ -381,14 +384,22 @@ class CheckedProduct(ShareProduct):
     fold
         For every entry of the product the sum it is added to before anything is opened, −1 for none; by default every entry is
         opened by itself.
+    workers
+        Who multiplies, besides this process.
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], fold: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        widths: Sequence[int],
+        fold: NDArray[np.int64] | None = None,
+        workers: Workers | None = None,
+    ) -> None:
         self._arithmetic = arithmetic
         self._fold = fold
         self._widths = tuple(widths)
         self._repetitions = check_repetitions(arithmetic)
-        super().__init__(arithmetic, [*widths, self._repetitions])
+        super().__init__(arithmetic, [*widths, self._repetitions], workers=workers)
 
     def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
         """Add one chunk: this node's shares, one array per data party, columns by rows, under the chunk's challenge."""

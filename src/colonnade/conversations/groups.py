@@ -27,6 +27,7 @@ from colonnade.secure import keys, link_shares
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products
 from colonnade.steps.groups import Chain, GroupTerms
+from colonnade.workers import Workers
 
 __all__ = ["GroupLetter", "GroupRun"]
 
@@ -48,7 +49,9 @@ class GroupRun(ProductRun):
         self._chain_of_products = GroupTerms.read(self.joint.steps).chain
         self._dealt_again: tuple[Dealing, tuple[Elements, ...]] | None = None
         assert self.joint.fold is not None  # its kind has one
-        return ChainedProduct(self._arithmetic, self.joint.widths, self.joint.fold, self._chain_of_products)
+        return ChainedProduct(
+            self._arithmetic, self.joint.widths, self.joint.fold, self._chain_of_products, self._me.workers
+        )
 
     def _compose(self, turn: int) -> dict[str, Blob]:
         self._dealt_again = self._deal_again(turn)
@@ -109,12 +112,21 @@ class ChainedProduct(CheckedProduct):
         As in `CheckedProduct`; ``fold`` is over products of re-dealt values and the last party's columns.
     chain
         Which columns are multiplied.
+    workers
+        Who multiplies, besides this process.
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], fold: NDArray[np.int64], chain: Chain) -> None:
-        super().__init__(arithmetic, [sum(widths)], fold)  # one block: nothing but the checks is multiplied there
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        widths: Sequence[int],
+        fold: NDArray[np.int64],
+        chain: Chain,
+        workers: Workers | None = None,
+    ) -> None:
+        super().__init__(arithmetic, [sum(widths)], fold, workers)  # one block: only the checks are multiplied there
         self._widths = tuple(widths)
-        self._whole = Products(arithmetic, [len(chain.first), chain.last.width])
+        self._whole = Products(arithmetic, [len(chain.first), chain.last.width], workers=workers)
 
     def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
         """Combine one chunk under its challenge, for the checks."""

@@ -12,11 +12,13 @@
 A turn is a *beat* (`newton_terms.Beat`): a member takes the letters of the beat before and says its own. Weights are
 public and chosen by the coordinator, who may choose any: residuals and weights come from tables that bound them.
 
-*What nobody learns.* A holder's number is uniform to any set of members that lacks one other holder. Factors, columns and every
-re-dealt value stand in shares of degree t. What a round opens is masked by all data parties' noise, dealt by fresh polynomials
-of degree 2t, and nothing else is ever opened.
+*What nobody learns.* A score is the sum of the t maskers' numbers and of the teller's, which t + 1 evaluators are told; none of
+these is a masker. Any t members lack one of the numbers, and what they have is uniform. Factors, columns and every re-dealt value
+stand in shares of degree t. What a round opens is masked by all data parties' noise, dealt by fresh polynomials of degree 2t, and
+nothing else is ever opened.
 
-*Why no degree check.* Exactly N = 2t + 1 nodes compute, and every reduction and every opening takes all shares. The argument of
+*Why no degree check.* Exactly N = 2t + 1 nodes compute. Every reduction and every opening takes all shares, and a series takes
+those of the t + 1 evaluators, which are no more than its degree needs. The argument of
 `colonnade.conversations.gradient` holds for each product: a data party that deals values of no low degree turns an honest party's
 number into k times itself plus known terms, or into a uniform number. In the first case it could as well have dealt another
 input by the book, in the second it has spoilt the round. Nodes that deal a product again are trusted to do so as written: an
@@ -46,6 +48,7 @@ from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import TableKind, split_parts
 from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.newton_terms import Beat, NewtonTerms, Phase
+from colonnade.workers import Workers
 
 __all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
 
@@ -113,7 +116,7 @@ class NewtonRun(SteppedRun):
         self._place = RoundPlace(first=0)
         self._beats: tuple[Beat, ...] = ()
         self._to_self: NewtonLetter | None = None
-        self._node = _Node(self.terms, self._me) if self.point is not None else None
+        self._node = _Node(self.terms, self._me, member.workers) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
 
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
@@ -163,9 +166,13 @@ class NewtonRun(SteppedRun):
             said = self._dealt("columns", dealt, turn)
         elif beat.phase == Phase.PARTS and self._part is not None:
             said = self._split(beat, turn)
-        elif beat.phase == Phase.FACTORS and self._me in self.terms.holders:
+        elif beat.phase == Phase.FACTORS and self._me in self.terms.maskers:
             said = self._dealt("factors", self._factors(beat), turn)
-        elif beat.phase in (Phase.FOLD, Phase.SERIES, Phase.WEIGH) and self._node is not None:
+        elif beat.phase == Phase.FACTORS and self._me == self.terms.teller:
+            assert self._numbers is not None
+            told = Blob(self._numbers.astype("<u2").tobytes())
+            said = {node: NewtonLetter(values=told) for node in self.terms.evaluators}
+        elif self._me in self._dealers_again(beat) and self._node is not None:
             dealing = self._dealing("again", self.terms.threshold, turn)
             said = self._to_nodes(dealing, link_shares.redealt(dealing, self._node.product(beat)))
         self._to_self = said.pop(self._me, None)
@@ -179,7 +186,7 @@ class NewtonRun(SteppedRun):
         values = {
             holder: Blob(self._seed(f"parts {holder}", turn)) for holder in self.terms.holders if holder != completing
         }
-        words = np.vstack([_numbers(seed, stop - start) for seed in values.values()])
+        words = np.vstack([_numbers(NewtonLetter(values=seed), stop - start) for seed in values.values()])
         rest = split_parts(self._part.parts(start, stop), words)[-1]
         values[completing] = Blob(rest.astype("<u2").tobytes())
         noise: dict[str, Blob | None] = {}
@@ -192,11 +199,11 @@ class NewtonRun(SteppedRun):
     def _factors(self, beat: Beat) -> Integers:
         """Look our numbers up; the first holder leaves people without a label out, and adds the labels."""
         assert self._numbers is not None
-        assert self._part is not None
         bounds, place = self.terms.link(beat.number), self.terms.holders.index(self._me)
         factors = bounds.factors(place, _kind(beat), self._numbers)
         if place > 0:
             return factors
+        assert self._part is not None
         labels = self._part.labels(*self.terms.chunks[beat.chunk])
         held = (labels >= 0).astype(np.int64)
         offset = bounds.weight_offset * held if beat.number == CURVATURE else bounds.unit // 2 * (1 - 2 * labels) * held
@@ -204,7 +211,7 @@ class NewtonRun(SteppedRun):
 
     def _hear(self, beat: Beat, turn: int, letters: Mapping[str, Blob]) -> None:
         """Take the letters of the beat before."""
-        senders = self._senders(beat) if self._me in self._hearers(beat) else ()
+        senders = self._senders(beat)
         self._require(letters, senders)
         heard = {sender: self._letter(sender, turn, letters) for sender in senders}
         if beat.phase == Phase.PARTS and self._me in self.terms.holders:
@@ -217,24 +224,26 @@ class NewtonRun(SteppedRun):
         total = np.zeros(stop - start, dtype=np.uint16)
         for sender, letter in heard.items():
             whole = self.terms.completing(sender) == self._me
-            if letter.values is None or len(letter.values) != (2 * (stop - start) if whole else SEED_BYTES):
-                raise ProtocolError("A letter lacks a number per person, or their seed.")
-            if whole:
-                total += np.frombuffer(letter.values.view, dtype="<u2").astype(np.uint16)
-            else:
-                total += _numbers(letter.values, stop - start)
+            total += _told(letter, stop - start) if whole else _numbers(letter, stop - start)
         return total
 
     def _senders(self, beat: Beat) -> tuple[str, ...]:
+        """Return who writes to us in a beat."""
+        if self._me not in (self._hearers(beat) if beat.phase == Phase.PARTS else self.terms.nodes):
+            return ()
         if beat.phase in (Phase.COLUMNS, Phase.PARTS):
             return self.terms.owners
-        return (
-            self.terms.holders if beat.phase == Phase.FACTORS else self.terms.nodes if beat.phase != Phase.OPEN else ()
-        )
+        if beat.phase == Phase.FACTORS:
+            return self.terms.holders if self._me in self.terms.evaluators else self.terms.maskers
+        return self._dealers_again(beat)
+
+    def _dealers_again(self, beat: Beat) -> tuple[str, ...]:
+        if beat.phase == Phase.SERIES:
+            return self.terms.evaluators
+        return self.terms.nodes if beat.phase in (Phase.FOLD, Phase.WEIGH) else ()
 
     def _hearers(self, beat: Beat) -> tuple[str, ...]:
-        if beat.phase != Phase.PARTS:
-            return self.terms.nodes
+        """Return who is written to when parts are split."""
         last = beat.chunk == len(self.terms.chunks) - 1
         return tuple(dict.fromkeys((*self.terms.holders, *(self.terms.nodes if last else ()))))
 
@@ -285,9 +294,19 @@ class NewtonRun(SteppedRun):
         return letter
 
 
-def _numbers(seed: Blob, people: int) -> NDArray[np.uint16]:
+def _numbers(letter: NewtonLetter, people: int) -> NDArray[np.uint16]:
     """Return a uniform number per person that follows from a seed."""
+    seed = letter.values
+    if seed is None or len(seed) != SEED_BYTES:
+        raise ProtocolError("A letter lacks the seed of a number per person.")
     return np.frombuffer(keys.SeedStream(bytes(seed.view), 0).bytes(2 * people), dtype="<u2").astype(np.uint16)
+
+
+def _told(letter: NewtonLetter, people: int) -> NDArray[np.uint16]:
+    """Return a number per person as a letter says it."""
+    if letter.values is None or len(letter.values) != 2 * people:
+        raise ProtocolError("A letter lacks a number per person.")
+    return np.frombuffer(letter.values.view, dtype="<u2").astype(np.uint16)
 
 
 def _kind(beat: Beat) -> TableKind:
@@ -297,11 +316,13 @@ def _kind(beat: Beat) -> TableKind:
 class _Node:
     """What a compute node holds: shares of all columns, and of what the present chunk has come to."""
 
-    def __init__(self, terms: NewtonTerms, name: str) -> None:
+    def __init__(self, terms: NewtonTerms, name: str, workers: Workers | None = None) -> None:
         self._terms = terms
         self._me = name
+        self._workers = workers
         self._columns = SpilledRows(terms.people, terms.columns, np.uint64, memory=SHARES_IN_MEMORY)
         self._factors: list[Elements] = []
+        self._told: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
         self._running: Elements = np.empty((0, 0), dtype=np.uint64)
         self._weights: Elements = np.empty(0, dtype=np.uint64)
         self._sums: link_shares.WeightedProduct | None = None
@@ -316,16 +337,19 @@ class _Node:
         elif beat.phase == Phase.PARTS and heard:
             self._hear_noise(beat, heard)
         elif beat.phase == Phase.FACTORS:
-            heights = [2 * terms.terms + (place == 0) for place in range(len(terms.holders))]
+            heights = [2 * terms.terms + (place == 0) for place in range(len(terms.maskers))]
             self._factors = [
-                self._share(heard, holder, (height, people))
-                for holder, height in zip(terms.holders, heights, strict=True)
+                self._share(heard, masker, (height, people))
+                for masker, height in zip(terms.maskers, heights, strict=True)
             ]
             self._running = self._factors[0][:-1]
+            if self._me in terms.evaluators:
+                self._told = _told(heard[terms.teller], people)
         elif beat.phase == Phase.FOLD:
             self._running = self._reduced(heard, (2 * terms.terms, people))
         elif beat.phase == Phase.SERIES:
-            self._weights = self._reduced(heard, (people,))
+            dealt = [self._share(heard, evaluator, (people,)) for evaluator in terms.evaluators]
+            self._weights = terms.arithmetic.add(*dealt)
             if beat.number != CURVATURE:
                 self._add(beat, self._weights[None])
         elif beat.phase == Phase.WEIGH:
@@ -334,13 +358,12 @@ class _Node:
             self._add(beat, np.concatenate([constant[None], again]))
 
     def product(self, beat: Beat) -> Elements:
-        """Return what is dealt again in this beat: a share of degree 2t."""
+        """Return what is dealt again in this beat: a share of degree 2t, or an evaluator's part of a sum."""
         arithmetic = self._terms.arithmetic
         if beat.phase == Phase.FOLD:
             return link_shares.complex_product(arithmetic, self._running, self._factors[beat.holder])
         if beat.phase == Phase.SERIES:
-            total = link_shares.series_of_product(arithmetic, self._running, self._factors[-1], _kind(beat))
-            return arithmetic.add(total, self._factors[0][-1])
+            return self._series(beat)
         columns = self._shares_of(beat)[list(self._terms.weighed)]
         return link_shares.weighted_columns(arithmetic, self._weights, columns)
 
@@ -352,6 +375,15 @@ class _Node:
         noise, self._noise = self._noise, []
         return sums.masked(noise)
 
+    def _series(self, beat: Beat) -> Elements:
+        """Return our part of everyone's residual or weight: the evaluators' parts add up to it."""
+        terms = self._terms
+        told = terms.link(beat.number).factors(len(terms.maskers), _kind(beat), self._told)
+        total = link_shares.series_at(terms.arithmetic, self._running, told, _kind(beat))
+        share = terms.arithmetic.add(total, self._factors[0][-1])
+        points = {node: terms.nodes.index(node) + 1 for node in terms.evaluators}
+        return link_shares.own_part(terms.arithmetic, share, list(points.values()), points[self._me])
+
     def _hear_noise(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
         if beat.chunk == len(self._terms.chunks) - 1:
             entries = (self._terms.noise.entries(beat.number),)
@@ -361,7 +393,9 @@ class _Node:
         terms = self._terms
         if beat.chunk == 0:
             rows = (terms.constant, *terms.weighed) if beat.number == CURVATURE else None
-            self._sums = link_shares.WeightedProduct(terms.arithmetic, rows, terms.columns, levels=terms.levels)
+            self._sums = link_shares.WeightedProduct(
+                terms.arithmetic, rows, terms.columns, levels=terms.levels, workers=self._workers
+            )
         if self._sums is None:
             raise ProtocolError("A round begins with its first people.")
         self._sums.add(weighted, self._shares_of(beat))

@@ -14,7 +14,7 @@ Nothing is opened before every dealing's degree has been checked and every data 
 out, and its order is the argument. Members send letters sealed to one receiver each; the coordinator relays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -82,8 +82,11 @@ class Dealer(Protocol):
     def begin(self) -> bytes:
         """Pay, durably, and return a secret of this party's own. Its noise is the same in every run of this step."""
 
-    def rows(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return some people's integer rows, columns along the first axis."""
+    def deal(self, dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[residues.Elements, ...]]:
+        """Yield the shares of one chunk of rows after another, the first at position 1; valid until the next one.
+
+        Those that travel as seeds may be left empty.
+        """
 
     def noise(self, tile: int = 0) -> NDArray[np.int64]:
         """Return this party's share of the noise of what is opened at a time (`Joint.tiles`)."""
@@ -142,7 +145,7 @@ class ProductRun(Conversation):
         self._verified = False
 
     def _new_product(self) -> CheckedProduct:
-        return CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold)
+        return CheckedProduct(self._arithmetic, self.joint.widths, self.joint.fold, self._me.workers)
 
     @property
     def point(self) -> int | None:
@@ -289,7 +292,7 @@ class ProductRun(Conversation):
     def _deal(self, turn: int) -> tuple[residues.Elements, ...]:
         if self._dealing is None or turn > len(self.chunks):
             return ()
-        shares = self._dealing.chunk(turn, *self.chunks[turn - 1])
+        shares = self._dealing.chunk()
         if self.point is not None:
             self._dealing.keep(turn, shares[self.point - 1])
         return shares
@@ -368,14 +371,11 @@ class Dealt:
         )
         self._mask_shares = self._mask.shares(0, hidden)
         self._kept: dict[int, residues.Elements] = {}
-        self._memory = np.empty((nodes, 0, 0), dtype=np.uint64)
+        self._chunks = dealer.deal(self._table, joint.chunks)
 
-    def chunk(self, number: int, start: int, stop: int) -> tuple[residues.Elements, ...]:
-        """Deal a chunk. The shares are valid until the next one: fresh memory costs more than the arithmetic."""
-        rows = self._dealer.rows(start, stop)
-        if self._memory.shape[1:] != rows.shape:
-            self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
-        return self._table.shares(number, rows.T, self._memory)
+    def chunk(self) -> tuple[residues.Elements, ...]:
+        """Deal the next chunk. The shares are valid until the one after it."""
+        return next(self._chunks)
 
     def noise(self, tile: int) -> tuple[residues.Elements, ...]:
         """Deal this party's noise of a tile."""

@@ -31,7 +31,8 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
 from colonnade.secure.rectangles import Rectangle
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.shamir import Tiles
+from colonnade.secure.shamir import sums_of
+from colonnade.workers import Workers
 
 __all__ = ["TileLetter", "TiledProduct", "TiledRun"]
 
@@ -57,10 +58,13 @@ class TiledProduct(CheckedProduct):
         What the shares are modulo.
     widths
         How many columns each data party's dealing has.
+    workers
+        Who multiplies, besides this process.
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int]) -> None:
-        super().__init__(arithmetic, [sum(widths)])  # one block: nothing but the checks is multiplied there
+    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], workers: Workers | None = None) -> None:
+        super().__init__(arithmetic, [sum(widths)], workers=workers)  # one block: only the checks are multiplied there
+        self._workers = workers
         self._widths = tuple(widths)
         self._held: list[Elements] = []
 
@@ -76,11 +80,14 @@ class TiledProduct(CheckedProduct):
 
     def _multiplied(self, one: Rectangle) -> Elements:
         rows, columns = one.bottom - one.top, one.right - one.left
-        sums = Tiles(self._arithmetic, rows + columns, [Rectangle(0, rows, rows, rows + columns)])
+        sums = sums_of(self._arithmetic, rows + columns, [Rectangle(0, rows, rows, rows + columns)], self._workers)
         for held in self._held:
             if not sums.add([held[one.top : one.bottom], held[one.left : one.right]]):
                 raise ProtocolError("A share is out of the range of its arithmetic.")
-        return sums.blocks()[0].reshape(-1)
+        found = sums.blocks()[0].reshape(-1)
+        if not sums.in_range():
+            raise ProtocolError("A share is out of the range of its arithmetic.")
+        return found
 
 
 def _pieces(one: Rectangle) -> list[Rectangle]:
@@ -108,7 +115,7 @@ class TiledRun(ProductRun):
         self._answer: Opened | None = None
 
     def _new_product(self) -> TiledProduct:
-        return TiledProduct(self._arithmetic, self.joint.widths)
+        return TiledProduct(self._arithmetic, self.joint.widths, self._me.workers)
 
     @property
     def last_turn(self) -> int:

@@ -200,7 +200,7 @@ class Alignment:
             f"{self.findings.privacy.trust}\n"
             f"align(mode={self.mode!r}): {self.people:,} places, size {self.size}, {price}; "
             f"spent: {self.findings.cost.words}; {len(plan.parties)} parties, "
-            f"{transcript.rounds} rounds, {transcript.bytes:,} bytes, {transcript.wall_time:.2f} s"
+            f"{transcript.rounds} rounds, {transcript.traffic}, {transcript.wall_time:.2f} s"
         )
 
 

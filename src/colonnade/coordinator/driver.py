@@ -438,11 +438,16 @@ def _exchange(requests: Requests, transport: Transport) -> dict[str, messages.Re
 
 
 def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str, bytes]) -> None:
-    """Count what a report shows: bytes by kind of message, and signatures."""
+    """Count what a report shows: bytes by kind of message, bytes of letters that went directly, and signatures."""
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
         if isinstance(reply, messages.Greeted):
             transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
+        if isinstance(reply, messages.Posted):
+            for letter in reply.letters.values():
+                ticket = messages.Ticket.read(letter)
+                if ticket is not None:
+                    transcript.direct[party] += ticket.size
 
 
 def _raise_refusal(replies: Replies) -> None:

@@ -101,6 +101,7 @@ class Federation(TightenedColumns):
         self.alignment, self.people, self.union, self.data_versions = one_order(described)
         self.aligned_: Alignment | None = None
         self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
+        self.linked = frozenset(() if agreement is None else agreement.direct_addresses())
         self.journal = journal
         self.words = StudyWords(analyst=analyst)
         self.origin: Federation | None = None  # the federation that `asking` was called on

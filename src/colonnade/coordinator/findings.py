@@ -1,7 +1,7 @@
 """The record of a study besides its result: privacy statement, traffic, the parties' accounts, and a receipt of three lines."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,20 +104,33 @@ class Traffic:
     rounds
         Exchanges between the coordinator and the members.
     bytes_to, bytes_from
-        To and from each member, in all rounds.
+        To and from each member, in all rounds, where the coordinator relays every letter.
+    direct, relayed
+        Where members have addresses in the papers and serve them (``colonnade party serve --direct``): bytes of letters that go
+        from one to another, and what is left to the coordinator.
     """
 
     rounds: int = 0
     bytes_to: Mapping[str, int] = field(default_factory=dict)
     bytes_from: Mapping[str, int] = field(default_factory=dict)
+    direct: int = 0
+    relayed: int = 0
 
     @property
     def bytes(self) -> int:
         """All bytes in both directions."""
         return sum(self.bytes_to.values()) + sum(self.bytes_from.values())
 
+    @property
+    def words(self) -> str:
+        """The traffic in words."""
+        links = f"; with every direct link up about {self.relayed:,}, and {self.direct:,} between members"
+        return f"{self.rounds} rounds, about {self.bytes:,} bytes{links if self.direct else ''}"
 
-def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) -> Traffic | None:
+
+def forecast_traffic(
+    plan: Plan, quote: Quote, schemas: Mapping[str, Schema], linked: Collection[str] = ()
+) -> Traffic | None:
     """Return the traffic that running a plan will cause; ``None`` if one of its kinds of step cannot be forecast.
 
     Parameters
@@ -128,6 +141,8 @@ def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) ->
         What each party would be charged. A release that was paid for before is fetched, not made again.
     schemas
         The parties' public schemas.
+    linked
+        Members that have an address for direct links.
     """
     forecast = Forecast(len(codec.encode(messages.Propose(plan=plan))))
     forecast.round(
@@ -142,7 +157,10 @@ def forecast_traffic(plan: Plan, quote: Quote, schemas: Mapping[str, Schema]) ->
                 return None
         except ColonnadeError:  # a parameter that the kind does not take
             return None
-    return Traffic(forecast.rounds, forecast.to, forecast.back)
+    pairs = [sizes for ends, sizes in forecast.letters.items() if set(ends) <= set(linked)]
+    direct, tickets = sum(map(sum, pairs)), sum(map(len, pairs)) * messages.TICKET_BYTES
+    every = sum(forecast.to.values()) + sum(forecast.back.values())
+    return Traffic(forecast.rounds, forecast.to, forecast.back, direct, every - 2 * (direct - tickets))
 
 
 def account_row(reply: messages.Accounted) -> dict[str, object]:
@@ -266,7 +284,7 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
         f"{f' (ε={_figure(replaced)} if a record is replaced by another)' if math.isfinite(replaced) and replaced else ''}; "
         f"may pool: {statement.pooling}; {_paid(outcome)}; "
         f"{plan.people:,} people, {len(plan.parties)} {'party' if len(plan.parties) == 1 else 'parties'}, "
-        f"{outcome.transcript.rounds} rounds, {outcome.transcript.bytes:,} bytes, {outcome.transcript.wall_time:.2f} s"
+        f"{outcome.transcript.rounds} rounds, {outcome.transcript.traffic}, {outcome.transcript.wall_time:.2f} s"
     )
     return Findings(outcome.value, plan, statement, outcome.transcript, receipt, outcome.cost)
 

@@ -10,21 +10,20 @@ of it are averaged. Two Gaussian classes give the slope that a discriminant has,
 decides. The log-odds of the fitted shares at both ends of each column give a slope that is too flat where many columns act
 together.
 
-*Curvature.* The weighted Gram matrix is opened once, at the start. It is blended with a multiple of the plain Gram matrix, as far
-as the two differ by no more than their noise. Each later gradient tells how the slope really changed along the last step. A
-secant update (BFGS) takes that in, as far as it is more than noise. Without it the steps would converge slowly, or not at all
-where the start was far off.
+*Curvature.* The first step is taken with the curvature that the plain Gram matrix leads one to expect (`expected_weights`). The
+weighted Gram matrix is opened once, after it. The two are blended, as far as they differ by no more than their noise. Each later
+gradient tells how the slope really changed along the last step. A secant update (BFGS) takes that in, as far as it is more than
+noise. Without it the steps would converge slowly, or not at all where the start was far off.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
+from colonnade.estimation.expected_weights import expected_information
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LARGEST_EXPLAINED, NormalEquations
 from colonnade.privacy.accounting import Price
@@ -46,8 +45,9 @@ Array = NDArray[np.float64]
 
 FIRST_SPREADS = np.exp(np.linspace(np.log(1e-6), 0.0, 41))
 """Candidates for the variance of the start's error. Coded columns lie in [−1, 1]."""
-LATER_SPREADS = np.exp(np.linspace(np.log(0.03), np.log(3.0), 21))
-"""Candidates for the factor by which the belief's own variance is off."""
+LATER_SPREADS = np.exp(np.linspace(np.log(0.7), np.log(5.0), 21))
+"""Candidates for the factor by which the belief's own variance is off. A gradient that is mostly noise looks as if nothing were
+left to find, so a belief is hardly made narrower than it says."""
 CURVATURE_NOISE = 0.1
 """How much of the curvature's noise counts against a step. The rest is made good by the steps that follow."""
 LINEARISATION = (0.1, 0.02)
@@ -131,8 +131,9 @@ class Division:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Of the curvature, then of each step."""
-        return (self.curvature, *self.steps)
+        """Of the first step, of the curvature, then of each other step."""
+        first, *later = self.steps
+        return (first, self.curvature, *later)
 
     def prices(self, price: Price, classes: int) -> NewtonPrices:
         """Divide a price between the moments and the rounds of so many classes, to the ledger's last unit."""
@@ -211,33 +212,32 @@ class BlendedCurvature:
     variance: float
 
     @classmethod
-    def of(
-        cls, opened: Array | None, variance: float, gram: Array, gram_variance: Array, features: Sequence[Feature]
-    ) -> "BlendedCurvature":
-        """Blend an opened curvature with a multiple of the Gram matrix of the same columns.
+    def of(cls, opened: Array | None, variance: float, moments: Moments, weights: Array) -> "BlendedCurvature":
+        """Blend an opened curvature with what the moments of the same columns lead one to expect.
 
         Parameters
         ----------
         opened, variance
             The weighted Gram matrix, or ``None`` if it was lost; the variance of its entries off the diagonal.
-        gram, gram_variance
-            The plain one, and the variance of every entry.
-        features
-            The columns, the constant first. Products of two levels of one column are exactly 0.
+        moments
+            Of the columns, the constant first. Products of two levels of one column are exactly 0.
+        weights
+            Where the curvature was opened.
         """
+        expected, expected_variance = expected_information(moments, weights)
         if opened is None:
-            return cls(_nonnegative(MEAN_WEIGHT * gram), float(MEAN_WEIGHT**2 * gram_variance.mean()))
-        columns = np.array([feature.column for feature in features])
+            return cls(_nonnegative(expected), float(expected_variance.mean()))
+        columns = np.array([feature.column for feature in moments.features])
         known = (columns[:, None] == columns[None, :]) & ~np.eye(len(columns), dtype=bool)
-        opened = np.where(known, 0.0, opened)
+        opened, expected = (np.where(known, 0.0, one) for one in (opened, expected))
         noise = np.where(known, 0.0, variance * (1 + np.eye(len(columns))))
-        factor = float(np.sum(opened * gram) / np.sum(gram * gram))
-        apart = opened - factor * gram
+        factor = float(np.sum(opened * expected) / np.sum(expected * expected))
+        apart = opened - factor * expected
         kept = float(
-            np.clip(1 - np.sum(noise + factor**2 * gram_variance) / max(float(np.sum(apart**2)), 1e-300), 0, 1)
+            np.clip(1 - np.sum(noise + factor**2 * expected_variance) / max(float(np.sum(apart**2)), 1e-300), 0, 1)
         )
-        blended = factor * gram + kept * apart
-        entries = kept**2 * noise + (1 - kept) ** 2 * factor**2 * gram_variance
+        blended = factor * expected + kept * apart
+        entries = kept**2 * noise + (1 - kept) ** 2 * factor**2 * expected_variance
         return cls(_nonnegative(blended), float(entries.mean()))
 
 
@@ -254,7 +254,7 @@ class NewtonSearch:
     start
         Weights to start from, the constant's first.
     curvature
-        The curvature there.
+        The curvature that is expected there.
     people
         How many there are.
 
@@ -273,15 +273,23 @@ class NewtonSearch:
         self._variance = CURVATURE_NOISE * curvature.variance
         self._people = people
         self._covariance = np.eye(len(start))
+        self._spreads = FIRST_SPREADS
         self._seen: tuple[Array, Array, float] | None = None
+
+    def bend(self, curvature: BlendedCurvature) -> None:
+        """Take in the curvature at the present weights. It replaces what was believed, and what earlier gradients told of it."""
+        self.curvature = curvature.matrix
+        self._variance = CURVATURE_NOISE * curvature.variance
+        self._seen = None
 
     def see(self, gradient: Array, variance: float) -> None:
         """Take in the gradient at the present weights, whose entries have noise of this variance, and move."""
         if self._seen is not None:
             before, slope, noise = self._seen
             self.curvature = secant_update(self.curvature, self.weights - before, gradient - slope, variance + noise)
-        first, self._seen = self._seen is None, (self.weights, gradient, variance)
-        step = self._update(gradient, max(variance, 1e-12), FIRST_SPREADS if first else LATER_SPREADS)
+        self._seen = (self.weights, gradient, variance)
+        step = self._update(gradient, max(variance, 1e-12), self._spreads)
+        self._spreads = LATER_SPREADS
         length = np.sqrt(max(float(step @ self.curvature @ step), 0.0) / self._people)
         self.weights = self.weights - step * min(1.0, LONGEST / max(length, 1e-12))
 
@@ -333,8 +341,8 @@ class NewtonClass:
     ----------
     weights
         The weights at the end.
-    start
-        The weights at the start, where the curvature was opened.
+    curvature_at
+        The weights after the first step, where the curvature was opened.
     moments
         The release that the start follows from, of the same columns.
     curvature, curvature_variance
@@ -344,7 +352,7 @@ class NewtonClass:
     """
 
     weights: Array
-    start: Array
+    curvature_at: Array
     moments: Moments
     curvature: Array | None
     curvature_variance: float

@@ -144,7 +144,7 @@ class Preview:
         for error in self.errors:
             lines += [f"  expected error of {error!r}", *([f"    assuming {error.assumes}"] if error.depends else [])]
         if self.traffic is not None:
-            lines.append(f"  traffic: {self.traffic.rounds} rounds, about {self.traffic.bytes:,} bytes")
+            lines.append(f"  traffic: {self.traffic.words}")
         if not self.others.empty:
             rows = [f"ε={row.epsilon:.4g} → {row.error:,.4g}" for row in self.others.itertuples()]
             lines.append(f"  other ε: {', '.join(rows)}")

@@ -41,6 +41,11 @@ Guesser = tuple[str, Array, NDArray[np.intp], float]
 class ClusteringStudy(GivesScores, Study):
     """The base of `KMeans` and `KMedian`."""
 
+    cluster_centers_: Array
+    local_centers_: dict[str, Array]
+    n_local_clusters_: int
+    grid_weights_: pd.Series
+
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (
         clusters.SecureClusters,
         clusters.SketchedClusters,

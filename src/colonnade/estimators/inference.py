@@ -77,10 +77,13 @@ class Summary:
     __repr__ = __str__
 
     def printed(self) -> pd.DataFrame:
-        """Return the table with numbers as text. What is not determined says so instead of showing noise."""
+        """Return the table as text. What is not determined says so instead of showing noise; what is undefined is blank."""
         known = self.frame["determined"].to_numpy(dtype=bool)
         shown = {
-            name: [form.format(value) if ok else "" for value, ok in zip(self.frame[name], known, strict=True)]
+            name: [
+                form.format(value) if ok and not np.isnan(value) else ""
+                for value, ok in zip(self.frame[name], known, strict=True)
+            ]
             for name, form in COLUMNS.items()
         }
         verdict = ["yes" if ok else "not at this ε" for ok in known]
@@ -126,7 +129,9 @@ class RegressionStudy(MomentStudy):
 
     target: Any
     coding: Any
-    coef_: Any
+    coef_: NDArray[np.float64]
+    coef_stderr_: NDArray[np.float64]
+    intercept_: Any
     feature_names_in_: Any
     estimand: ClassVar[str]
     """What is estimated, in words, unless the method has an ``estimand`` of its own."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
@@ -341,6 +342,7 @@ class LogisticRegression(RegressionStudy):
     True
     """
 
+    classes_: NDArray[np.object_]
     task: ClassVar[str] = STUDIES["LogisticRegression"]
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
@@ -350,14 +352,7 @@ class LogisticRegression(RegressionStudy):
         "ridge": Real(0, closed="left"),
         "coding": OneOf(CODINGS),
     }
-    essential: ClassVar[tuple[str, ...]] = (
-        "coef_",
-        "intercept_",
-        "classes_",
-        "feature_names_in_",
-        "_coded",
-        "_columns",
-    )
+    essential: ClassVar[tuple[str, ...]] = (*LinearRegression.essential, "classes_")
     learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference")
     estimand = "the method's quadratic surrogate on clipped values, not the maximum-likelihood estimate"
 

@@ -81,6 +81,9 @@ class PatternCount(Study):
     2000
     """
 
+    counts_: pd.Series
+    stderr_: pd.Series
+    unbiased_: pd.Series
     task: ClassVar[str] = STUDIES["PatternCount"]
     offers = (counts.SecureTables, counts.Response, counts.Independent)
     constraints = {**COMMON, "columns": ColumnList()}

@@ -241,6 +241,12 @@ class PCA(GivesScores, MomentStudy):
     (2, 3)
     """
 
+    components_: NDArray[np.float64]
+    explained_variance_: NDArray[np.float64]
+    explained_variance_stderr_: NDArray[np.float64]
+    mean_: NDArray[np.float64]
+    n_significant_: int
+    noise_floor_: float
     task: ClassVar[str] = STUDIES["PCA"]
     offers = (Secure, Sketch, Local)
     constraints = {**COMMON, "columns": Optional(ColumnList()), "standardise": Boolean()}

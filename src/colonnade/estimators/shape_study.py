@@ -92,8 +92,6 @@ class ShapeStudy(RegressionStudy):
     _people: Array
     _first: FirstStage | None = None
     """What an earlier stage has released, in a copy that goes on with it."""
-    intercept_: Any
-    coef_stderr_: Any
 
     @property
     def shape_functions_(self) -> pd.DataFrame:

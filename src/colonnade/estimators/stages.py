@@ -219,7 +219,7 @@ def _added(first: Transcript, second: Transcript) -> Transcript:
         found.rounds += one.rounds
         found.messages += one.messages
         found.signatures |= one.signatures
-        for name in ("bytes_to", "bytes_from", "seconds", "received", "numbers_to", "numbers_from"):
+        for name in ("bytes_to", "bytes_from", "seconds", "received", "numbers_to", "numbers_from", "direct"):
             for key, value in getattr(one, name).items():
                 getattr(found, name)[key] += value
     return found

@@ -145,7 +145,7 @@ class Study(BaseEstimator):
                 )
             ),
             errors=expectation.errors,
-            traffic=forecast_traffic(plan, quote, federation.schemas),
+            traffic=forecast_traffic(plan, quote, federation.schemas, federation.linked),
             others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
             epsilon=self.epsilon,
         )

@@ -18,14 +18,14 @@ Nothing is drawn before the debit is durable. The table, the ledger and the rand
 `colonnade.party` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only, whose failures are not said.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Quoted, Reservation, released, released_values, tile_key
+from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values, tile_key
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
 from colonnade.party.ledger.ledger import LabelledRow, SqliteLedger
@@ -80,6 +80,9 @@ class Gate:
         self.policy = policy
         self.terms = terms
         self.row_orders: RowOrders | None = None  # all row orders before this ledger, once there is a guard
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A gate stays where it is.")  # no worker ever gets the ledger, or the randomness
 
     # The four ways out --------------------------------------------------------------------------------------------------
 
@@ -319,7 +322,7 @@ class Gate:
             values = released_values(self._ledger.answer_to(*self.ledger_key(plan, name)))
             return nothing_earlier(name) if values is None else values
 
-        return kept
+        return EarlierSteps(kept)
 
     def _row(self, plan: Plan, step: Step) -> LabelledRow:
         """Hand the plan over to the ledger, and return what a row says about its step, but for its loss.
@@ -394,6 +397,18 @@ class AdmittedStep:
         """Call a function of the private half on the table. What it returns leaves as shares or under masks only."""
         with among_rows():
             return function(self._gate._table.read_as(self.half.schema), *args, **kwargs)  # noqa: SLF001
+
+    def each(self, part: "Callable[[PrivateTable, int, int], T]", ranges: Iterable[tuple[int, int]]) -> Iterator[T]:
+        """Yield what a function makes of ranges of people (`PrivateTable.each`). It leaves as shares or under masks only."""
+        with among_rows():
+            found = self._gate._table.read_as(self.half.schema).each(part, ranges)  # noqa: SLF001
+        while True:
+            with among_rows():
+                try:
+                    one = next(found)
+                except StopIteration:
+                    return
+            yield one
 
     def sampler(self) -> ExactSampler:
         """Return a sampler on fresh randomness, for noise that is never drawn twice."""

@@ -7,7 +7,7 @@ debit.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
@@ -19,8 +19,9 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Released, unpack
 from colonnade.secure.keys import digest
+from colonnade.steps.kind import Earlier, nothing_earlier
 
-__all__ = ["Attempt", "Quoted", "Reservation", "released", "released_values", "tile_key"]
+__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values", "tile_key"]
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,43 @@ class Attempt:
         return digest("colonnade alignment told v1", name, whom)
 
 
+class EarlierSteps:
+    """What this party has kept of a plan's earlier steps, by their names; each is read from its ledger once.
+
+    A worker that is sent a step gets what was read of earlier ones, and no way to the ledger.
+
+    Parameters
+    ----------
+    read
+        Reads one; refuses where nothing was kept.
+    found
+        What was read before.
+    """
+
+    def __init__(
+        self, read: Earlier = nothing_earlier, found: Mapping[str, Mapping[str, NDArray[Any]]] | None = None
+    ) -> None:
+        self._read = read
+        self._found = dict(found or {})
+
+    def __call__(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """Return what was kept of a step."""
+        if name not in self._found:
+            self._found[name] = self._read(name)
+        return self._found[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EarlierSteps, (nothing_earlier, self._found)
+
+
 @dataclass(frozen=True)
 class Reservation:
     """A step that is paid for. Its noise follows from the seed that the ledger keeps, so a restarted party draws the same."""
 
     seed: bytes = field(repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("The seed of a step's noise stays with the gate.")
 
     def secret(self) -> bytes:
         """Return the seed of this party's shares."""

@@ -1,11 +1,8 @@
 """`Party`: one organisation's table and its public schema. Opening it puts it behind a guard, which answers requests."""
 
-import atexit
 import dataclasses
 import hashlib
 import re
-import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,6 +18,7 @@ from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.checking import TableCheck, check_table
+from colonnade.party.table.dask_rows import with_cluster
 from colonnade.party.table.databases import memory_limit
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.private_table import require_schema
@@ -29,6 +27,7 @@ from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.private_files import TemporaryFolder
 from colonnade.protocol import codec
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
@@ -42,6 +41,9 @@ SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"), alignments
 of alignment, or with ``allow_nonprivate=True``, is consent.
 """
 
+_TEMPORARY: list[TemporaryFolder] = []
+"""Where simulations without a ledger directory keep their ledgers, until the process ends."""
+
 
 class Party:
     """One organisation: a table, and what is public about its columns.
@@ -49,8 +51,8 @@ class Party:
     Parameters
     ----------
     data
-        A pandas or polars frame, a pyarrow table, a path to a parquet or CSV file, to a folder of parquet files, a pattern such
-        as ``"people/*.parquet"``, a `DuckDB` table or query, or a list of these (shards by rows). A
+        A pandas, polars or Dask frame, a pyarrow table, a path to a parquet or CSV file, to a folder of parquet files, a pattern
+        such as ``"people/*.parquet"``, a `DuckDB` table or query, or a list of these (shards by rows). A
         shard perturbs its own people's randomised reports and values before it hands them over; all else is of all rows.
     schema
         Bounds and levels of every column that may be read. Required: they are public, so they are never taken from the data.
@@ -64,6 +66,11 @@ class Party:
         How much memory the party's process may use, such as ``"2GB"``, for a table that is larger: rows are then put in order
         through DuckDB (extra ``large``) and read from temporary files, with the same answers. By default columns are kept in
         memory.
+    dask
+        For a table that is larger than one machine: the party's own Dask cluster (extra ``dask``), as the address of its
+        scheduler or a ``distributed.Client``; with a Dask dataframe by default the current client. Its workers code, put in
+        order, fold and share the rows, with the same answers. They are inside the party's trust boundary, so a cluster
+        is reached through TLS (docs/how-to/dask.md).
 
     Examples
     --------
@@ -82,6 +89,7 @@ class Party:
         separator: str = ",",
         encoding: str = "utf-8",
         memory: str | int | None = None,
+        dask: Any = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise BoundsRequired(
@@ -90,10 +98,16 @@ class Party:
             )
         if type(version) is not int or version < 1:
             raise BadInput("A data version is a whole number from 1.", remedy="cn.Party(frame, schema=..., version=2)")
+        self.memory = memory_limit(memory)
+        data, self.cluster = with_cluster(data, dask)
+        if self.cluster is not None and self.memory is not None:
+            raise BadInput(
+                "memory= is for rows on this machine's disk, and a Dask cluster keeps them with its workers.",
+                remedy="Leave memory= out, and give each Dask worker its own limit on memory.",
+            )
         self.source = Source(data, separator=separator, encoding=encoding)
         self.schema = schema
         self.version = version
-        self.memory = memory_limit(memory)
         self._guard: weakref.ref[Guard] | None = None
         require_schema(self.source, schema)
 
@@ -156,7 +170,9 @@ class Party:
         """
         self.validate(name)
         require_capacity(ids, None if policy is None else policy.capacity, party=name)
-        alignment, table = ordered_table(self.source, self.schema, ids, common, party=name, memory=self.memory)
+        alignment, table = ordered_table(
+            self.source, self.schema, ids, common, party=name, memory=self.memory, cluster=self.cluster
+        )
         terms = Terms(
             party=name,
             schema=self.schema,
@@ -172,6 +188,7 @@ class Party:
         gate = Gate(table, policy or Policy(), terms, ledger, randomness)
         self._take_up(gate, ids, folder)
         member = member or Member(name, Identity.generate(randomness), {})
+        member = dataclasses.replace(member, workers=self.cluster)
         guard = Guard(gate, member, RowOrders(gate, alignment, folder, ids))
         self._guard = weakref.ref(guard)
         return guard
@@ -332,17 +349,12 @@ def _as_word(name: object) -> str:
     return word if word.isidentifier() and word != "coordinator" else "bank"
 
 
-def _temporary_folder() -> Path:
-    """Return a new folder that is deleted when the process ends in order."""
-    folder = Path(tempfile.mkdtemp(prefix="colonnade-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def _ledgers(
     names: Sequence[str], budget: Budget, directory: str | Path | None, *, test: bool
 ) -> Iterator[tuple[str, SqliteLedger]]:
-    folder = _temporary_folder() if directory is None else Path(directory)
+    if directory is None:
+        _TEMPORARY.append(TemporaryFolder())
+    folder = _TEMPORARY[-1].path if directory is None else Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         path = folder / f"{name}.sqlite"

@@ -121,6 +121,9 @@ class Policy:
     compute_nodes
         The members that may compute on shares of this party's data besides itself; ``None`` for every member that the
         federation's papers let compute.
+    direct_links
+        Whether this party's sealed letters may go to other members directly, where ``colonnade party serve --direct`` asks for
+        it, and not only through the coordinator.
     min_people
         Studies of fewer people are refused. Places of the row order count, which are public; whether this party has the person at
         a place is not.
@@ -169,6 +172,7 @@ class Policy:
     min_threshold: int | None = None
     compute_for_others: bool = True
     compute_nodes: Sequence[str] | None = None
+    direct_links: bool = True
     min_people: int = 1
     event_level: bool = False
     predictions: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -219,8 +223,9 @@ class Policy:
         return not (self.requesters is None and self.purposes is None and self.approve_above is None)
 
     def _check_compute_rules(self) -> None:
-        if not isinstance(self.compute_for_others, bool):
-            raise BadInput("compute_for_others is true or false.", remedy="For example compute_for_others=False.")
+        for rule in ("compute_for_others", "direct_links"):
+            if not isinstance(getattr(self, rule), bool):
+                raise BadInput(f"{rule} is true or false.", remedy=f"For example {rule}=False.")
         nodes: object = self.compute_nodes
         if nodes is not None and (
             isinstance(nodes, str)

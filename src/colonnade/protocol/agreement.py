@@ -27,6 +27,7 @@ __all__ = [
     "Floor",
     "Rotation",
     "Signatory",
+    "address_of",
     "read_agreement",
 ]
 
@@ -40,6 +41,7 @@ MAKE_AGAIN = (
 )
 _HEX_32 = re.compile(r"[0-9a-f]{64}")
 _HEX_16 = re.compile(r"[0-9a-f]{32}")
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
@@ -61,6 +63,8 @@ class Signatory(_Part, frozen=True, kw_only=True):
         A new key comes with the same ledger: rotating a key does not reset a budget.
     computes
         Whether it may compute on shares, its own data's included. A node without data always may.
+    direct
+        Where the other members reach it directly, ``"host:port"`` (`colonnade.transport.links`); empty where they do not.
     """
 
     role: str
@@ -68,9 +72,12 @@ class Signatory(_Part, frozen=True, kw_only=True):
     ledger: str = ""
     schema: str = ""
     computes: bool = True
+    direct: str = ""
 
     def __post_init__(self) -> None:
         PublicIdentity(_bytes_of(self.identity, "identity"))
+        if self.direct:
+            address_of(self.direct)
         if self.role == "data" and not (_HEX_16.fullmatch(self.ledger) and _HEX_32.fullmatch(self.schema)):
             raise BadInput(
                 "A party with data needs a ledger (32 hexadecimal digits) and a schema (64).",
@@ -262,6 +269,10 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         """Return the members that were not expelled."""
         return [(name, member) for name, member in self.members.items() if name not in self.revocations]
 
+    def direct_addresses(self) -> dict[str, str]:
+        """Return where present members are reached directly, by name; those without an address are left out."""
+        return {name: member.direct for name, member in self._present() if member.direct and name != COORDINATOR}
+
     def pinned(self) -> dict[str, PublicIdentity]:
         """Return every present member's public identity: the key in the papers, or the last one signed to replace it."""
         return {name: self.keys_of(name)[-1] for name, _ in self._present()}
@@ -314,7 +325,10 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
 
     def _fields(self) -> tuple[Field, ...]:
         members = tuple(
-            (name, member.role, member.identity, member.ledger, member.schema, int(member.computes))
+            (
+                *(name, member.role, member.identity, member.ledger, member.schema, int(member.computes)),
+                *((member.direct,) if member.direct else ()),  # papers without addresses keep their name
+            )
             for name, member in self.members.items()
         )
         floor = tuple(repr(getattr(self.floor, name)) for name in self.floor.__struct_fields__)
@@ -426,6 +440,20 @@ def read_agreement(path: Path) -> FederationAgreement:
 def _table(title: str, entries: Mapping[str, Any]) -> Iterable[str]:
     head = ["", f"[{title}]"] if title else []
     return [*head, *(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None)]
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Return host and port of ``"host:port"``.
+
+    Examples
+    --------
+    >>> address_of("bank.example.org:8010")
+    ('bank.example.org', 8010)
+    """
+    host, _, port = text.rpartition(":")
+    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) >= 65_536:
+        raise BadInput("A member's address is a host and a port.", remedy="For example bank.example.org:8010.")
+    return host, int(port)
 
 
 def _is_name(name: str) -> bool:

@@ -207,8 +207,11 @@ def messages_section(study: Reported) -> Html:
     """Return what the coordinator received, by kind, and who signed."""
     transcript = study.transcript_
     rows = [(kind, size, MESSAGE_KINDS.get(kind, "")) for kind, size in sorted(transcript.received.items())]
+    counted = {"bytes to": transcript.bytes_to, "bytes from": transcript.bytes_from}
+    if transcript.direct:
+        counted["directly to members"] = transcript.direct
     directions = [
-        (member, transcript.bytes_to.get(member, 0), transcript.bytes_from.get(member, 0))
+        (member, *(bytes_of.get(member, 0) for bytes_of in counted.values()))
         for member in dict.fromkeys((*transcript.bytes_to, *transcript.bytes_from))
     ]
     signed = [(member, tag("code", signature)) for member, signature in transcript.signatures.items()]
@@ -223,7 +226,7 @@ def messages_section(study: Reported) -> Html:
             tag("h3", "What the coordinator received"),
             tag("p", f"{transcript.rounds} rounds, {transcript.messages} messages, {transcript.wall_time:.2f} s."),
             table(["kind", "bytes", "what it is"], rows),
-            table(["member", "bytes to", "bytes from"], directions),
+            table(["member", *counted], directions),
             tag("p", words),
             table(["member", "signature"], signed) if signed else "",
         ]

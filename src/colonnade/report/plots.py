@@ -431,11 +431,23 @@ CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
 """Charts by the fitted attribute that they need."""
 
 
+LONGEST = 20
+"""How many rows of a result a notebook shows."""
+
+
 def study_html(fitted: Any) -> Html:
-    """Return an estimator as HTML: its parameters and, once fitted, its receipt and who could see what."""
+    """Return an estimator as HTML: its parameters and, once fitted, its result, its receipt and who could see what."""
     parts = [tag("code", repr(fitted))]
     if hasattr(fitted, "privacy_"):
+        whole = fitted.table()
+        top = whole.head(LONGEST).reset_index().astype(object)
         parts += [
+            table([str(name) for name in top.columns], top.to_numpy().tolist()),
+            *(
+                [tag("p", f"The first {LONGEST} of {len(whole):,} rows; table() has all.")]
+                if len(whole) > LONGEST
+                else []
+            ),
             *(tag("p", line) for line in fitted.receipt_.splitlines()),
             tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
         ]
@@ -454,15 +466,15 @@ def statement_html(privacy: PrivacyStatement) -> Html:
 
 def preview_html(shown: Preview) -> Html:
     """Return a preview as HTML: charges, who may pool what they see, expected errors, errors at other ε, and warnings."""
-    charges = [(party, row["charge"], row["remaining"]) for party, row in shown.table().iterrows()]
+    charges = [(party, *row) for party, row in shown.table().iterrows()]
     expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
     expected += [(f"expected error of {error.quantity}", _span(error)) for error in shown.errors]
     if shown.traffic is not None:
-        expected.append(("traffic", f"{shown.traffic.rounds} rounds, about {shown.traffic.bytes:,} bytes"))
+        expected.append(("traffic", shown.traffic.words))
     parts = [
         tag("strong", f"{shown.title}: a preview; nothing is spent."),
         *(tag("p", line) for line in shown.statement.trust.lines),
-        table(["party", "charge ε", "remaining ε"], charges),
+        table(["party", "charge ε", "remaining ε", "would then remain ε"], charges),
         table(["what", "expect"], expected),
     ]
     if len(shown.others):

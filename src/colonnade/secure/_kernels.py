@@ -18,20 +18,24 @@ __all__ = [
     "collect",
     "combine_shares",
     "deal",
+    "deal_line",
     "encode",
     "garner",
-    "halved_sum",
     "pack_bits",
     "reduce_words",
+    "scale_columns",
     "unpack_bits",
+    "weighted_sums",
 ]
 
 BLOCK_ROWS = 512
 """Rows whose products are summed before a reduction: their plane of residues stays in the second-level cache."""
 TILE = 4
 """Columns on each side of the register tile of a product: sixteen accumulators."""
-LARGEST_NARROW = 2**50
+LARGEST_NARROW = 2**52
 """Elements below this become float64 in one step; larger ones in two limbs."""
+ROUNDED_RIGHT = 2**50
+"""Residues of elements below this are at most half their modulus; of larger ones, one more."""
 
 _LIMB = np.uint64(32)
 _WORD = np.uint64(64)
@@ -110,13 +114,44 @@ def _subtract_from(first: _Words, second: _Words, modulus: int) -> None:
         second[k] = min(value, value + modulus)
 
 
-@numba.njit(["void(uint64[::1], uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
-def halved_sum(first: _Words, second: _Words, modulus: int, out: _Words) -> None:
-    """Write half of the sum of two elements: of a line through the values at 0 and 2, the value at 1. The modulus is odd."""
-    for k in range(first.size):
-        value = first[k] + second[k]
-        value = min(value, value - modulus)
-        out[k] = (value + (value & np.uint64(1)) * modulus) >> np.uint64(1)
+@numba.njit(["boolean(int64[::1], uint64, int64, float64, int64, uint64[:, ::1])"], cache=True, nogil=True)
+def deal_line(
+    values: NDArray[np.int64], modulus: int, bound: int, reciprocal: float, drawn: int, shares: _Words
+) -> bool:
+    """Deal signed integers to three points by lines, in one pass; return whether all magnitudes are within the bound.
+
+    Row ``drawn`` of the shares, 0 or 1, holds unreduced random words and is reduced as `reduce_words` does. With f(0) and f(1)
+    the others follow by steps of f(1) − f(0). With f(0) and f(2), f(1) is half of their sum (the modulus is odd), and
+    f(3) = f(2) + f(1) − f(0).
+    """
+    outside = np.int64(0)
+    first, second, third = shares[0], shares[1], shares[2]
+    for k in range(values.size):
+        value = values[k]
+        outside |= np.int64(value > bound) | np.int64(value < -bound)
+        secret = np.uint64(value)
+        secret = min(secret, secret + modulus)
+        word = first[k] if drawn == 0 else second[k]
+        known = word - np.uint64(np.float64(word) * reciprocal) * modulus
+        known = min(known, known - modulus)
+        if drawn == 0:
+            one, step = known, known - secret
+            step = min(step, step + modulus)
+            two = one + step
+            two = min(two, two - modulus)
+            first[k] = one
+            second[k] = two
+        else:
+            two, one = known, known + secret
+            one = min(one, one - modulus)
+            one = (one + (one & np.uint64(1)) * modulus) >> np.uint64(1)
+            step = one - secret
+            step = min(step, step + modulus)
+            first[k] = one
+            second[k] = two
+        three = two + step
+        third[k] = min(three, three - modulus)
+    return not outside
 
 
 @numba.njit(["void(uint64[::1], int64, uint64, uint64[:, ::1])"], cache=True, nogil=True)
@@ -147,7 +182,9 @@ def deal(secrets: _Words, degree: int, modulus: int, shares: _Words) -> None:
 @numba.njit(cache=True, nogil=True)
 def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
     # The quotient is rounded right: below 2⁵⁰ its error is at most 2⁵⁰ / modulus · 2⁻⁵² = 1 / (4 · modulus), and the
-    # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half.
+    # exact quotient by an odd modulus is at least 1 / (2 · modulus) away from a half. From there to 2⁵² the error is below
+    # 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the modulus by one,
+    # for which the sums of products have ample room if the modulus is below 2²¹.
     value = np.float64(np.int64(element))
     quotient: float = np.rint(value * reciprocal)
     return value - modulus * quotient
@@ -156,8 +193,7 @@ def _centred(element: int, modulus: float, reciprocal: float) -> np.float64:
 @numba.njit(cache=True, nogil=True)
 def _centred_wide(element: int, modulus: float, reciprocal: float, high: float) -> np.float64:
     # Two limbs, with 2³² reduced beforehand: below 2⁵² + 2³² for a modulus below 2²¹, so it is exact. The quotient's error
-    # is below 1.01 / modulus, so that next to a half it may be rounded the other way: the residue then exceeds half the
-    # modulus by one, for which the sums of products have ample room. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
+    # is as above. (Moduli of 8 bits: below 2⁴⁰, rounded right.)
     value = np.float64(np.int64(element >> _LIMB)) * high + np.float64(np.int64(element & _LOW))
     quotient: float = np.rint(value * reciprocal)
     return value - modulus * quotient
@@ -331,18 +367,132 @@ def collect(
             elements[row, column] = element
 
 
-@numba.njit(["void(uint64[:, ::1], int64[:, ::1], int64[::1], int64[:, ::1])"], cache=True, nogil=True)
-def combine_shares(
-    shares: _Words, weights: NDArray[np.int64], moduli: NDArray[np.int64], residues: NDArray[np.int64]
+@numba.njit(cache=True, nogil=True)
+def _joined(totals: _Reals, count: int, constants: _Reals, inverses: NDArray[np.int64], out: _Words) -> None:
+    """Write the elements with given residues (whole numbers below 2⁵², moduli by entries), by mixed radix digits as in `garner`.
+
+    Until the end of its turn a digit may be one modulus off either way. A difference of two, times an inverse, is below 2⁴⁸.
+    """
+    for b in range(constants.shape[0]):
+        modulus = constants[b, 0]
+        reciprocal, digit = 1.0 / modulus, totals[b]
+        for k in range(count):
+            digit[k] -= modulus * np.floor(digit[k] * reciprocal)
+        for a in range(b):
+            inverse, lower = np.float64(inverses[a, b]), totals[a]
+            for k in range(count):
+                value = (digit[k] - lower[k]) * inverse
+                digit[k] = value - modulus * np.floor(value * reciprocal)
+        for k in range(count):  # the quotient may have been one off either way
+            value = digit[k]
+            value = value + modulus if value < 0.0 else value
+            digit[k] = value - modulus if value >= modulus else value
+    radix = np.uint64(1)
+    for b in range(constants.shape[0]):
+        digit = totals[b]
+        for k in range(count):
+            term = np.uint64(np.int64(digit[k])) * radix
+            out[k] = term if b == 0 else out[k] + term
+        radix *= np.uint64(constants[b, 0])
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_residues(
+    source: _Words, weight: _Reals, count: int, modulus: float, high: float, wide: bool, total: _Reals
 ) -> None:
-    """Write the residues of Σ weight · share; ``weights`` is moduli by shares, ``residues`` moduli by entries."""
-    for index in range(moduli.size):
-        modulus = np.uint64(moduli[index])
-        for entry in range(shares.shape[1]):
-            total = np.int64(0)
+    """Add centred residues times weights, which are one per entry, or one for all of them."""
+    reciprocal = 1.0 / modulus
+    alike = weight.size == 1
+    for k in range(count):
+        residue = (
+            _centred_wide(source[k], modulus, reciprocal, high) if wide else _centred(source[k], modulus, reciprocal)
+        )
+        total[k] += residue * (weight[0] if alike else weight[k])
+
+
+_COMBINE = "void(uint64[:, ::1], float64[:, ::1], float64[:, ::1], boolean, int64[:, ::1], uint64[::1])"
+
+
+@numba.njit([_COMBINE], cache=True, nogil=True)
+def combine_shares(
+    shares: _Words, weights: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
+) -> None:
+    """Write Σ weight · share over the first axis; ``weights``, centred, is moduli by shares."""
+    width = 1024
+    totals = np.empty((constants.shape[0], width), dtype=np.float64)
+    for start in range(0, out.size, width):
+        count = min(width, out.size - start)
+        for index in range(constants.shape[0]):
+            totals[index, :count] = 0.0
             for share in range(shares.shape[0]):
-                total += weights[index, share] * np.int64(shares[share, entry] % modulus) % moduli[index]
-            residues[index, entry] = total % moduli[index]
+                _add_residues(
+                    shares[share, start : start + count],
+                    weights[index, share : share + 1],
+                    count,
+                    constants[index, 0],
+                    constants[index, 1],
+                    wide,
+                    totals[index],
+                )
+        _joined(totals, count, constants, inverses, out[start : start + count])
+
+
+@numba.njit([_COMBINE], cache=True, nogil=True)
+def weighted_sums(
+    elements: _Words, factors: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
+) -> None:
+    """Write Σ factor · element over the first axis. Sums of centred residues times factors stay below 2⁵² in magnitude."""
+    width = 1024
+    totals = np.empty((constants.shape[0], width), dtype=np.float64)
+    for start in range(0, out.size, width):
+        count = min(width, out.size - start)
+        for index in range(constants.shape[0]):
+            totals[index, :count] = 0.0
+            for term in range(elements.shape[0]):
+                _add_residues(
+                    elements[term, start : start + count],
+                    factors[term, start : start + count],
+                    count,
+                    constants[index, 0],
+                    constants[index, 1],
+                    wide,
+                    totals[index],
+                )
+        _joined(totals, count, constants, inverses, out[start : start + count])
+
+
+@numba.njit(
+    ["void(uint64[:, ::1], uint64[::1], float64[:, ::1], boolean, int64[:, ::1], uint64[:, ::1])"],
+    cache=True,
+    nogil=True,
+)
+def scale_columns(
+    columns: _Words, weights: _Words, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
+) -> None:
+    """Write every column times the weights, entry by entry. A product of two centred residues is below 2⁴⁵."""
+    width = 1024
+    totals = np.empty((constants.shape[0], width), dtype=np.float64)
+    scales = np.empty((constants.shape[0], width), dtype=np.float64)
+    one = np.ones(1)
+    for start in range(0, weights.size, width):
+        count = min(width, weights.size - start)
+        scales[:, :count] = 0.0
+        for index in range(constants.shape[0]):
+            modulus, high = constants[index, 0], constants[index, 1]
+            _add_residues(weights[start : start + count], one, count, modulus, high, wide, scales[index])
+        for column in range(columns.shape[0]):
+            for index in range(constants.shape[0]):
+                totals[index, :count] = 0.0
+                _add_residues(
+                    columns[column, start : start + count],
+                    scales[index],
+                    count,
+                    constants[index, 0],
+                    constants[index, 1],
+                    wide,
+                    totals[index],
+                )
+            _joined(totals, count, constants, inverses, out[column, start : start + count])
 
 
 @numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)

@@ -1,5 +1,9 @@
 """What a node does with its shares of a link: multiply complex numbers, add up a series, weigh columns, and reduce degrees.
 
+A series is a sum of products of shares and of numbers that t + 1 nodes know in the clear. Each of these nodes computes its part
+of the sum, by Lagrange's interpolation at 0, and deals it by a fresh polynomial of degree t. A node's new share is the sum of
+what it receives.
+
 A product of two shares of degree t is a share of degree 2t. The nodes bring it back to degree t together: each deals its share of
 the product by a fresh polynomial of degree t, and the N = 2t + 1 values that a node receives, combined with the weights of
 Lagrange's interpolation at 0, are its new share [Gennaro–Rabin–Rabin 1998]. The new polynomial is a sum of all nodes' fresh
@@ -19,14 +23,16 @@ from colonnade.errors import ProtocolError
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, lagrange_weights
 from colonnade.secure.sine_link import TableKind
+from colonnade.workers import Workers
 
 __all__ = [
     "WeightedProduct",
     "complex_product",
+    "own_part",
     "redealt",
     "reduced_degree",
     "scaled",
-    "series_of_product",
+    "series_at",
     "weighted_columns",
 ]
 
@@ -47,16 +53,34 @@ def complex_product(arithmetic: Arithmetic, first: Elements, second: Elements) -
     return arithmetic.from_residues(np.concatenate([a * c - b * d, a * d + b * c], axis=1))
 
 
-def series_of_product(arithmetic: Arithmetic, first: Elements, second: Elements, kind: TableKind) -> Elements:
-    """Return Σ_k of the imaginary parts of a product (``"residual"``), or of its real parts (``"weight"``): one per person."""
-    (a, b), (c, d) = (_parts(arithmetic, number) for number in (first, second))
-    total = a * d + b * c if kind == "residual" else a * c - b * d  # below 2⁴⁷; a sum over the terms below 2⁵³
-    return arithmetic.from_residues(total.sum(axis=1))
+def series_at(arithmetic: Arithmetic, shares: Elements, told: NDArray[np.int64], kind: TableKind) -> Elements:
+    """Return Σ_k of the imaginary parts of a product (``"residual"``), or of its real parts (``"weight"``): one per person.
+
+    The second factor is known in the clear to the nodes that multiply by it, so that the degree of the shares stays what it is.
+    """
+    half = len(told) // 2
+    by_real, by_imaginary = (told[half:], told[:half]) if kind == "residual" else (told[:half], -told[half:])
+    return arithmetic.weighted_by_person(shares, np.concatenate([by_real, by_imaginary]))
+
+
+def own_part(arithmetic: Arithmetic, share: Elements, points: Sequence[int], own: int) -> Elements:
+    """Return what the share at one of t + 1 points adds to the values that shares of degree t at these points stand for.
+
+    Examples
+    --------
+    >>> arithmetic = Arithmetic.for_headroom(1_000, nodes=3)
+    >>> line = {point: arithmetic.encode(np.array([7 + 10 * point])) for point in (2, 3)}
+    >>> parts = [own_part(arithmetic, share, (2, 3), point) for point, share in line.items()]
+    >>> arithmetic.decode(arithmetic.add(*parts))
+    array([7])
+    """
+    weights = lagrange_weights(arithmetic, points, 0)[:, [list(points).index(own)]]
+    return arithmetic.weighted(share[None], weights)
 
 
 def weighted_columns(arithmetic: Arithmetic, weights: Elements, columns: Elements) -> Elements:
     """Return every column times the weight of its person."""
-    return arithmetic.from_residues(_residues(arithmetic, columns) * _residues(arithmetic, weights)[:, None])
+    return arithmetic.scaled_columns(columns, weights)
 
 
 def scaled(arithmetic: Arithmetic, values: Elements, factor: int) -> Elements:
@@ -95,6 +119,8 @@ class WeightedProduct:
     levels
         Of a curvature, the places of a category's levels that are not among ``weighted``. Two of them are never both on, and
         the square of one is its product with the constant column, which comes first among ``weighted``.
+    workers
+        Who multiplies, besides this process.
 
     Examples
     --------
@@ -107,10 +133,16 @@ class WeightedProduct:
     """
 
     def __init__(
-        self, arithmetic: Arithmetic, weighted: Sequence[int] | None, columns: int, *, levels: range = range(0)
+        self,
+        arithmetic: Arithmetic,
+        weighted: Sequence[int] | None,
+        columns: int,
+        *,
+        levels: range = range(0),
+        workers: Workers | None = None,
     ) -> None:
         self._arithmetic = arithmetic
-        self._products = Products(arithmetic, [1 if weighted is None else len(weighted), columns])
+        self._products = Products(arithmetic, [1 if weighted is None else len(weighted), columns], workers=workers)
         self._places = np.arange(columns) if weighted is None else _places(weighted, columns, levels)
 
     def add(self, weighted: Elements, columns: Elements) -> None:

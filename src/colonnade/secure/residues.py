@@ -12,6 +12,7 @@ primes                        M        bits per element
 2²⁰ - 3, 2²⁰ - 5              2^40.0   40
 2²² - 3, 2²² - 17             2^44.0   44
 2²³ - 15, 2²³ - 21            2^46.0   46
+165,133, 165,103, 165,089     2^52.0   52
 2²¹ - 9, 2²¹ - 19, 2²¹ - 21   2^63.0   63
 ============================  =======  ================
 
@@ -40,6 +41,7 @@ PRIME_SETS = (
     (2**20 - 3, 2**20 - 5),
     (2**22 - 3, 2**22 - 17),
     (2**23 - 15, 2**23 - 21),
+    (165_133, 165_103, 165_089),
     (2**21 - 9, 2**21 - 19, 2**21 - 21),
 )
 """The moduli in use, the cheaper set first: what is sent is most of what a secure study costs."""
@@ -47,6 +49,8 @@ PRIME_SETS = (
 LARGEST_MODULUS = 2**63
 LARGEST_WIDE_PRIME = 2**21
 LARGEST_PRIME = 2**23
+LARGEST_FACTORS = 2**28
+"""How much public factors may be in magnitude, added up: times a centred residue that is below 2⁵¹."""
 NOISE_EXPONENT = 128
 
 
@@ -82,7 +86,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
             raise BadInput("Moduli are odd primes below 2^23.")
         if len(set(self.moduli)) != len(self.moduli) or self.modulus >= LARGEST_MODULUS:
             raise BadInput("Moduli differ, and their product is below 2^63.")
-        if self.modulus >= _kernels.LARGEST_NARROW and max(self.moduli) >= LARGEST_WIDE_PRIME:
+        if self.modulus >= _kernels.ROUNDED_RIGHT and max(self.moduli) >= LARGEST_WIDE_PRIME:
             raise BadInput("Moduli with a product of 2^50 or more are below 2^21.")
 
     @classmethod
@@ -141,20 +145,27 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def encode(self, values: NDArray[np.int64], bound: int | None = None) -> Elements:
         """Return signed integers as elements; refuse one whose magnitude exceeds the bound (by default, `largest`)."""
-        bound = self.largest if bound is None else min(bound, self.largest)
+        values = self._signed(values)
+        elements = np.empty(values.shape, dtype=np.uint64)
+        if not _kernels.encode(values.reshape(-1), self.modulus, self._bound(bound), elements.reshape(-1)):
+            raise BadInput("An integer exceeds the bound that the plan declares.")
+        return elements
+
+    @staticmethod
+    def _signed(values: NDArray[np.int64]) -> NDArray[np.int64]:
         values = np.ascontiguousarray(values)
         if values.dtype != np.int64:
             raise BadInput("Only 64-bit signed integers can be encoded.")
-        elements = np.empty(values.shape, dtype=np.uint64)
-        if not _kernels.encode(values.reshape(-1), self.modulus, bound, elements.reshape(-1)):
-            raise BadInput("An integer exceeds the bound that the plan declares.")
-        return elements
+        return values
+
+    def _bound(self, bound: int | None) -> int:
+        return self.largest if bound is None else min(bound, self.largest)
 
     def decode(self, elements: Elements, bound: int | None = None) -> NDArray[np.int64]:
         """Return elements as integers centred around zero; refuse one beyond the bound that the plan proved."""
         self.require(elements)
         values = elements.astype(np.int64)
-        values[values > self.largest] -= self.modulus
+        values -= (values > self.largest) * np.int64(self.modulus)
         if bound is not None and values.size and max(-int(values.min()), int(values.max())) > bound:
             raise ProtocolError("An opened integer exceeds the bound that the plan proved.")
         return values
@@ -180,6 +191,15 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def fill_uniform(self, source: WordSource, elements: Elements) -> None:
         """Overwrite a contiguous array with independent uniform elements."""
+        self.fill_words(source, elements)
+        _kernels.reduce_words(elements.reshape(-1), self.modulus, self._lowered)
+
+    @cached_property
+    def _lowered(self) -> float:
+        return (1 - 2.0**-50) / self.modulus
+
+    def fill_words(self, source: WordSource, elements: Elements) -> None:
+        """Overwrite a contiguous array with words that are uniform elements once they are reduced."""
         flat = elements.reshape(-1)
         if isinstance(source, SeedStream):
             source.fill(flat)
@@ -192,7 +212,12 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
                 for place in np.flatnonzero(part >= np.uint64(limit)):
                     while int(part[place]) >= limit:
                         part[place] = source.words(1)[0]
-        _kernels.reduce_words(flat, self.modulus, (1 - 2.0**-50) / self.modulus)
+
+    def deal_lines(self, values: NDArray[np.int64], bound: int | None, drawn: int, shares: Elements) -> None:
+        """Deal signed integers to three points with degree 1. Row ``drawn`` of the shares holds words of `fill_words`."""
+        values = self._signed(values).reshape(-1)
+        if not _kernels.deal_line(values, self.modulus, self._bound(bound), self._lowered, drawn, shares):
+            raise BadInput("An integer exceeds the bound that the plan declares.")
 
     def add(self, first: Elements, *others: Elements) -> Elements:
         """Return a sum of arrays of elements."""
@@ -207,10 +232,40 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def weighted(self, shares: Elements, weights: NDArray[np.int64]) -> Elements:
         """Return Σᵢ weightᵢ · shareᵢ over the first axis; ``weights`` holds a residue for each modulus and share."""
-        residues = np.empty((len(self.moduli), math.prod(shares.shape[1:])), dtype=np.int64)
+        elements = np.empty(math.prod(shares.shape[1:]), dtype=np.uint64)
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
-        _kernels.combine_shares(flat, np.ascontiguousarray(weights), self._primes, residues)
-        return self.from_residues(residues).reshape(shares.shape[1:])
+        centred = np.where(2 * weights > self._primes[:, None], weights - self._primes[:, None], weights)
+        _kernels.combine_shares(
+            flat, centred.astype(np.float64), self.constants, self._is_wide, self._inverses, elements
+        )
+        return elements.reshape(shares.shape[1:])
+
+    def scaled_columns(self, columns: Elements, weights: Elements) -> Elements:
+        """Return every column times elements, one per person; columns along the first axis."""
+        found = np.empty(columns.shape, dtype=np.uint64)
+        columns, weights = np.ascontiguousarray(columns), np.ascontiguousarray(weights)
+        _kernels.scale_columns(columns, weights, self.constants, self._is_wide, self._inverses, found)
+        return found
+
+    def weighted_by_person(self, shares: Elements, factors: NDArray[np.int64]) -> Elements:
+        """Return Σᵢ factorᵢ · shareᵢ over the first axis, with public factors of their own for each person.
+
+        Examples
+        --------
+        >>> arithmetic = Arithmetic.for_headroom(1_000, nodes=3)
+        >>> shares = arithmetic.encode(np.array([[1, 2], [3, -4]]))
+        >>> arithmetic.decode(arithmetic.weighted_by_person(shares, np.array([[5, 6], [7, 8]])))
+        array([ 26, -20])
+        """
+        if shares.shape != factors.shape or np.max(np.abs(factors), initial=0) * len(factors) > LARGEST_FACTORS:
+            raise BadInput("Public factors have the shape of the shares, and are small.")
+        self.require(shares)
+        elements = np.empty(shares.shape[1], dtype=np.uint64)
+        shares, factors = np.ascontiguousarray(shares), np.ascontiguousarray(factors)
+        _kernels.weighted_sums(
+            shares, factors.astype(np.float64), self.constants, self._is_wide, self._inverses, elements
+        )
+        return elements
 
     def from_residues(self, residues: NDArray[np.int64]) -> Elements:
         """Return the elements with given residues, moduli along the first axis (any representatives)."""
@@ -253,6 +308,10 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
     def constants(self) -> NDArray[np.float64]:
         """A row for each modulus p: p, 2³² mod p."""
         return np.array([(p, 2**32 % p) for p in self.moduli], dtype=np.float64)
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.modulus >= _kernels.LARGEST_NARROW
 
     @property
     def mixed_radix(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

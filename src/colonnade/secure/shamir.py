@@ -18,6 +18,7 @@ Proofs: docs/proofs/secure-arithmetic.md.
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -29,6 +30,8 @@ from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
 from colonnade.secure.rectangles import Indices, Rectangle, pairs_of, rectangles
 from colonnade.secure.residues import Arithmetic, Elements
+from colonnade.secure.tiles_of_workers import TilesOfWorkers
+from colonnade.workers import Workers
 
 __all__ = [
     "Dealing",
@@ -41,6 +44,7 @@ __all__ = [
     "reconstruct",
     "require_threshold",
     "seeded_points",
+    "sums_of",
     "verify_degree",
 ]
 
@@ -159,26 +163,34 @@ class Dealing:
         -------
         The shares of points 1 … N, each columns by rows (or a vector).
         """
-        hidden = self.arithmetic.encode(np.asarray(secrets).T, self.bound)
-        shares = np.empty((self.nodes, *hidden.shape), dtype=np.uint64) if out is None else out
-        if shares.shape != (self.nodes, *hidden.shape) or shares.dtype != np.uint64 or not shares.flags.c_contiguous:
+        values = np.asarray(secrets).T
+        shares = np.empty((self.nodes, *values.shape), dtype=np.uint64) if out is None else out
+        if shares.shape != (self.nodes, *values.shape) or shares.dtype != np.uint64 or not shares.flags.c_contiguous:
             raise BadInput("The memory to reuse has another shape.")
+        if (self.nodes, self.degree) == (3, 1):
+            self._deal_lines(position, values, shares)
+        else:
+            self._deal(position, self.arithmetic.encode(values, self.bound), shares)
+        return tuple(shares)
+
+    def _deal_lines(self, position: int, values: NDArray[np.int64], shares: Elements) -> None:
+        """Deal to three nodes with degree 1, the usual case, in one pass over memory."""
+        ((point, seed),) = self.seeds.items()
+        self.arithmetic.fill_words(SeedStream(seed, position), shares[point - 1])
+        self.arithmetic.deal_lines(values, self.bound, point - 1, shares.reshape(3, -1))
+
+    def _deal(self, position: int, hidden: Elements, shares: Elements) -> None:
         for point, seed in self.seeds.items():
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
         if self.own is not None and self.own <= self.degree:
             self._complete(hidden, shares, self.own)
         _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
-        return tuple(shares)
 
     def _complete(self, hidden: Elements, shares: Elements, own: int) -> None:
         """Write the dealer's own share, at one of the first points, from the secret and the shares that are drawn."""
-        if self.degree == 1:
-            flat = shares.reshape(self.nodes, -1)
-            _kernels.halved_sum(hidden.reshape(-1), flat[1], self.arithmetic.modulus, flat[0])
-        else:
-            drawn = seeded_points(self.degree, own)
-            known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
-            shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
+        drawn = seeded_points(self.degree, own)
+        known = np.stack([hidden, *(shares[point - 1] for point in drawn)])
+        shares[own - 1] = self.arithmetic.weighted(known, lagrange_weights(self.arithmetic, (0, *drawn), own))
 
     def __repr__(self) -> str:
         return f"Dealing(nodes={self.nodes}, degree={self.degree}, <seed hidden>)"
@@ -282,6 +294,8 @@ class Products:
         How many columns each owner has.
     within
         Whether blocks within one owner are multiplied too.
+    workers
+        Who multiplies, besides this process.
 
     Notes
     -----
@@ -297,13 +311,15 @@ class Products:
     array([31], dtype=uint64)
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
+    def __init__(
+        self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False, workers: Workers | None = None
+    ) -> None:
         self.arithmetic = arithmetic
         self.widths = tuple(widths)
         self._within = within
         self._rectangles = rectangles(self.widths, within=within)
         self._device = gram_on_device(arithmetic.moduli, sum(self.widths))
-        self._sums = self._device or Tiles(arithmetic, sum(self.widths), self._rectangles)
+        self._sums = self._device or sums_of(arithmetic, sum(self.widths), self._rectangles, workers)
 
     def add(self, chunk: Sequence[Elements]) -> None:
         """Add the products of one chunk of rows: an array for each owner, its columns along the first axis."""
@@ -333,7 +349,7 @@ class Products:
         if not self._sums.in_range():
             raise ProtocolError("A share is out of the range of its arithmetic.")
         if self._device is None:
-            assert isinstance(self._sums, Tiles)  # the only other choice
+            assert isinstance(self._sums, Tiles | TilesOfWorkers)  # the only other choices
             return self._sums.blocks()
         pairs = [pairs_of(one, within=False) for one in self._rectangles]
         shapes = [(one.bottom - one.top, one.right - one.left) for one in self._rectangles]
@@ -401,6 +417,28 @@ class Tiles:
         return found
 
 
+FEWEST_COLUMNS = 64
+"""Below this a processor has multiplied a chunk before it has reached a worker."""
+
+
+def _multiplied(
+    arithmetic: Arithmetic, columns: int, wanted: Sequence[Rectangle], chunk: Sequence[Elements]
+) -> list[Elements] | None:
+    """Return the products of one chunk; ``None`` if an element is out of range."""
+    sums = Tiles(arithmetic, columns, wanted)
+    return sums.blocks() if sums.add(chunk) else None
+
+
+def sums_of(
+    arithmetic: Arithmetic, columns: int, wanted: Sequence[Rectangle], workers: Workers | None
+) -> Tiles | TilesOfWorkers:
+    """Return what adds products up on processors: a member's workers' where it has some and columns enough, else this one."""
+    if workers is None or columns < FEWEST_COLUMNS:
+        return Tiles(arithmetic, columns, wanted)
+    shapes = [(one.bottom - one.top, one.right - one.left) for one in wanted]
+    return TilesOfWorkers(arithmetic, shapes, workers, partial(_multiplied, arithmetic, columns, tuple(wanted)))
+
+
 def _grid(one: Rectangle) -> Indices:
     """Return the first columns (i, j) of the register tiles that cover a rectangle, panel by panel and in each row by row."""
     side = _kernels.TILE
@@ -429,8 +467,10 @@ class ShareProduct:
     degree 2t, which also carry the noise.
     """
 
-    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False) -> None:
-        self._products = Products(arithmetic, widths, within=within)
+    def __init__(
+        self, arithmetic: Arithmetic, widths: Sequence[int], *, within: bool = False, workers: Workers | None = None
+    ) -> None:
+        self._products = Products(arithmetic, widths, within=within, workers=workers)
 
     def add(self, chunk: Sequence[Elements]) -> None:
         """Add one chunk of rows: this node's shares, an array per owner, columns along the first axis."""

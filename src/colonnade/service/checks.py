@@ -41,8 +41,8 @@ NEEDED = (
     "mpmath", "rich", "typer",
 )  # fmt: skip
 OPTIONAL = {
-    "polars": "polars", "opendp": "bench", "matplotlib": "plots", "nvflare": "network",
-    "fastapi": "dashboard",
+    "matplotlib": "plots", "nvflare": "network", "duckdb": "large", "dask": "dask", "mbi": "synthetic", "torch": "gpu",
+    "polars": "polars", "fastapi": "dashboard", "opentelemetry-api": "traces", "opendp": "bench",
 }  # fmt: skip
 
 

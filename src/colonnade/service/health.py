@@ -67,7 +67,9 @@ class MemberStatus:
     running, connected
         Whether the relay is running, and whether the coordinator is there.
     bytes_in, bytes_out
-        What the relay has carried.
+        What the relay has carried from and to the coordinator.
+    direct_in, direct_out
+        What it has carried from and to other members directly.
     stopped
         Why the guard does not answer, where it refused to run; for the owner.
     fault
@@ -88,6 +90,8 @@ class MemberStatus:
     connected: bool
     bytes_in: int
     bytes_out: int
+    direct_in: int = 0
+    direct_out: int = 0
     stopped: str = ""
     fault: str | None = None
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
@@ -100,6 +104,28 @@ class MemberStatus:
             return None
         spent = Loss.from_bytes(self.account.spent).epsilon(self.account.cap_delta)
         return spent, self.account.cap_nano / NANO, self.account.cap_delta
+
+    def content(self, now: float, data: str | None) -> dict[str, object]:
+        """Return it as plain JSON values, ``data`` being what the member says of its data version."""
+        return {
+            "member": self.name,
+            "role": self.role,
+            "guard": self.account is not None,
+            "stopped": self.stopped or None,
+            "data": data,
+            "last": self.last or None,
+            "answered": self.answered,
+            "refused": self.refused,
+            "relay": self.running,
+            "connected": self.connected,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "direct_in": self.direct_in,
+            "direct_out": self.direct_out,
+            "fault": self.fault or None,
+            "certificates": {str(file): one.words(now) for file, one in self.certificates.items()},
+            "budget": None if self.budget is None else dict(zip(("spent", "cap", "delta"), self.budget, strict=True)),
+        }
 
 
 def member_status(path: Path) -> MemberStatus:
@@ -120,6 +146,8 @@ def member_status(path: Path) -> MemberStatus:
         connected=found["connected"],
         bytes_in=found["bytes_in"],
         bytes_out=found["bytes_out"],
+        direct_in=found.get("direct_in", 0),
+        direct_out=found.get("direct_out", 0),
         stopped=guard.get("stopped", "") if account is None else "",
         fault=found.get("fault"),
         certificates=member.kit.certificates(),
@@ -291,6 +319,7 @@ METRICS = {
     "colonnade_refusals_total": ("counter", "Requests that the guard refused, by code."),
     "colonnade_rounds_total": ("counter", "Turns of conversations that the guard answered."),
     "colonnade_bytes_total": ("counter", "Bytes that the relay carried, by direction."),
+    "colonnade_direct_bytes_total": ("counter", "Bytes of letters from and to other members directly, by direction."),
     "colonnade_epsilon_spent": ("gauge", "Epsilon that the ledger shows as spent, at the delta of its cap."),
     "colonnade_epsilon_left": ("gauge", "Epsilon that is left under the cap."),
     "colonnade_certificate_days_left": ("gauge", "Days until a certificate ends, by file."),
@@ -312,6 +341,7 @@ def metrics(folder: Path) -> str:
         ],
         "colonnade_rounds_total": [("", found.counts.rounds)],
         "colonnade_bytes_total": [('direction="in"', found.bytes_in), ('direction="out"', found.bytes_out)],
+        "colonnade_direct_bytes_total": [('direction="in"', found.direct_in), ('direction="out"', found.direct_out)],
         "colonnade_certificate_days_left": [
             (f'certificate="{file}"', round(one.days_left(now), 3)) for file, one in found.certificates.items()
         ],

@@ -3,7 +3,7 @@
 ::
 
     bank/
-    ├── member.toml      name and role
+    ├── member.toml      name and role, and where the other members may reach it directly
     ├── identity.key     the private identity key; 0600
     ├── schema.toml      what is public about the data: the id column, and bounds and levels of the others
     ├── policy.toml      the cap of the ledger, and what this party agrees to answer
@@ -12,7 +12,9 @@
     ├── ledger.head      the highest head of the ledger that was ever shown
     ├── ledger.refused   studies that were refused lately, and those that wait for an approval
     ├── federation.toml  the signed papers
-    └── kit/             the relay's key, made here, and its certificate
+    ├── dask/            ca.pem, cert.pem and key.pem for its own Dask cluster, where it has one
+    ├── kit/             the relay's key, made here, and its certificate
+    └── mail/            sealed letters that came directly from other members, for the next turn
 
 A compute node has no data, and so neither schema nor policy nor ledger.
 """
@@ -20,8 +22,8 @@ A compute node has no data, and so neither schema nor policy nor ledger.
 import hashlib
 import json
 import socket
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,7 @@ from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRand
 from colonnade.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
 from colonnade.protocol import agreement, codec
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.service import toml_parts
+from colonnade.service import party_templates, toml_parts
 from colonnade.service.snapshots import Snapshots
 from colonnade.transport.kit import Certificate, Kit
 
@@ -41,59 +43,11 @@ if TYPE_CHECKING:
     from colonnade.conversations.endpoint import ComputeNode
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.party.table.checking import TableCheck
+    from colonnade.party.table.dask_cluster import Cluster
     from colonnade.service.authority import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
 __all__ = ["Loaded", "PartyFolder"]
-
-SCHEMA = """\
-# What is public about the columns of {name}. Only a column that is described here is ever read.
-#
-# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A number outside
-# is clipped. What becomes of a missing value, and of a level that is not listed, is declared too; otherwise a table that has some
-# is refused:
-#   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = "," }}
-#   answer  = {{ levels = ["no", "yes"], missing = "excluded", other = "other" }}    # or missing = "level"
-#   opened  = {{ first = 2000-01-01, last = 2030-12-31, missing = 2010-01-01 }}
-# `colonnade party check` shows which columns need one.
-
-id = {id}              # the column by which people are known; the same at every party
-{separator}  # what stands between the columns of a CSV file, if it is no comma
-{encoding}  # how its letters are stored, if it is not UTF-8
-# memory = "2GB"         # how much memory the guard may use, for a table that is larger; needs the extra `large`
-# cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
-
-[columns]
-{columns}
-"""
-
-POLICY = """\
-# What {name} agrees to answer. Everything here is checked by this party's own guard, whatever a coordinator asks for.
-
-[budget]            # the cap of this party's ledger, over all studies, for good
-epsilon = 1.0
-delta = 1e-6
-
-[policy]
-max_epsilon = 1.0   # the most that one release may cost
-min_people = 1000   # studies of fewer people are refused
-min_collusion = 1   # secure studies withstand at least this many colluding parties
-nonprivate = []     # what may be answered WITHOUT differential privacy, such as "Coreset": nothing
-event_level = false # refuse studies that hide only steps in a value, and not the value
-# columns = ["age"] # allow these columns only; all of schema.toml otherwise
-# allow = ["PCA"]   # answer these studies only; all private ones otherwise
-
-alignments = ["cohort"]  # rows are put in the order of a public list. "intersection" shows every party which of its own ids
-                         # the others have, and is not differentially private: allow it by name, or not at all
-# capacity = 100000      # how long the list of ids looks to others, who never see it; without it no lists are matched. Choose
-                         # one that future lists fit into: a longer one is refused when it is loaded
-# compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
-# compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
-
-# approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
-# requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
-# purposes = {{ "fraud prevention" = 1.0 }}      # the same for each purpose, by its exact words
-"""
 
 
 @dataclass(frozen=True)
@@ -106,16 +60,26 @@ class PartyFolder:
         Where it is.
     memory
         How much memory its guard may use, such as ``"2GB"``, in place of what schema.toml says.
+    dask
+        The scheduler of its own Dask cluster, such as ``"tls://scheduler:8786"``, in place of what schema.toml says.
     """
 
     path: Path
     memory: str | None = None
+    dask: str | None = None
 
     # Making one ---------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path, *, name: str, role: str, test_key: bytes | None = None) -> "PartyFolder":
-        """Make a folder with a fresh identity; refuse one that exists with something in it."""
+    def create(
+        cls, path: Path, *, name: str, role: str, test_key: bytes | None = None, direct: str = ""
+    ) -> "PartyFolder":
+        """Make a folder with a fresh identity; refuse one that exists with something in it.
+
+        ``direct`` is where the other members may reach this one directly, ``"host:port"``.
+        """
+        if direct:
+            agreement.address_of(direct)
         if not name.isidentifier() or not name.isascii() or name in ("coordinator", "server", "localhost"):
             raise BadInput(
                 f"A member's name must be a plain word, and {name!r} is not, or is reserved.",
@@ -126,7 +90,9 @@ class PartyFolder:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         folder = cls(path)
-        (path / "member.toml").write_text(f"name = {json.dumps(name)}\nrole = {json.dumps(role)}\n", encoding="utf-8")
+        entries = {"name": name, "role": role, **({"direct": direct} if direct else {})}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in entries.items()]
+        (path / "member.toml").write_text("".join(lines), encoding="utf-8")
         if test_key is not None:
             write_new(path / "test.key", f"{test_key.hex()}\n".encode())
         identity = folder.randomness().bytes(32)
@@ -142,15 +108,19 @@ class PartyFolder:
             raise BadInput(
                 f"The data has no id column {id!r}.", remedy=" ".join(["Name it with --id.", *source.doubts()])
             )
-        lines = [_template(column, source.kinds(column, look=False)) for column in source.columns if column != id]
+        lines = [
+            party_templates.column_line(column, source.kinds(column, look=False))
+            for column in source.columns
+            if column != id
+        ]
         usual = {"separator": ";", "encoding": "cp1252"}
         written = {
             name: f"{'' if name in reading else '# '}{name} = {json.dumps(reading.get(name, value))}"
             for name, value in usual.items()
         }
-        text = SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines), **written)
+        text = party_templates.SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines), **written)
         (self.path / "schema.toml").write_text(text, encoding="utf-8")
-        (self.path / "policy.toml").write_text(POLICY.format(name=self.name), encoding="utf-8")
+        (self.path / "policy.toml").write_text(party_templates.POLICY.format(name=self.name), encoding="utf-8")
 
     def fill_in(self, schema: Path, policy: Path) -> None:
         """Take over a schema and a policy that somebody has filled in."""
@@ -161,7 +131,7 @@ class PartyFolder:
 
     def _member(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "member.toml")
-        toml_parts.refuse_unknown(document, ("name", "role"), "member.toml")
+        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
         return document
 
     @property
@@ -173,6 +143,12 @@ class PartyFolder:
     def role(self) -> str:
         """``"data"`` or ``"compute"``."""
         return toml_parts.text_of(self._member(), "role", "member.toml")
+
+    @property
+    def direct(self) -> str:
+        """Where the other members may reach this one directly; empty where they may not."""
+        document = self._member()
+        return toml_parts.text_of(document, "direct", "member.toml") if "direct" in document else ""
 
     @property
     def socket(self) -> Path:
@@ -215,7 +191,9 @@ class PartyFolder:
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        toml_parts.refuse_unknown(document, ("id", "cohort", "memory", "columns", *toml_parts.READING), "schema.toml")
+        toml_parts.refuse_unknown(
+            document, ("id", "cohort", "memory", "dask", "columns", *toml_parts.READING), "schema.toml"
+        )
         return document
 
     def schema(self) -> cn.Schema:
@@ -262,12 +240,11 @@ class PartyFolder:
         """Return what is public about this member, for the federation's papers; makes the ledger if there is none."""
         identity = self.identity().public.hex()
         if self.role == "compute":
-            return agreement.Signatory(role="compute", identity=identity)
+            return agreement.Signatory(role="compute", identity=identity, direct=self.direct)
         with self.ledger() as ledger:
             number = ledger.identity
-        return agreement.Signatory(
-            role="data", identity=identity, ledger=number, schema=codec.schema_digest(self.schema())
-        )
+        schema = codec.schema_digest(self.schema())
+        return agreement.Signatory(role="data", identity=identity, ledger=number, schema=schema, direct=self.direct)
 
     def card_text(self) -> str:
         """Return the card as TOML, with a request for a certificate to the site's own key."""
@@ -348,7 +325,7 @@ class PartyFolder:
 
     def require_safe(self) -> None:
         """Refuse a folder, key or policy that other users of this machine can read or change, by the command to type."""
-        secrets = ("identity.key", "identity.old", "identity.next", "test.key")
+        secrets = ("identity.key", "identity.old", "identity.next", "test.key", "dask/key.pem")
         for path in (self.path, *(self.path / name for name in secrets), self.kit.folder, self.kit.key_file):
             require_private(path)
         for name in ("member.toml", "policy.toml", "schema.toml", "federation.toml"):
@@ -364,14 +341,15 @@ class PartyFolder:
         noise = self.randomness()
         if noise.deterministic:
             noise.bytes(32)  # skip the identity's bytes: what follows is what a simulated party draws
+        cluster = self._cluster()
         if self.role == "compute":
             return served_party.serve_node(
-                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise
+                self.name, papers, identity=self.identity(), folder=self.path, randomness=noise, workers=cluster
             )
         ledger = self.ledger(change_cap=change_cap)
         try:
             return served_party.serve_party(
-                self._table_terms(papers),
+                replace(self._table_terms(papers), cluster=cluster),
                 self._snapshots,
                 papers,
                 identity=self.identity(),
@@ -382,6 +360,21 @@ class PartyFolder:
         except BaseException:
             ledger.close()
             raise
+
+    @property
+    def scheduler(self) -> str | None:
+        """The address of the scheduler of this member's own Dask cluster; ``None`` if it has none."""
+        if self.dask is not None or self.role == "compute":
+            return self.dask
+        named = self._schema_file().get("dask")
+        return named if named is None else toml_parts.text_of({"dask": named}, "dask", "schema.toml")
+
+    def _cluster(self) -> "Cluster | None":
+        if self.scheduler is None:
+            return None
+        from colonnade.party.table.dask_cluster import Cluster
+
+        return Cluster.of(self.scheduler, self.path / "dask")
 
     def load(self, files: Sequence[Path]) -> "Loaded":
         """Check a table, keep a copy of it, and declare it as the next version of this party's data.
@@ -451,19 +444,3 @@ class Loaded:
     version: int
     people: int
     columns: int
-
-
-def _template(column: str, kinds: Iterable[object]) -> str:
-    """Return a line of the schema, commented out: its owner fills it in."""
-    kind = next((str(kind) for kind in kinds if kind is not None), "")
-    name = json.dumps(column)
-    if kind.startswith(("int", "uint")):
-        return f"# {name} = {{ lower = , upper = , integer = true }}  # {kind}"
-    if kind.startswith(("float", "double", "half", "decimal")):
-        return f"# {name} = {{ lower = , upper =  }}  # {kind}"
-    if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
-        declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
-        return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
-    if kind.startswith(("date", "timestamp")):
-        return f"# {name} = {{ first = , last =  }}  # {kind.split('[')[0]}"
-    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"

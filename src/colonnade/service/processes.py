@@ -4,44 +4,37 @@ The supervisor reads no data and no keys, and loads neither the party's code nor
 opened anything, and each child loads its own code. A child that refuses to run (a damaged ledger, unsigned papers) is not
 restarted.
 
-A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator only
-once the guard listens. A guard that finds its table damaged while it runs says nothing more: it asks the supervisor to stop the
-member, as an operator does, and the relay goes first.
+A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator, and
+listens for other members, only once the guard listens. A guard that finds its table damaged while it runs says nothing more: it
+asks the supervisor to stop the member, as an operator does, and the relay goes first.
 """
 
-import contextlib
-import math
 import os
 import signal
-import socket
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
+from colonnade.service.guard_network import refuse_the_network
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
+from colonnade.service.supervisor import REFUSED, Supervisor
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
+    from colonnade.service.direct_links import DirectLinks
 
-__all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
-
-REFUSED = 1
-"""The exit status of a child that refuses to run."""
-
-GRACE = 10.0
-"""Seconds that a child has to end before it is killed."""
+__all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
 
 LARGEST_REFUSAL = 65_536
 """Bytes; a longer reply is an answer, and is not decoded to find out."""
@@ -51,9 +44,6 @@ QUIET = frozenset({"GetAccount", "GetDescription"})
 
 STATUS_SECONDS = 0.2
 """Seconds between two writings of a status file: to write it for every request would take longer than to answer most."""
-
-LONGEST_PAUSE = 5.0
-"""Seconds between two starts of a child that keeps dying."""
 
 
 def serve_member(
@@ -65,6 +55,9 @@ def serve_member(
     log_file: Path | None = None,
     compute: str = "auto",
     memory: str | None = None,
+    dask: str | None = None,
+    direct: bool = False,
+    direct_listen: str | None = None,
 ) -> int:
     """Start a member's guard and relay, and watch over both until this process is ended; return its exit status.
 
@@ -84,8 +77,14 @@ def serve_member(
         What the guard multiplies shares on (`colonnade.secure.devices`).
     memory
         How much memory the guard may use, in place of what schema.toml says.
+    dask
+        The scheduler of the member's own Dask cluster, in place of what schema.toml says.
+    direct
+        Whether letters to and from members that do the same go past the coordinator (`colonnade.transport.links`).
+    direct_listen
+        What to listen on for them, ``"host:port"``, where it is another address than the one in the papers.
     """
-    folder = PartyFolder(path.resolve(), memory)
+    folder = PartyFolder(path.resolve(), memory, dask)
     require_engine()  # imported by the relay alone: the guard's process never has it
     stream = sys.stderr if log_file is None else LogFile(log_file)
     log = Log(stream, folder.name, "supervisor")
@@ -100,9 +99,10 @@ def serve_member(
         except ColonnadeError as error:
             log.event("papers-refused", code=error.code)
             raise
+        listen = _listening_place(folder, direct_listen) if direct else None
         children: dict[str, Callable[[], None]] = {
             "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report, compute=compute),
-            "relay": lambda: run_relay(folder, stream, report),
+            "relay": lambda: run_relay(folder, stream, report, listen),
         }
         if health_port is not None:
             require_port(health_port)
@@ -118,13 +118,13 @@ def run_guard(
     report: Callable[[ColonnadeError], None] = lambda _: None,
     compute: str = "auto",
 ) -> None:
-    """Run as the guard: data, policy, ledger and keys, and no network."""
+    """Run as the guard: data, policy, ledger and keys, and no network but the way to its own Dask scheduler, if it has one."""
     from colonnade.party.serving import serve
     from colonnade.secure.devices import compute_on
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
-    _refuse_the_network()
     try:
+        refuse_the_network(but=folder.scheduler)
         compute_on(compute)
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
@@ -137,9 +137,15 @@ def run_guard(
 
 
 def run_relay(
-    folder: PartyFolder, stream: TextIO | LogFile, report: Callable[[ColonnadeError], None] = lambda _: None
+    folder: PartyFolder,
+    stream: TextIO | LogFile,
+    report: Callable[[ColonnadeError], None] = lambda _: None,
+    direct: str | None = None,
 ) -> None:
-    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder."""
+    """Run as the relay: the network and the guard's socket. It reads only the kit in the folder, and mail that came directly.
+
+    ``direct`` is what it listens on for its peers; without it there are no direct links.
+    """
     from colonnade.service.relay import SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
@@ -149,9 +155,11 @@ def run_relay(
     while not folder.listening:
         if ended.wait(0.05):
             os._exit(0)
+    # only now: peers, too, see whether somebody listens
+    links = None if direct is None else _open_links(folder, direct, log)
     relay = SiteRelay(
         folder.name,
-        guard=folder.socket,
+        guard=folder.socket if links is None else links.socket,
         address=where.address,
         kit=folder.kit.folder,
         host=where.host,
@@ -160,6 +168,8 @@ def run_relay(
     )
     while not ended.wait(1.0):
         relay.tick()
+        if links is not None:
+            links.mailbox.tick()
         write_status(
             folder.path / "relay.status",
             {
@@ -168,128 +178,26 @@ def run_relay(
                 "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
+                "direct_in": 0 if links is None else links.bytes_in,
+                "direct_out": 0 if links is None else links.bytes_out,
             },
         )
     relay.close()
+    if links is not None:
+        links.close()
     os._exit(0)  # FLARE may have left threads behind
 
 
-class Supervisor:
-    """A process that starts children, restarts them when they die, and ends them in order.
+def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
+    from colonnade.service.direct_links import where_to_listen
 
-    Parameters
-    ----------
-    children
-        What each child does, by name, in the order in which they are started.
-    log
-        Where starts and ends of children are written.
-    report
-        How a child that refuses to run says why.
-    """
+    return where_to_listen(folder, chosen)
 
-    def __init__(
-        self, children: Mapping[str, Callable[[], None]], log: Log, report: Callable[[ColonnadeError], None]
-    ) -> None:
-        self._children = dict(children)
-        self._report = report
-        self._log = log
-        self._pids: dict[str, int] = {}
-        self._due: dict[str, float] = {}
-        self._pauses = dict.fromkeys(children, 0.1)
-        self._started: dict[str, float] = {}
-        self._stopping = False
-        self._lifeline = os.pipe()
 
-    def run(self) -> int:
-        """Watch over the children until asked to stop; return 1 if one of them refused to run."""
-        signal.signal(signal.SIGTERM, self._ask_to_stop)
-        signal.signal(signal.SIGINT, self._ask_to_stop)
-        for name in self._children:
-            self._start(name)
-        status = 0
-        while not self._stopping and status == 0:
-            status = max((self._look_after(name) for name in self._children), default=0)
-            time.sleep(0.02)
-        return max(status, self._stop())
+def _open_links(folder: PartyFolder, listen: str, log: Log) -> "DirectLinks":
+    from colonnade.service.direct_links import DirectLinks
 
-    def _ask_to_stop(self, *_: object) -> None:
-        self._stopping = True
-
-    def _look_after(self, name: str) -> int:
-        pid = self._pids.get(name)
-        if pid is None:
-            if time.monotonic() >= self._due[name]:
-                self._start(name, again=True)
-            return 0
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found == 0:
-            return 0
-        del self._pids[name]
-        code = os.waitstatus_to_exitcode(status)
-        self._log.event("exited", child=name, status=code, pid=pid)
-        if code == REFUSED:
-            return REFUSED
-        lived = time.monotonic() - self._started[name]
-        self._pauses[name] = 0.1 if lived > 10 else min(2 * self._pauses[name], LONGEST_PAUSE)
-        self._due[name] = time.monotonic() + self._pauses[name]
-        return 0
-
-    def _start(self, name: str, *, again: bool = False) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
-            pid = os.fork()
-        if pid == 0:
-            os._exit(self._live(self._children[name]))
-        self._pids[name] = pid
-        self._started[name] = time.monotonic()
-        self._log.event("restarted" if again else "started", child=name, pid=pid)
-
-    def _live(self, work: Callable[[], None]) -> int:
-        """Run as a child: do the work, and end when the supervisor ends."""
-        try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the supervisor, which stops this child
-            os.close(self._lifeline[1])
-            threading.Thread(target=self._end_with_supervisor, daemon=True).start()
-            work()
-        except ColonnadeError as error:
-            self._report(error)
-            return REFUSED
-        except BaseException:  # noqa: BLE001  # its text might quote data; the supervisor restarts this child
-            return 70
-        return 0
-
-    def _end_with_supervisor(self) -> None:
-        with contextlib.suppress(OSError):
-            os.read(self._lifeline[0], 1)  # nobody writes: this returns when the supervisor is gone
-        os._exit(0)
-
-    def _stop(self) -> int:
-        """End the children, the network side first; return 1 if one of them had refused to go on."""
-        status = 0
-        for name in reversed(self._children):
-            pid = self._pids.pop(name, None)
-            if pid is None:
-                continue
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            status = REFUSED if self._await(pid) == REFUSED else status
-            self._log.event("stopped", child=name, pid=pid)
-        for end in self._lifeline:
-            os.close(end)
-        return status
-
-    def _await(self, pid: int) -> int:
-        """Return a child's exit status, once it has ended or was killed."""
-        deadline = time.monotonic() + GRACE
-        while True:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                return os.waitstatus_to_exitcode(status)
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
-                deadline = math.inf
-            time.sleep(0.02)
+    return DirectLinks(folder, listen, log)
 
 
 class MonitoredEndpoint:
@@ -434,14 +342,3 @@ def _kind(data: bytes) -> dict[str, str | int]:
         found["study"] = study
     turn = getattr(request, "turn", None)
     return found if turn is None else {**found, "turn": turn}
-
-
-def _refuse_the_network() -> None:
-    """Let nothing in the guard's process open a network connection: Unix sockets only, whatever is imported."""
-    looking_up = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
-
-    def look(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in looking_up or (event == "socket.__new__" and arguments[1] != socket.AF_UNIX):
-            raise PermissionError
-
-    sys.addaudithook(look)

@@ -23,6 +23,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import RowsFailed, among_rows
+from colonnade.party.table.dask_cluster import Cluster
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, require_capacity, require_id_column
 from colonnade.party.table.sources import Source
@@ -34,6 +35,7 @@ from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service.snapshots import Snapshots
 from colonnade.steps.joint import SharingFloor
+from colonnade.workers import Workers
 
 __all__ = [
     "OpenedTable",
@@ -81,6 +83,8 @@ class TableTerms:
         How its CSV files are written: ``separator`` and ``encoding`` of `Party`.
     memory
         How many bytes the process may use, for a table that is larger; ``None`` keeps columns in memory.
+    cluster
+        The party's own Dask cluster, whose workers open the same files and keep the columns; ``None`` for none.
     """
 
     name: str
@@ -91,6 +95,7 @@ class TableTerms:
     papers: FederationAgreement | None
     reading: Mapping[str, str] = field(default_factory=dict)
     memory: int | None = None
+    cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
         mine = None if self.papers is None else self.papers.members.get(self.name)
@@ -103,7 +108,7 @@ class TableTerms:
     def party(self, files: Sequence[Path], version: int) -> Party:
         """Return a table with its schema, not opened."""
         data = files[0] if len(files) == 1 else list(files)
-        return Party(data, schema=self.schema, version=version, memory=self.memory, **self.reading)
+        return Party(data, schema=self.schema, version=version, memory=self.memory, dask=self.cluster, **self.reading)
 
     def copy(self, path: Path, file: BinaryIO) -> None:
         """Write the id and the declared columns of one of the owner's files to another file."""
@@ -115,7 +120,14 @@ class TableTerms:
         """Open a table; refuse, towards its owner, one that does not fit these terms."""
         party, ids = self._read(files, version)
         order, table = ordered_table(
-            party.source, party.schema, ids, self._listed(), party=self.name, mode="cohort", memory=self.memory
+            party.source,
+            party.schema,
+            ids,
+            self._listed(),
+            party=self.name,
+            mode="cohort",
+            memory=self.memory,
+            cluster=self.cluster,
         )
         return OpenedTable(table, order, ids, version)
 
@@ -267,21 +279,27 @@ def serve_party(
         heads,
         SharingFloor.of_papers(papers),
         Openings(folder / "openings.sqlite"),
+        terms.cluster,
     )
     guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
     return ServedParty(guard, ledger, opened.version, lambda: open_current(ledger, terms, snapshots))
 
 
 def serve_node(
-    name: str, papers: FederationAgreement, *, identity: Identity, folder: Path, randomness: Randomness | None = None
+    name: str,
+    papers: FederationAgreement,
+    *,
+    identity: Identity,
+    folder: Path,
+    randomness: Randomness | None = None,
+    workers: Workers | None = None,
 ) -> ComputeNode:
     """Put a compute node without data behind its own guard, on the terms of a federation's papers."""
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    member = Member(
-        name, identity, papers.pinned(), heads, SharingFloor.of_papers(papers), Openings(folder / "openings.sqlite")
-    )
+    floor, openings = SharingFloor.of_papers(papers), Openings(folder / "openings.sqlite")
+    member = Member(name, identity, papers.pinned(), heads, floor, openings, workers)
     return ComputeNode(member, papers.identity, fresh)
 
 

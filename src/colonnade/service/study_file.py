@@ -18,6 +18,7 @@ from colonnade.estimators.study import Study
 from colonnade.estimators.synthetic import LARGEST_ROWS, SyntheticTable
 from colonnade.estimators.synthetic_file import require_format
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.table.databases import memory_limit
 from colonnade.plan import About
 from colonnade.schema import Schema
 from colonnade.service import study_keys, toml_parts
@@ -27,8 +28,8 @@ __all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "
 
 @dataclass(frozen=True)
 class PartyEntry:
-    """One party: its data, its public schema, its policy if it has one of its own, the declared version of its data, and how its
-    CSV files are written.
+    """One party: its data, its public schema, its policy if it has one of its own, the declared version of its data, how its CSV
+    files are written, and how many bytes of memory it may use for a table that is larger.
     """
 
     data: tuple[Path, ...]
@@ -36,6 +37,12 @@ class PartyEntry:
     policy: "cn.Policy | None" = None
     version: int = 1
     reading: Mapping[str, str] = field(default_factory=dict)
+    memory: int | None = None
+
+    def party(self) -> "cn.Party":
+        """Return the party."""
+        data = self.data[0] if len(self.data) == 1 else list(self.data)
+        return cn.Party(data, schema=self.schema, version=self.version, memory=self.memory, **self.reading)
 
 
 @dataclass(frozen=True)
@@ -130,10 +137,7 @@ class StudyFile:
             Whether ledgers that exist may be given the file's budget as their new cap; otherwise another cap is
             refused, so that a typing error cannot raise it.
         """
-        parties = {
-            name: cn.Party(_paths(member.data), schema=member.schema, version=member.version, **member.reading)
-            for name, member in self.members.items()
-        }
+        parties = {name: member.party() for name, member in self.members.items()}
         policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
         if not change_cap:
             self._refuse_another_cap()
@@ -342,7 +346,8 @@ def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
         raise BadInput(f"{where}.version is a whole number from 1.", remedy="For example version = 2 for new data.")
     public = toml_parts.within(where, lambda: Schema(schema))
     reading = toml_parts.reading_of(entry, where)
-    return PartyEntry(tuple(folder / path for path in paths), public, policy, version, reading)
+    memory = toml_parts.within(f"{where}.memory", lambda: memory_limit(entry.get("memory")))
+    return PartyEntry(tuple(folder / path for path in paths), public, policy, version, reading, memory)
 
 
 def _studies(document: toml_parts.Table, folder: Path) -> tuple[StudyEntry, ...]:
@@ -403,7 +408,3 @@ def _repeat(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadInput(f"{where}: repeat must be a positive whole number.", remedy="Write repeat = 1, or leave it out.")
     return value
-
-
-def _paths(data: tuple[Path, ...]) -> Path | list[Path]:
-    return data[0] if len(data) == 1 else list(data)

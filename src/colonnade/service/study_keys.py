@@ -172,6 +172,11 @@ MEMBER = (
     Key("version", "The declared version of the data; 1 by default, a higher number for other data.", WHOLE_FROM_ONE),
     Key("separator", "What stands between the columns of its CSV files; a comma by default.", TEXT),
     Key("encoding", "How the letters of its CSV files are stored; UTF-8 by default.", TEXT),
+    Key(
+        "memory",
+        'How much memory it may use, such as `"2GB"`, for a table that is larger (extra `large`); any amount by default.',
+        {"anyOf": [TEXT, WHOLE_FROM_ONE]},
+    ),
 )
 
 STUDY = (

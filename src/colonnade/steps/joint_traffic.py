@@ -37,11 +37,11 @@ def _forecast_sharing(joint: "Joint", forecast: Forecast) -> dict[str, int]:
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
     arriving = dict.fromkeys(members, len(members) * HELLO)
     if joint.preceding:
-        sent, received = _given_letters(joint)
+        sent, received = _given_letters(joint, forecast)
         forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
         arriving = received
     for turn in range(1, len(joint.chunks) + 3):
-        sent, received = _letters(joint, turn)
+        sent, received = _letters(joint, forecast, turn)
         forecast.round(arriving, {member: size + SMALL for member, size in sent.items()})
         arriving = received
     return arriving
@@ -63,7 +63,7 @@ def _forecast_tiles(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
         arriving = _forecast_sharing(joint, forecast)
     for tile in joint.tiles:
         if not kept:
-            sent, received = _noise_letters(joint, tile)
+            sent, received = _noise_letters(joint, forecast, tile)
             forecast.round(
                 arriving or dict.fromkeys(members, SMALL), {name: size + SMALL for name, size in sent.items()}
             )
@@ -73,7 +73,7 @@ def _forecast_tiles(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
     forecast.round(dict.fromkeys(joint.owners, SMALL), dict.fromkeys(joint.owners, LOSS + SMALL))
 
 
-def _noise_letters(joint: "Joint", tile: "Tile") -> tuple[dict[str, int], dict[str, int]]:
+def _noise_letters(joint: "Joint", forecast: Forecast, tile: "Tile") -> tuple[dict[str, int], dict[str, int]]:
     """Return bytes of noise by sender and by receiver."""
     sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
     for sender in joint.owners:
@@ -81,27 +81,31 @@ def _noise_letters(joint: "Joint", tile: "Tile") -> tuple[dict[str, int], dict[s
             if node != sender:
                 seeded = point <= 2 * joint.threshold
                 size = LETTER + (SEED if seeded else joint.arithmetic.packed_size(tile.entries))
+                forecast.letter(sender, node, size)
                 sent[sender] += size
                 received[node] += size
     return sent, received
 
 
-def _given_letters(joint: "Joint") -> tuple[dict[str, int], dict[str, int]]:
+def _given_letters(joint: "Joint", forecast: Forecast) -> tuple[dict[str, int], dict[str, int]]:
     """Return bytes of what givers write to the owners, by sender and by receiver."""
     sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
     for giver in joint.givers:
         for owner in joint.owners:
-            sent[giver] += LETTER + GIVEN * joint.people
-            received[owner] += LETTER + GIVEN * joint.people
+            size = LETTER + GIVEN * joint.people
+            forecast.letter(giver, owner, size)
+            sent[giver] += size
+            received[owner] += size
     return sent, received
 
 
-def _letters(joint: "Joint", turn: int) -> tuple[dict[str, int], dict[str, int]]:
+def _letters(joint: "Joint", forecast: Forecast, turn: int) -> tuple[dict[str, int], dict[str, int]]:
     """Return bytes of letters by sender and by receiver in one turn."""
     sent, received = dict.fromkeys(joint.members, 0), dict.fromkeys(joint.members, 0)
     for sender in joint.members:
         for point, node in enumerate(joint.nodes, start=1):
             if node != sender and (size := _letter(joint, sender, point, turn)):
+                forecast.letter(sender, node, size)
                 sent[sender] += size
                 received[node] += size
     if turn == 1:

@@ -22,6 +22,7 @@ from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ProtocolErro
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, Price
 from colonnade.privacy.laws import Mechanism
+from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.mail import OVERHEAD
@@ -77,6 +78,7 @@ class Forecast:
         self.rounds = 0
         self.to: dict[str, int] = {}
         self.back: dict[str, int] = {}
+        self.letters: dict[tuple[str, str], list[int]] = {}
 
     def round(self, to: Mapping[str, int], back: Mapping[str, int]) -> None:
         """Add one round: bytes to and from each member, besides the plan."""
@@ -85,6 +87,11 @@ class Forecast:
             self.to[member] = self.to.get(member, 0) + size + self.plan_bytes
         for member, size in back.items():
             self.back[member] = self.back.get(member, 0) + size
+
+    def letter(self, sender: str, receiver: str, size: int) -> None:
+        """Note one letter of a round, which could go directly from one member to another if it is not too short."""
+        if size >= SHORTEST_DIRECT:
+            self.letters.setdefault((sender, receiver), []).append(size)
 
     def releases(self, step: str, sizes: Mapping[str, int]) -> None:
         """Add one round in which every party sends its own release."""

@@ -2,12 +2,12 @@
 
 Who takes part, and in which numbers, is read by `colonnade.steps.newton_terms`.
 
-*Bytes.* There are n people, d columns, L of them levels of that category, K terms, h holders, of S data parties, and N = 2t + 1
-nodes. A share takes e bytes. A node's dealing sends N − 1 − t = t of them per value, another party's t + 1; the others follow
-from seeds. A re-dealing by all nodes sends N·t. If all holders compute, a run sends about::
+*Bytes.* There are n people, d columns, L of them levels of that category, K terms, S data parties, of whom t + 1 are holders, and
+N = 2t + 1 nodes. A share takes e bytes. A node's dealing sends N − 1 − t = t of them per value, another party's t + 1; the others
+follow from seeds. A re-dealing by all nodes sends N·t. If all holders compute, a run sends about::
 
     columns        n·d·t·e, and n·e more per column of a party that does not compute
-    each round     n·(S − h)·2  +  n·(2Kh + 1)·t·e  +  n·(2K(h − 2) + 1)·N·t·e
+    each round     n·(S − 1)·2  +  n·(2Kt + 1)·t·e  +  n·2K(t − 1)·N·t·e  +  n·(t + 1)·t·e
     curvature      n·(d − L − 1)·N·t·e more
 
 Six bytes suffice for some ten thousand people, eight for millions. `NewtonSteps.forecast` counts letter by letter.
@@ -44,6 +44,7 @@ from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 __all__ = ["NewtonSteps"]
 
 COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
+POOLING = "{maskers} and any one of {told} do not pool their parts of people's scores."
 
 PLACE = 10
 """Bytes of a party's place beside its envelope."""
@@ -142,9 +143,10 @@ class NewtonSteps(LabelledSteps):
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, holders, colluders and inputs."""
         terms = NewtonTerms.read(whole.plan, whole.name)
+        told = dict.fromkeys((terms.teller, *terms.evaluators))
         return (
             COMPUTING.format(nodes=", ".join(terms.nodes)),
-            f"Not all of {', '.join(terms.holders)} pool their parts of people's scores.",
+            POOLING.format(maskers=" and ".join(terms.maskers), told=", ".join(told)),
             *secure_words(whole.plan, whole.plan.collusion),
         )
 
@@ -191,6 +193,8 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     arriving = dict.fromkeys(members, SMALL)
     for beat in terms.beats(0):
         letters = dict(_letters(terms, beat))
+        for ends, size in letters.items():
+            forecast.letter(*ends, size)
         said = _by(letters, members, place=0)
         if beat.phase == Phase.OPEN:
             said = {
@@ -232,6 +236,10 @@ def _letters(terms: NewtonTerms, beat: Beat) -> Iterator[tuple[tuple[str, str], 
                     size += _share(terms, owner, other, entries, double)
                 yield (owner, other), size
         return
+    if beat.phase == Phase.FACTORS:
+        for evaluator in terms.evaluators:
+            if evaluator != terms.teller:
+                yield (terms.teller, evaluator), LETTER + 2 * people
     for sender, values in _dealt(terms, beat).items():
         for node in terms.nodes:
             if node != sender:
@@ -243,8 +251,10 @@ def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
     if beat.phase == Phase.COLUMNS:
         return dict(terms.widths)
     if beat.phase == Phase.FACTORS:
-        return {holder: 2 * terms.terms + (place == 0) for place, holder in enumerate(terms.holders)}
-    again = {Phase.FOLD: 2 * terms.terms, Phase.SERIES: 1, Phase.WEIGH: len(terms.weighed)}
+        return {masker: 2 * terms.terms + (place == 0) for place, masker in enumerate(terms.maskers)}
+    if beat.phase == Phase.SERIES:
+        return dict.fromkeys(terms.evaluators, 1)
+    again = {Phase.FOLD: 2 * terms.terms, Phase.WEIGH: len(terms.weighed)}
     return dict.fromkeys(terms.nodes, again[beat.phase]) if beat.phase in again else {}
 
 

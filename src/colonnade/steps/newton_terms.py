@@ -8,8 +8,11 @@ amplify that person's row past the noise. Nothing checks it. So compute nodes ar
 trusted in their inputs. A coordinator is trusted with nothing, and may not be one of them. Holders of scores are taken before
 others, then the first of the plan: what a node deals costs least.
 
-*Holders.* The scores stand in shares modulo a period at min(t + 1, parties) data parties, the target's holder first
-(`colonnade.secure.sine_link`). The others' numbers are uniform to any but all of them together.
+*Holders.* The scores stand in shares modulo a period at t + 1 members, the target's holder first: data parties, and where
+there are fewer, nodes without data (`colonnade.secure.sine_link`). The first t of them are *maskers*: they deal what their tables
+say of their numbers. The last one tells its number to t + 1 nodes that are no maskers, the *evaluators*. To these the number is
+public, so they multiply by what a table says of it without dealing anything. All maskers' numbers and the last one are needed to
+know a score, and no t members have them.
 
 *Levels.* A curvature needs Σ w·x_i·x_j for each pair of columns, and nodes multiply one column of each pair by the weights. The
 constant column needs no product: its share of w·x is γ times that of w. Nor do the levels of one category. Two of them are never
@@ -31,7 +34,7 @@ from colonnade.protocol import codec
 from colonnade.result import COORDINATOR
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
-from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, LINKS, LinkBounds, SineLink
+from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
 from colonnade.steps.joint import HashedStep, check_nodes
 from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledTerms
 from colonnade.steps.terms import whole_list, whole_parameter
@@ -42,13 +45,11 @@ KIND = "newton"
 """What a step of this kind is called in a plan."""
 
 LARGEST_ROUNDS = 64
-CHUNK_ELEMENTS = 1 << 20
+CHUNK_ELEMENTS = 1 << 21
 CHUNK_UNIT = 8_192
 
-WORDS = PRIME_SETS[-2:]
-"""The moduli in use. Shorter words would need tables so coarse that their rounding would show."""
-LEAST_BITS = {"residual": 6, "weight": 4}
-"""The bits of the links' tables below which a longer word is better: rounding then adds a fiftieth or a sixth to the noise."""
+TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) for finer in FIRST_FACTORS[::-1]][1:]
+"""How fine the tables of a link can be, the finest first: each is half as fine as the one before it."""
 
 _COMMON = ("scale", "window", "parts", "level")
 
@@ -61,11 +62,11 @@ class Phase(StrEnum):
     PARTS = "parts"
     """Data parties split their parts of scores between the holders; with the last people also their noise, to the nodes."""
     FACTORS = "factors"
-    """Holders deal what their tables say to the nodes."""
+    """Maskers deal what their tables say to the nodes; the last holder tells the evaluators its numbers."""
     FOLD = "fold"
     """Nodes multiply the next holder's factors in, and deal the product again."""
     SERIES = "series"
-    """Nodes add the series up, and deal residuals or weights again."""
+    """Evaluators add the series up, and deal their parts of residuals or weights again."""
     WEIGH = "weigh"
     """Nodes multiply weights by columns, and deal the products again."""
     OPEN = "open"
@@ -87,6 +88,8 @@ class NewtonTerms(LabelledTerms):
 
     Parameters
     ----------
+    holders
+        Who holds the scores, in shares modulo a period; the target's holder first.
     bounds
         The link on shares, of steps.
     curvature_bounds
@@ -97,6 +100,7 @@ class NewtonTerms(LabelledTerms):
         In which nothing that is opened can wrap.
     """
 
+    holders: tuple[str, ...]
     bounds: LinkBounds
     curvature_bounds: LinkBounds
     noise: NewtonNoise
@@ -121,7 +125,7 @@ class NewtonTerms(LabelledTerms):
         if sum(bool(_levels(step)) for step in steps.values()) > 1:
             raise PlanMismatch("At most one party leaves the levels of a category out of the products with weights.")
         check_nodes(plan)
-        holders = _holders(steps, plan.threshold)
+        holders = _holders(plan, steps)
         preferred = sorted(plan.compute_nodes, key=lambda node: (node == COORDINATOR, node not in holders))
         nodes = tuple(node for node in plan.compute_nodes if node in preferred[: 2 * plan.threshold + 1])
         if COORDINATOR in nodes:
@@ -137,12 +141,25 @@ class NewtonTerms(LabelledTerms):
             )
         found.arithmetic.require_nodes(len(nodes))
         noise = _noise(plan, steps, found.residual, found.weight)
-        return cls(steps, nodes, plan.threshold, plan.people, found.residual, found.weight, noise, found.arithmetic)
+        links = found.residual, found.weight
+        return cls(steps, nodes, plan.threshold, plan.people, holders, *links, noise, found.arithmetic)
+
+    @property
+    def maskers(self) -> tuple[str, ...]:
+        """The holders that deal what their tables say."""
+        return self.holders[:-1]
+
+    @property
+    def teller(self) -> str:
+        """The holder that tells the evaluators its numbers."""
+        return self.holders[-1]
 
     @cached_property
-    def holders(self) -> tuple[str, ...]:
-        """Who holds the scores, in shares modulo a period; the target's holder first."""
-        return _holders(self.asked, self.threshold)
+    def evaluators(self) -> tuple[str, ...]:
+        """The t + 1 nodes that are told the last holder's numbers, in the order of their points; none is a masker."""
+        free = [node for node in self.nodes if node not in self.maskers]
+        chosen = sorted(free, key=lambda node: node != self.teller)[: self.threshold + 1]
+        return tuple(node for node in self.nodes if node in chosen)
 
     @cached_property
     def constant(self) -> int:
@@ -191,7 +208,7 @@ class NewtonTerms(LabelledTerms):
 
     def completing(self, owner: str) -> str:
         """Return the holder whose number completes an owner's part of a score; those of others are uniform, and seeds."""
-        return owner if owner in self.holders else self.holders[-1]
+        return owner if owner in self.holders else self.teller
 
     @cached_property
     def chunks(self) -> tuple[tuple[int, int], ...]:
@@ -211,7 +228,7 @@ class NewtonTerms(LabelledTerms):
         beats: list[Beat] = []
         for chunk in range(len(self.chunks)):
             beats += [Beat(Phase.PARTS, number, chunk), Beat(Phase.FACTORS, number, chunk)]
-            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, self.bounds.holders - 1)]
+            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, len(self.maskers))]
             beats.append(Beat(Phase.SERIES, number, chunk))
             if number == CURVATURE:
                 beats.append(Beat(Phase.WEIGH, number, chunk))
@@ -251,9 +268,11 @@ def _width(step: Step) -> int:
     return whole_parameter(step.parameters, "width", LARGEST_WIDTH)
 
 
-def _holders(steps: Mapping[str, Step], threshold: int) -> tuple[str, ...]:
+def _holders(plan: Plan, steps: Mapping[str, Step]) -> tuple[str, ...]:
+    """Return t + 1 members: data parties, the target's first, then nodes without data."""
     (first,) = (party for party, step in steps.items() if step.parameters.get("target"))
-    return (first, *(party for party in steps if party != first))[: threshold + 1]
+    nodes = (node for node in plan.compute_nodes if node != COORDINATOR)
+    return tuple(dict.fromkeys((first, *steps, *nodes)))[: plan.threshold + 1]
 
 
 def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: LinkBounds) -> NewtonNoise:
@@ -292,9 +311,27 @@ class _Room(NamedTuple):
     weight: LinkBounds
 
 
+class _Word(NamedTuple):
+    """The moduli of a word, and the coarsest tables of steps and of the curvature with which it is used."""
+
+    moduli: tuple[int, ...]
+    residual: tuple[int, int]
+    weight: tuple[int, int]
+
+
+WORDS = (
+    _Word(PRIME_SETS[4], residual=TABLES[0], weight=TABLES[0]),  # a few people: what they send is little anyway
+    _Word(PRIME_SETS[3], residual=(7, 16), weight=(4, 32)),  # rounding adds a hundredth and a tenth to the noise
+    _Word(PRIME_SETS[4], residual=(6, 16), weight=(4, 16)),  # a fiftieth and a sixth
+    _Word(PRIME_SETS[-1], residual=TABLES[-1], weight=TABLES[-1]),
+)
+"""The words in use, the first that has room for its tables is taken."""
+
+
 class _Sized(NamedTuple):
     """A link, and the largest integers that steps and the curvature would open with it."""
 
+    tables: tuple[int, int]
     bounds: LinkBounds
     residual: int
     weight: int
@@ -305,23 +342,21 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
 
     Only what is opened needs room. Everything before is exact modulo M, whatever it passes through.
     """
-    holders, link = len(_holders(steps, plan.threshold)), _link(steps)
+    holders, link = plan.threshold + 1, _link(steps)
     sized: list[_Sized] = []
-    for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1):
-        bounds = LinkBounds(link, holders, bits)
+    for tables in TABLES:
+        bounds = LinkBounds(link, holders, *tables)
         noise = _noise(plan, steps, bounds, bounds)
         try:
             sizes = [_bound(number, plan.people, _scale(steps), bounds, noise) for number in range(noise.rounds)]
         except BadInput:  # the noise is too large to be drawn: coarser tables make it smaller
             continue
-        sized.append(_Sized(bounds, residual=max(sizes[1:]), weight=sizes[CURVATURE]))
-    for moduli, least in (*((moduli, LEAST_BITS) for moduli in WORDS), (WORDS[-1], {})):
-        arithmetic = Arithmetic(moduli)
-        fine = [one for one in sized if one.residual <= arithmetic.largest]
-        coarse = [one for one in sized if one.weight <= arithmetic.largest]
-        residual, weight = (next(iter(found), None) for found in (fine, coarse))
-        if residual is None or weight is None:
-            continue
-        if residual.bounds.bits >= least.get("residual", 0) and weight.bounds.bits >= least.get("weight", 0):
-            return _Room(arithmetic, residual.bounds, weight.bounds)
+        of_curvature = sizes.pop(CURVATURE)
+        sized.append(_Sized(tables, bounds, residual=max(sizes), weight=of_curvature))
+    for word in WORDS:
+        arithmetic = Arithmetic(word.moduli)
+        fine = [one.bounds for one in sized if one.residual <= arithmetic.largest and one.tables >= word.residual]
+        coarse = [one.bounds for one in sized if one.weight <= arithmetic.largest and one.tables >= word.weight]
+        if fine and coarse:
+            return _Room(arithmetic, fine[0], coarse[0])
     return None

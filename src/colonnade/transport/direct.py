@@ -7,7 +7,8 @@ is itself a compute node.
 *What was said* (`Transcript`; `Recorded` wraps any other transport): rounds, messages, bytes per party in each direction,
 seconds per step, and how many numbers moved. Numbers are the unit in which Coresets (Huang, Li, Sun, Zhao, 2022;
 docs/references.md#coresets) counts communication. A number is an entry of an array, or a word of eight bytes of letters
-between members, whatever is inside. Plans, names, hellos and seals are not numbers: they do not grow with the data.
+between members, whatever is inside. Plans, names, hellos and seals are not numbers: they do not grow with the data. A letter that
+went directly from one member to another is known by its ticket, and is counted once.
 """
 
 import socket
@@ -22,7 +23,19 @@ from typing import BinaryIO, Protocol, cast
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.protocol.messages import Array, Ask, Blob, Conclude, Opened, Post, Posted, Released, Reply, Request
+from colonnade.protocol.messages import (
+    Array,
+    Ask,
+    Blob,
+    Conclude,
+    Opened,
+    Post,
+    Posted,
+    Released,
+    Reply,
+    Request,
+    Ticket,
+)
 
 ENDPOINTS_AT_ONCE = 8
 """Endpoints in this process that work at the same time. More would take turns on the processor, and waste it on turns."""
@@ -189,8 +202,11 @@ def numbers_in(message: Request | Reply) -> int:
         case Ask():
             return _entries(message.inputs.values())
         case Post():
-            letters = 0 if message.turn == GREETING else _words(message.letters.values())
-            return _entries(message.inputs.values()) + letters
+            letters = message.letters.values() if message.turn != GREETING else ()
+            relayed = [
+                letter for letter in letters if Ticket.read(letter) is None
+            ]  # the others were counted once, as sent
+            return _entries(message.inputs.values()) + _words(relayed)
         case Conclude() | Released():
             return _entries(message.values.values())
         case Posted():
@@ -212,7 +228,8 @@ def _entries(arrays: Iterable[Array]) -> int:
 
 
 def _words(letters: Iterable[Blob]) -> int:
-    return sum(len(letter) // WORD for letter in letters)
+    sizes = (len(letter) if (ticket := Ticket.read(letter)) is None else ticket.size for letter in letters)
+    return sum(size // WORD for size in sizes)
 
 
 @dataclass
@@ -239,6 +256,8 @@ class Transcript:
     numbers_to: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     numbers_from: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Numbers moved, whatever their size: as Coresets counts them (docs/references.md#coresets)."""
+    direct: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Bytes of letters that members sent past the coordinator, by sender. They are not among `bytes`."""
 
     @property
     def bytes(self) -> int:
@@ -258,6 +277,12 @@ class Transcript:
             self.numbers_from[party] += numbers_in(reply)
 
     @property
+    def traffic(self) -> str:
+        """All bytes in words: through the coordinator, and past it where members have direct links."""
+        direct = sum(self.direct.values())
+        return f"{self.bytes:,} bytes{f' and {direct:,} directly between members' if direct else ''}"
+
+    @property
     def wall_time(self) -> float:
         """Seconds over all steps."""
         return sum(self.seconds.values())
@@ -265,7 +290,7 @@ class Transcript:
     def __repr__(self) -> str:
         return (
             f"Transcript(rounds={self.rounds}, messages={self.messages}, bytes={self.bytes:,}, "
-            f"seconds={self.wall_time:.3f})"
+            f"{f'direct={sum(self.direct.values()):,}, ' if self.direct else ''}seconds={self.wall_time:.3f})"
         )
 
 

@@ -24,7 +24,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from colonnade.errors import BadInput, CertificateExpired
 from colonnade.event_log import Log, read_status, write_status
@@ -46,6 +46,7 @@ WARNING_DAYS = 30
 
 ROOTS = "rootCA.pem"
 _DAY = 86_400.0
+_NOT_A_SITE = "This is not a site's certificate of this federation, or not one that holds today."
 
 
 def require_engine() -> None:
@@ -212,6 +213,25 @@ class Kit:
         files = (self.certificate_file, self.folder / ROOTS)
         return {path.name: Certificate.of(_read(path)[0]) for path in files if path.is_file()}
 
+    def recognise(self, shown: bytes) -> str:
+        """Return whose certificate this is, in DER: a site's, which an authority of this kit made and which holds today.
+
+        Any other is refused, the coordinator's included: nobody but a site is at the other end of a direct link.
+        """
+        now = self.clock()
+        try:
+            found = x509.load_der_x509_certificate(shown)
+            uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+            signs = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        except (ValueError, x509.ExtensionNotFound):
+            raise BadInput(_NOT_A_SITE) from None
+        if signs or list(uses) != [ExtendedKeyUsageOID.CLIENT_AUTH]:
+            raise BadInput(_NOT_A_SITE)
+        valid = [root for root in _read(self.folder / ROOTS) if _holds(root, now)]
+        if not _holds(found, now) or not any(_is_issued_by(found, root) for root in valid):
+            raise BadInput(_NOT_A_SITE)
+        return site_name(found.subject)
+
     def mark(self) -> str:
         """Return what tells this kit from the one that was here before."""
         state = hashlib.sha256()
@@ -310,13 +330,23 @@ def _fits(key: Path, certificate: x509.Certificate) -> bool:
 
 def _refuse_unsigned(chain: list[x509.Certificate], roots: list[x509.Certificate]) -> None:
     """Refuse a certificate that the first authority in the kit did not sign; FLARE would refuse it without a reason."""
-    try:
-        chain[0].verify_directly_issued_by(roots[0])
-    except (ValueError, TypeError, InvalidSignature):
+    if not _is_issued_by(chain[0], roots[0]):
         raise BadInput(
             "The certificate and rootCA.pem are of different authorities.",
             remedy="Install both from one folder, as `colonnade federation renew` wrote them.",
-        ) from None
+        )
+
+
+def _is_issued_by(certificate: x509.Certificate, root: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(root)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _holds(certificate: x509.Certificate, now: float) -> bool:
+    return certificate.not_valid_before_utc.timestamp() <= now < certificate.not_valid_after_utc.timestamp()
 
 
 def _key_bytes(key: rsa.RSAPrivateKey) -> bytes:

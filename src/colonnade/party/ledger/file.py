@@ -19,8 +19,10 @@ itself and has forgotten releases. Its party's peers may be new and remember not
 in a small file beside the ledger (``bank.head`` beside ``bank.sqlite``), and refuses everything from a ledger that does not
 continue it. The order of writing is the argument. *After the ledger's commit*: the memory never names a row that the ledger may
 not have, so that no crash can block the party. A ledger ahead of its memory is what a crash in between leaves, and is sound.
-*Before the message leaves*: whatever anybody was told rests on rows up to this head. Restoring a whole folder sets back both
-files; then the memories of the party's peers are the second line (`colonnade.conversations.conversation.LedgerHeads`).
+*Before the message leaves*: whatever anybody was told rests on rows up to this head. The head changes with every row that is
+shown, so it is written in two places of the file in turn (`AlternatingFile`): a crash in the middle leaves the head before.
+Restoring a whole folder sets back both files; then the memories of the party's peers are the second line
+(`colonnade.conversations.conversation.LedgerHeads`).
 """
 
 import contextlib
@@ -36,7 +38,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from colonnade.durable_file import replacing, sync_folder
+from colonnade.durable_file import AlternatingFile, sync_folder
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
 from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA, Head
 
@@ -60,6 +62,7 @@ class HeadMemory:
 
     def __init__(self, ledger: Path) -> None:
         self._path = ledger.with_suffix(".head")
+        self._file = AlternatingFile(self._path)
 
     def check(self, continues: Callable[[Head], bool]) -> None:
         """Refuse a ledger that does not continue what was shown of it."""
@@ -75,20 +78,24 @@ class HeadMemory:
     def keep(self, head: Head) -> None:
         """Remember a head durably. The caller keeps everybody from writing to the ledger meanwhile."""
         if head != self.read():
-            with replacing(self._path) as file:
-                file.write(msgspec.json.encode(head))
+            self._file.write(msgspec.json.encode(head))
 
     def read(self) -> Head | None:
         """Return the highest head; ``None`` if none was ever kept."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=Head)
-        except FileNotFoundError:
-            return None
+            found = self._found()
+            return None if found is None else msgspec.json.decode(found, type=Head)
         except (OSError, msgspec.MsgspecError):
             raise LedgerCorrupt(
                 "The file beside the ledger with its highest head cannot be read; nothing was released.",
                 remedy="Restore the .head file from a back-up that is no newer than the ledger.",
             ) from None
+
+    def _found(self) -> bytes | None:
+        try:
+            return self._file.read()
+        except ValueError:
+            return self._path.read_bytes()  # the head and nothing else, as it was once written; or damaged
 
 
 class Stake:

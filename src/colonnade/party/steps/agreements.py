@@ -27,6 +27,8 @@ from colonnade.party.handles import Attempt
 from colonnade.party.refusals import among_rows
 from colonnade.party.table.large_ids import ids_in_memory
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
+from colonnade.party.table.sources import BLOCK
+from colonnade.party.table.stored_table import part_of
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
 from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
@@ -111,19 +113,20 @@ class SplitPart:
             raise BadInput("A part of the division would be empty.", remedy="Split more people, or by another share.")
         admitted.order_records.record_order()
         for part, taken in zip(PARTS, (~second, second), strict=True):
-            places = np.flatnonzero(taken)
-            identity = part_identity(admitted.plan, part)
             with among_rows():
-                ids = None if whole.ids is None else whole.ids.take(pa.array(places))
-                orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
+                orders.add(part_of(whole, part_identity(admitted.plan, part), taken))
         admitted.order_records.settle()
 
 
 def in_second_part(key: bytes, people: int, share: float) -> NDArray[np.bool_]:
     """Return for each place of the order whether it belongs to the second part: a keyed 64-bit hash below a threshold."""
-    stream = Cipher(ChaCha20(hashlib.sha256(b"colonnade split places 1\0" + key).digest(), bytes(16)), mode=None)
-    words = np.frombuffer(stream.encryptor().update(bytes(8 * people)), dtype="<u8")
-    return np.asarray(words < np.uint64(int(share * 2.0**53) << 11))
+    cipher = Cipher(ChaCha20(hashlib.sha256(b"colonnade split places 1\0" + key).digest(), bytes(16)), mode=None)
+    stream, limit = cipher.encryptor(), np.uint64(int(share * 2.0**53) << 11)
+    second = np.empty(people, dtype=np.bool_)
+    for start in range(0, people, BLOCK):
+        some = second[start : start + BLOCK]
+        some[:] = np.frombuffer(stream.update(bytes(8 * len(some))), dtype="<u8") < limit
+    return second
 
 
 class PrivateListMatching(ListMatching):

@@ -2,7 +2,7 @@
 
 Rows are coded as everywhere: numbers are mapped from their bounds to [−1, 1] and categories to indicators. Nothing is
 rounded, because nothing here is noised. Scores of a block are the same in every step of a study and in every later draw of
-it, so the last ones are kept in memory with the table.
+it, so the last ones are kept with the table, 8 bytes per person: in memory, or on disk where the rows are.
 
 DISTDIM tells, for every sampled row, which of the party's local clusters it is in, and the centres. Vertical SAGA tells
 each residual of the rows of a batch, summed over all parties under masks, batch after batch, and the coefficients at the
@@ -17,6 +17,7 @@ We differ from the paper in this, in taking rows in batches, and in summing unde
 import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -33,6 +34,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.schema import Number
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps import sums
 from colonnade.steps.kind import Earlier
 from colonnade.steps.sums import CoresetTerms
@@ -59,7 +61,7 @@ __all__ = [
 Array = NDArray[np.float64]
 BLOCK = 8_192
 
-_SCORES: "WeakKeyDictionary[PrivateTable, tuple[tuple[object, ...], Array]]" = WeakKeyDictionary()
+_SCORES: "WeakKeyDictionary[PrivateTable, tuple[tuple[object, ...], SpilledRows]]" = WeakKeyDictionary()
 
 
 def coded_columns(
@@ -81,10 +83,8 @@ def coded_columns(
     return np.concatenate(parts)
 
 
-def row_scores(terms: CoresetTerms, table: PrivateTable) -> Array:
+def row_scores(terms: CoresetTerms, table: PrivateTable) -> SpilledRows:
     """Return every row's score: 1/people or more."""
-    if terms.task == "uniform":
-        return np.full(terms.people, 1.0 / terms.people)
     key = (terms.columns, terms.task, terms.clusters, terms.seed, terms.target)
     kept = _SCORES.get(table)
     if kept is None or kept[0] != key:
@@ -93,21 +93,27 @@ def row_scores(terms: CoresetTerms, table: PrivateTable) -> Array:
     return kept[1]
 
 
-def _computed(terms: CoresetTerms, table: PrivateTable) -> Array:
+def _computed(terms: CoresetTerms, table: PrivateTable) -> SpilledRows:
+    people, blocks = terms.people, partial(_blocks, terms, table)
     if terms.task == "kmeans":
-        return local_clusters(lambda: _blocks(terms, table), terms.people, terms.clusters, terms.seed).scores()
-    found = leverage_scores(lambda: _blocks(terms, table), terms.people)
-    return np.asarray(found.nonprivate_scores + 1.0 / terms.people)
+        return local_clusters(blocks, people, terms.clusters, terms.seed, table.scratch).scores(table.scratch)
+    if terms.task == "regression":
+        return leverage_scores(blocks, people, table.scratch, offset=1.0 / people).nonprivate_scores
+    even = table.scratch(None, np.float64)
+    for start, stop in table.ranges():
+        even.append(np.full(stop - start, 1.0 / people))
+    return even
 
 
 def _blocks(terms: CoresetTerms, table: PrivateTable) -> Iterator[Array]:
-    """Yield the block: for a regression the constant column in front, and the target where it is held."""
+    """Return the block, some people at a time: for a regression the constant column in front, and the target where it is held."""
     table.load(terms.columns)
-    for start, stop in table.ranges(BLOCK):
-        coded = coded_columns(terms, table, terms.columns, slice(start, stop))
-        if terms.task == "regression":
-            coded = np.concatenate([np.ones((1, stop - start)), coded])
-        yield coded
+    return table.each(partial(_block, terms), table.ranges(BLOCK))
+
+
+def _block(terms: CoresetTerms, table: PrivateTable, start: int, stop: int) -> Array:
+    coded = coded_columns(terms, table, terms.columns, slice(start, stop))
+    return np.concatenate([np.ones((1, stop - start)), coded]) if terms.task == "regression" else coded
 
 
 def _accept_nothing(_: object, inputs: Arrays) -> None:
@@ -123,7 +129,7 @@ class PrivateCoresetTotal(sums.CoresetTotal):
 
     def disclose(self, table: PrivateTable) -> Arrays:
         """Return G."""
-        return {"value": np.array([row_scores(self.terms, table).sum()])}
+        return {"value": np.array([sum(float(some.sum()) for some in row_scores(self.terms, table))])}
 
 
 class PrivateCoresetSample(sums.CoresetSample):
@@ -219,17 +225,35 @@ class PrivateCoresetScores(sums.CoresetScores):
 
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the scores in whole units."""
-        nonprivate = row_scores(self.terms, table)[self._sample[start:stop]]
+        nonprivate: Array = row_scores(self.terms, table).take(self._sample[start:stop])
         return np.rint(nonprivate * sums.SCORE_SCALE).astype(np.int64)
 
 
-def drawn_rows(scores: NDArray[np.float64], count: int, question: bytes) -> NDArray[np.int64]:
+def drawn_rows(scores: SpilledRows, count: int, question: bytes) -> NDArray[np.int64]:
     """Return rows drawn by their scores; the same for the same scores and question."""
-    cumulative = np.cumsum(scores)
-    seed = hashlib.sha256(question + hashlib.sha256(scores.tobytes()).digest()).digest()
+    starts, sums, hashed = (
+        [0],
+        [0.0],
+        hashlib.sha256(),
+    )  # of blocks of rows: where they start, and what lies before them
+    for some in scores:
+        starts.append(starts[-1] + len(some))
+        sums.append(float(_running(some, sums[-1])[-1]))
+        hashed.update(some.tobytes())
+    seed = hashlib.sha256(question + hashed.digest()).digest()
     uniforms = (KeyedRandomness(seed).words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    drawn = np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")
+    drawn, heights = np.empty(count, dtype=np.int64), uniforms * sums[-1]
+    blocks = np.minimum(np.searchsorted(sums[1:], heights, side="right"), len(sums) - 2)
+    for block in np.unique(blocks).tolist():
+        mine = blocks == block
+        cumulative = _running(scores.read(starts[block], starts[block + 1]), sums[block])
+        drawn[mine] = starts[block] + np.searchsorted(cumulative, heights[mine], side="right")
     return np.asarray(np.minimum(drawn, len(scores) - 1), dtype=np.int64)
+
+
+def _running(scores: Array, before: float) -> Array:
+    """Return running sums, number by number from what lies before: they do not depend on how rows are divided."""
+    return np.asarray(np.cumsum(np.concatenate([[before], scores]))[1:])
 
 
 def _shuffled(key: bytes, count: int) -> NDArray[np.intp]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Bins, Schema
+from colonnade.spilled_rows import SpilledRows
 from colonnade.steps import describing
 from colonnade.steps.describing import Cells, CountedColumn
 
@@ -63,14 +64,16 @@ class PrivateQuantilePositions(describing.QuantilePositions):
         """Read who has a value, before anything is paid."""
         self._presence(table).load(self.columns)
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
+    def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's cell in every column, −1 where there is no value."""
-        nonprivate = np.empty((self.people, len(self.columns)), dtype=np.int32)
+        return table.written(len(self.columns), np.int32, self._cells_block)
+
+    def _cells_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int32]:
+        nonprivate = np.empty((stop - start, len(self.columns)), dtype=np.int32)
         presence = self._presence(table)
-        for start, stop in table.ranges():
-            for place, (name, cells) in enumerate(self.cells.items()):
-                there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
-                nonprivate[start:stop, place] = np.where(there, _cells(table.values(name, start, stop), cells), NOBODY)
+        for place, (name, cells) in enumerate(self.cells.items()):
+            there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
+            nonprivate[:, place] = np.where(there, _cells(table.values(name, start, stop), cells), NOBODY)
         return nonprivate
 
 

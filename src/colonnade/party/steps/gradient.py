@@ -42,16 +42,16 @@ class PrivateGradient(Gradient):
 
     def coded(self, table: PrivateTable) -> SpilledRows:
         """Return everyone's row in integers, and behind it the label where this party holds it: −1, 1, or 0 for none."""
-        nonprivate = table.scratch(self.width + bool(self.target), np.int16)
-        for start, stop in table.ranges():
-            some = np.zeros((stop - start, nonprivate.shape[1]), dtype=np.int16)
-            if self.target:
-                codes = table.codes(self.target, start, stop)
-                some[:, -1] = np.where(codes < 0, 0, 2 * codes - 1)
-                some[:, 0] = np.abs(some[:, -1]) * np.int16(self.terms.scale)
-            if self.coding is not None:
-                some[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
-            nonprivate.append(some)
+        return table.written(self.width + bool(self.target), np.int16, self._coded_block)
+
+    def _coded_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
+        nonprivate = np.zeros((stop - start, self.width + bool(self.target)), dtype=np.int16)
+        if self.target:
+            codes = table.codes(self.target, start, stop)
+            nonprivate[:, -1] = np.where(codes < 0, 0, 2 * codes - 1)
+            nonprivate[:, 0] = np.abs(nonprivate[:, -1]) * np.int16(self.terms.scale)
+        if self.coding is not None:
+            nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
         return nonprivate
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:

@@ -1,22 +1,29 @@
 """Importance scores of one party's rows, in passes over row blocks: leverage for regressions, sensitivities for k-means.
 
+What there is one of per row is written as it is worked out (`SpilledRows`), so memory is a few blocks of rows.
+
 `leverage_scores` is Algorithm 2 of Coresets and `local_clusters` its Algorithm 3 (docs/references.md#coresets). The
 docstrings say where we differ from the paper.
 """
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Blocks", "Leverage", "LocalClusters", "leverage_scores", "local_clusters"]
+from colonnade.spilled_rows import SpilledRows
+
+__all__ = ["Blocks", "Leverage", "LocalClusters", "Room", "leverage_scores", "local_clusters"]
 
 
 Array = NDArray[np.float64]
 Blocks = Callable[[], Iterable[Array]]
 """One pass over the rows: arrays of columns by rows, the same ones each time."""
+Room = Callable[[int | None, Any], SpilledRows]
+"""Where one row per person is written, by width and type: `PrivateTable.scratch`."""
 
 RESOLVED = 1e-6
 """Eigenvalues above this share of the largest one need no further pass."""
@@ -28,11 +35,11 @@ UNIT = float(np.finfo(np.float64).eps)
 class Leverage:
     """Scores of all rows, which sum to the rank."""
 
-    nonprivate_scores: Array
+    nonprivate_scores: SpilledRows
     rank: int
 
 
-def leverage_scores(blocks: Blocks, people: int) -> Leverage:
+def leverage_scores(blocks: Blocks, people: int, room: Room, *, offset: float = 0.0) -> Leverage:
     """Return ‖u_i‖² for every row, u an orthonormal basis of the column space.
 
     We differ from the paper in three ways. The orthonormal basis is never formed: a score is ‖x_i·W‖², where W whitens the
@@ -54,25 +61,34 @@ def leverage_scores(blocks: Blocks, people: int) -> Leverage:
         Yields the rows, columns along the first axis, at each call from the start.
     people
         How many rows there are.
+    room
+        Where the scores go.
+    offset
+        What is added to every score.
 
     Examples
     --------
     >>> rows = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0]])  # two columns, the second twice the first
-    >>> found = leverage_scores(lambda: [rows], 3)
-    >>> found.rank, found.nonprivate_scores.round(6).tolist()
+    >>> found = leverage_scores(lambda: [rows], 3, lambda *kind: SpilledRows(3, *kind))
+    >>> found.rank, found.nonprivate_scores.mapped().round(6).tolist()
     (1, [0.5, 0.5, 0.0])
     """
     whitening = _whitening(blocks, people)
-    scores = np.empty(people)
+    nonprivate = room(None, np.float64)
     start = 0
     for block in blocks():
-        projected = whitening.T @ block
-        np.einsum("ij,ij->j", projected, projected, out=scores[start : start + block.shape[1]])
         start += block.shape[1]
-    if start != people:
+        _require_length(start <= people)
+        projected = whitening.T @ block
+        scores = np.einsum("ij,ij->j", projected, projected)
+        nonprivate.append(np.clip(scores, 0.0, 1.0) + offset)  # rounding may step over either end
+    _require_length(start == people)
+    return Leverage(nonprivate, whitening.shape[1])
+
+
+def _require_length(as_said: bool) -> None:
+    if not as_said:
         raise ValueError("A pass over the rows has another length.")
-    np.clip(scores, 0.0, 1.0, out=scores)  # rounding may step over either end
-    return Leverage(scores, whitening.shape[1])
 
 
 def _whitening(blocks: Blocks, people: int) -> Array:
@@ -143,22 +159,30 @@ class LocalClusters:
     """
 
     nonprivate_centres: Array
-    nonprivate_labels: NDArray[np.int32]
-    nonprivate_distances: Array
+    nonprivate_labels: SpilledRows
+    nonprivate_distances: SpilledRows
 
-    def scores(self) -> Array:
-        """Return g for every row."""
-        sizes = np.bincount(self.nonprivate_labels, minlength=len(self.nonprivate_centres))
-        inertia = np.bincount(self.nonprivate_labels, self.nonprivate_distances, minlength=len(sizes))
+    def scores(self, room: Room) -> SpilledRows:
+        """Return g for every row, written to a room."""
+        sizes = np.zeros(len(self.nonprivate_centres), dtype=np.int64)
+        inertia = np.zeros(len(sizes))
+        for labels, distances in self._passed():
+            sizes += np.bincount(labels, minlength=len(sizes))
+            np.add.at(inertia, labels, distances)  # row by row: sums do not depend on how rows are divided
         cost = float(inertia.sum())
         of_cluster = 2.0 / sizes
         if cost > 0:
             of_cluster += inertia / (sizes * cost)
-            return self.nonprivate_distances / cost + of_cluster[self.nonprivate_labels]
-        return of_cluster[self.nonprivate_labels]
+        nonprivate = room(None, np.float64)
+        for labels, distances in self._passed():
+            nonprivate.append(distances / cost + of_cluster[labels] if cost > 0 else of_cluster[labels])
+        return nonprivate
+
+    def _passed(self) -> Iterator[tuple[NDArray[np.int32], Array]]:
+        return zip(self.nonprivate_labels, self.nonprivate_distances, strict=True)
 
 
-def local_clusters(blocks: Blocks, people: int, clusters: int, seed: int) -> LocalClusters:
+def local_clusters(blocks: Blocks, people: int, clusters: int, seed: int, room: Room) -> LocalClusters:
     """Cluster a party's own rows.
 
     With C the local centres and B_l the rows nearest to centre l, the score of a row i of cluster l is::
@@ -181,6 +205,8 @@ def local_clusters(blocks: Blocks, people: int, clusters: int, seed: int) -> Loc
         k.
     seed
         Of public choices: which rows the start is made from, and where it starts.
+    room
+        Where labels and distances go.
     """
     centres = _start(blocks, people, clusters, seed)
     for _ in range(SWEEPS):
@@ -188,32 +214,29 @@ def local_clusters(blocks: Blocks, people: int, clusters: int, seed: int) -> Loc
         for block in blocks():
             _add(sums, counts, block, _nearest(centres, block))
         centres = sums[counts > 0] / counts[counts > 0, None]
-    return _settled(blocks, people, centres)
+    return _settled(blocks, centres, room)
 
 
-def _settled(blocks: Blocks, people: int, centres: Array) -> LocalClusters:
+def _settled(blocks: Blocks, centres: Array, room: Room) -> LocalClusters:
     """Fix who is in which cluster, and measure from the centroids of exactly these clusters."""
-    labels = np.empty(people, dtype=np.int32)
-    sums, counts, start = np.zeros_like(centres), np.zeros(len(centres)), 0
+    nearest = room(None, np.int32)
+    sums, counts = np.zeros_like(centres), np.zeros(len(centres))
     for block in blocks():
-        some = labels[start : start + block.shape[1]]
-        some[:] = _nearest(centres, block)
-        _add(sums, counts, block, some)
-        start += block.shape[1]
+        labels = _nearest(centres, block)
+        _add(sums, counts, block, labels)
+        nearest.append(labels)
     kept = np.flatnonzero(counts)
     centroids = sums[kept] / counts[kept, None]
-    labels = np.searchsorted(kept, labels).astype(np.int32)
-    return LocalClusters(centroids, labels, _distances(blocks, people, centroids, labels))
-
-
-def _distances(blocks: Blocks, people: int, centroids: Array, labels: NDArray[np.int32]) -> Array:
-    distances, start = np.empty(people), 0
+    found = LocalClusters(centroids, room(None, np.int32), room(None, np.float64))
+    start = 0
     for block in blocks():
         stop = start + block.shape[1]
-        gaps = block - centroids[labels[start:stop]].T
-        np.einsum("ij,ij->j", gaps, gaps, out=distances[start:stop])
+        labels = np.searchsorted(kept, nearest.read(start, stop))
+        gaps = block - centroids[labels].T
+        found.nonprivate_labels.append(labels)
+        found.nonprivate_distances.append(np.einsum("ij,ij->j", gaps, gaps))
         start = stop
-    return distances
+    return found
 
 
 def _start(blocks: Blocks, people: int, clusters: int, seed: int) -> Array:

@@ -147,10 +147,7 @@ class PrivateCentres(local.Centres):
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's row; the law asks its questions of them."""
-        nonprivate = table.scratch(self.block.coding.width + 1, np.int16)
-        for start, stop in table.ranges():
-            nonprivate.append(block_rows(self.block, table, start, stop))
-        return nonprivate
+        return table.written(self.block.coding.width + 1, np.int16, partial(block_rows, self.block))
 
 
 def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
@@ -277,9 +274,9 @@ class PrivateMembershipSketches(MembershipSketches):
         """Read who has a record, before anything is paid."""
         prepare_category(self.category, table)
 
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
+    def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's local cluster."""
-        return category_codes(self.category, table)
+        return table.written(None, np.int16, partial(category_codes, self.category))
 
 
 @runtime_checkable

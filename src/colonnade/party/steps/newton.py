@@ -36,18 +36,18 @@ class PrivateNewtonSteps(NewtonSteps):
 
     def coded(self, table: PrivateTable) -> SpilledRows:
         """Return everyone's row in integers, and behind it the label where this party holds it: 1, 0, or −1 for none."""
-        nonprivate = table.scratch(self.width + bool(self.target), np.int16)
-        for start, stop in table.ranges():
-            some = np.zeros((stop - start, nonprivate.shape[1]), dtype=np.int16)
-            if self.target:
-                codes = table.codes(self.target, start, stop)
-                some[:, -1] = np.where(codes < 0, -1, codes == self.level)
-                some[:, 0] = (codes >= 0) * np.int16(self.terms.scale)
-            if self.coding is not None:
-                some[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
-            if max(-int(some.min(initial=0)), int(some.max(initial=0))) > self.terms.scale:
-                raise ValueError("A coded row exceeds the bound of its step.")
-            nonprivate.append(some)
+        return table.written(self.width + bool(self.target), np.int16, self._coded_block)
+
+    def _coded_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
+        nonprivate = np.zeros((stop - start, self.width + bool(self.target)), dtype=np.int16)
+        if self.target:
+            codes = table.codes(self.target, start, stop)
+            nonprivate[:, -1] = np.where(codes < 0, -1, codes == self.level)
+            nonprivate[:, 0] = (codes >= 0) * np.int16(self.terms.scale)
+        if self.coding is not None:
+            nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
+        if max(-int(nonprivate.min(initial=0)), int(nonprivate.max(initial=0))) > self.terms.scale:
+            raise ValueError("A coded row exceeds the bound of its step.")
         return nonprivate
 
     def in_steps(self, rows: NDArray[np.int16], weights: NDArray[np.float64]) -> Integers:

@@ -8,15 +8,13 @@ database once, which lies in a folder that only this user can enter and goes wit
 import importlib
 import os
 import re
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from colonnade.errors import BadInput
+from colonnade.private_files import TemporaryFolder
 
 __all__ = ["SMALLEST_MEMORY", "DuckDB", "DuckRows", "connect_duckdb", "limit_memory", "memory_limit"]
 
@@ -63,12 +61,12 @@ def connect_duckdb(database: str = ":memory:", *, read_only: bool = False) -> An
     return duckdb.connect(database, read_only=read_only, config={"autoinstall_known_extensions": "false"})
 
 
-def limit_memory(connection: Any, memory: int, folder: str) -> None:
+def limit_memory(connection: Any, memory: int, folder: Path) -> None:
     """Let a connection fill so much memory, and put the rest into a folder, as far as the disk has room."""
     status = os.statvfs(folder)
     room = max(status.f_bavail * status.f_frsize - SPARE_DISK, SPARE_DISK)
     connection.execute(f"SET memory_limit = '{memory}B'")
-    connection.execute(f"SET temp_directory = {_text(folder)}")
+    connection.execute(f"SET temp_directory = {_text(str(folder))}")
     connection.execute(f"SET max_temp_directory_size = '{room}B'")
 
 
@@ -110,8 +108,7 @@ class DuckRows:
 
     def __init__(self, data: DuckDB) -> None:
         self.label = "The DuckDB query" if data.query is not None else "The DuckDB table"
-        self._folder = tempfile.mkdtemp(prefix="colonnade-")
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = TemporaryFolder()
         self._database = str(data.database) if data.query is None else self._kept(data)
         self._seen = self._state()
         with self._connection(self._database) as connection:
@@ -146,12 +143,12 @@ class DuckRows:
 
     def _connection(self, database: str) -> Any:
         connection = connect_duckdb(database, read_only=database != ":memory:")
-        limit_memory(connection, READING_MEMORY, self._folder)
+        limit_memory(connection, READING_MEMORY, self._folder.path)
         return connection
 
     def _kept(self, data: DuckDB) -> str:
         """Put what a query returns into a table of a temporary database, and return its path."""
-        path = str(Path(self._folder) / "rows.duckdb")
+        path = str(self._folder.path / "rows.duckdb")
         with self._connection(":memory:" if data.database is None else str(data.database)) as connection:
             connection.execute(f"ATTACH {_text(path)} AS colonnade_kept (READ_WRITE)")
             connection.execute(f"CREATE TABLE colonnade_kept.{KEPT} AS {str(data.query).strip().rstrip(';')}")

@@ -1,12 +1,10 @@
 """Sorting more rows than fit into memory, by DuckDB (extra ``large``), with a limit on memory and the rest on disk.
 
 Rows go in and come out as a stream of record batches of plain numbers and text. What DuckDB puts on disk meanwhile lies in a
-folder that only this user can enter, and goes when the stream ends. Whatever it reports when it fails may quote a cell, so every
-failure becomes an error of ours.
+folder that only this user can enter, and goes when the stream ends (`TemporaryFolder`). Whatever it reports when it fails may
+quote a cell, so every failure becomes an error of ours.
 """
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -16,6 +14,7 @@ import pyarrow as pa
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.party.table.databases import connect_duckdb, limit_memory
 from colonnade.party.table.sources import BLOCK
+from colonnade.private_files import TemporaryFolder
 
 __all__ = ["sorted_batches"]
 
@@ -23,16 +22,6 @@ SORTING_SHARE = 0.45
 """The part of a party's memory that DuckDB may fill: the rest is for the process itself and for blocks of rows."""
 
 Result = TypeVar("Result")
-
-
-@contextmanager
-def _working_folder() -> Iterator[str]:
-    """Make a folder for temporary files that only this user can enter, and remove it with what is in it."""
-    folder = tempfile.mkdtemp(prefix="colonnade-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -62,10 +51,10 @@ def sorted_batches(
     ...     [one for batch in ordered for one in batch.column("n").to_pylist()]
     [1, 2, 3]
     """
-    with _working_folder() as folder:
+    with TemporaryFolder() as folder:
         connection = connect_duckdb()
         try:
-            _quietly(lambda: limit_memory(connection, int(memory * SORTING_SHARE), folder))
+            _quietly(lambda: limit_memory(connection, int(memory * SORTING_SHARE), folder.path))
             connection.execute("SET preserve_insertion_order = false")
             failed: list[ColonnadeError] = []
             reader = pa.RecordBatchReader.from_batches(schema, _remembering(batches, failed))

@@ -27,7 +27,7 @@ from colonnade.party.table.row_order import (
     undeclared_ids,
 )
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import CellFile
+from colonnade.spilled_rows import SpilledRows
 
 __all__ = ["LargeIds", "Listed", "SortedIds", "common_sorted", "ids_in_memory", "matches"]
 
@@ -45,8 +45,8 @@ class SortedIds:
 
     def __init__(self, *, is_text: bool) -> None:
         self.is_text = is_text
-        self._numbers = CellFile(np.dtype(np.int64))  # the ids themselves, or where each text ends
-        self._letters = CellFile(np.dtype(np.uint8))
+        self._numbers = SpilledRows(None, None, np.int64)  # the ids themselves, or where each text ends
+        self._letters = SpilledRows(None, None, np.uint8)
         if is_text:
             self._numbers.append(np.zeros(1, dtype=np.int64))
 

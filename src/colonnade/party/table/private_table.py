@@ -18,8 +18,8 @@ import copy
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from colonnade.schema import Category, Column, Crossed, Number, Schema
 from colonnade.spilled_rows import SpilledRows
 
 __all__ = ["PrivateTable", "fewer_rows", "places_of_rows", "require_schema"]
+
+Result = TypeVar("Result")
 
 MEMORY = 1 << 29
 LARGEST_JOINT_DOMAIN = 2**31 - 1
@@ -204,7 +206,26 @@ class PrivateTable:
             add(total, self, start, stop)
         return total
 
-    def scratch(self, width: int, dtype: Any) -> SpilledRows:
+    def each(self, part: Callable[[Any, int, int], Result], ranges: Iterable[tuple[int, int]]) -> Iterator[Result]:
+        """Yield what a function makes of some ranges of people, in their order. It is called where these people's rows are.
+
+        Parameters
+        ----------
+        part
+            Called with a table, and where a range begins and ends.
+        ranges
+            The ranges.
+        """
+        return (part(self, start, stop) for start, stop in ranges)
+
+    def written(self, width: int | None, dtype: Any, rows: Callable[[Any, int, int], NDArray[Any]]) -> SpilledRows:
+        """Return one row per person, which a function makes of a block of people at a time."""
+        found = self.scratch(width, dtype)
+        for some in self.each(rows, self.ranges()):
+            found.append(some)
+        return found
+
+    def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person that a statistic writes once and reads again."""
         return SpilledRows(self.people, width, dtype)
 

@@ -12,6 +12,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
@@ -22,6 +23,8 @@ import pyarrow.parquet
 
 from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.party.table.dask_cluster import is_dask_frame
+from colonnade.party.table.dask_rows import DaskRows
 from colonnade.party.table.databases import DuckDB, DuckRows
 
 __all__ = ["BLOCK", "Source", "files_in"]
@@ -30,8 +33,8 @@ BLOCK = 65_536
 SEPARATORS = (";", "\t", "|", ",")
 BUFFER = 1 << 20
 ACCEPTED = (
-    "Pass a pandas or polars frame, a pyarrow Table, a path to a .parquet or .csv file, to a folder of parquet files or to a "
-    ".duckdb file, a cn.DuckDB, or a list of these."
+    "Pass a pandas, polars or Dask frame, a pyarrow Table, a path to a .parquet or .csv file, to a folder of parquet files or "
+    "to a .duckdb file, a cn.DuckDB, or a list of these."
 )
 
 Result = TypeVar("Result")
@@ -263,14 +266,14 @@ class _Csv(_File):
 
 
 def _shard(data: object, separator: str, encoding: str) -> _Shard:
-    if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv | DuckRows):
+    if isinstance(data, _Pandas | _Arrow | _Polars | _Parquet | _Csv | DuckRows | DaskRows):
         return data  # one that was opened before
     if isinstance(data, DuckDB):
         return _guarded(lambda: DuckRows(data), "The DuckDB source")
-    if isinstance(data, pd.DataFrame):
-        return _Pandas(data)
-    if isinstance(data, pa.Table):
-        return _Arrow(data)
+    if is_dask_frame(data):
+        return DaskRows(data)
+    if isinstance(data, pd.DataFrame | pa.Table):
+        return _Pandas(data) if isinstance(data, pd.DataFrame) else _Arrow(data)
     if isinstance(data, str | Path):
         return _file(Path(data), separator, encoding)
     # Told by its name, so that polars need not be installed.
@@ -360,6 +363,25 @@ class Source:
         """Return each shard as a source of its own."""
         return [Source(shard) for shard in self._shards]
 
+    def each(self, part: Callable[["Source"], Result], columns: Sequence[str]) -> Iterator[Result]:
+        """Yield what a function makes of some columns of each shard, or of each partition of one, in order, where they are."""
+        for one in self.split():
+            if isinstance(one.only, DaskRows):
+                yield from one.only.each(partial(_of_rows, part), list(columns))
+            else:
+                yield part(one)
+
+    @property
+    def only(self) -> Any:
+        """The one shard of a source that has one."""
+        (shard,) = self._shards
+        return shard
+
+    @property
+    def in_files(self) -> bool:
+        """Whether all of it is in files that another process can open by their paths."""
+        return all(isinstance(shard, _Parquet | _Csv) for shard in self._shards)
+
     def doubts(self) -> list[str]:
         """Return signs that CSV files are written otherwise than declared. For their owner alone: they follow from the files."""
         files = [shard for shard in self._shards if isinstance(shard, _Csv)]
@@ -448,6 +470,10 @@ class Source:
                     f"{shard.label} has more than one column {_listed(doubled)}.",
                     remedy="Give each column its own name.",
                 )
+
+
+def _of_rows(part: Callable[[Source], Result], rows: pd.DataFrame) -> Result:
+    return part(Source(rows))
 
 
 @contextmanager

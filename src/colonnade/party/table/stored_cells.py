@@ -4,14 +4,11 @@ A cell is stored as what it says, before any rule of the schema is applied: a nu
 place in the list. Read back, it is an Arrow array, which the encoders of `colonnade.coding` take for what it was: ``encode(read
 back(store(cells)))`` is ``encode(cells)``, under the declared description and under everything that it may be read as.
 
-The files have no names and no permissions for others, and go with the object that holds them. Their lengths follow from the
-number of people alone.
+The files are `SpilledRows`: they have no names and no permissions for others, and go with the object that holds them. Their
+lengths follow from the number of people alone.
 """
 
-import os
-import tempfile
-import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -19,83 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.coding.encoders import CategoryEncoder, DateEncoder, NumericEncoder, days_since_epoch
-from colonnade.errors import BadInput
 from colonnade.schema import Category, Column, Date, Numeric
+from colonnade.spilled_rows import SpilledRows
 
-__all__ = ["CellFile", "CellForm", "StoredCells", "form_of"]
+__all__ = ["CellForm", "CellsInOrder", "StoredCells", "form_of"]
 
 UNKNOWN, EMPTY = -1, -2
 NO_DAY = np.iinfo(np.int32).min
 NO_ROW = -1
-SPAN = 1 << 22
-"""Places that are looked at together when single people are asked for."""
-
-
-class CellFile:
-    """A growing file of numbers of one type, without a name.
-
-    Parameters
-    ----------
-    dtype
-        The type.
-
-    Examples
-    --------
-    >>> file = CellFile(np.dtype(np.int32))
-    >>> file.append(np.array([4, 5, 6], dtype=np.int32))
-    >>> file.read(1, 3).tolist(), len(file)
-    ([5, 6], 3)
-    """
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it is closed with this object
-        weakref.finalize(self, self._file.close)
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def append(self, numbers: NDArray[Any]) -> None:
-        """Write numbers behind the last one."""
-        data = np.ascontiguousarray(numbers, dtype=self.dtype).data.cast("B")
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError:
-            raise BadInput(
-                "There is no room for the columns in the temporary directory.",
-                remedy="Free some space, or point TMPDIR to a larger disk.",
-            ) from None
-        self._length += len(numbers)
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Return some of the numbers."""
-        numbers = np.empty(max(0, min(stop, self._length) - start), dtype=self.dtype)
-        data, offset = numbers.data.cast("B"), start * self.dtype.itemsize
-        while data:
-            count = os.preadv(self._file.fileno(), [data], offset)
-            if count == 0:
-                raise BadInput("A temporary file is shorter than it was.", remedy="Make the party again.")
-            data, offset = data[count:], offset + count
-        return numbers
-
-    def take(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the numbers at some places, in any order, by one pass over the stretches that have any."""
-        found = np.empty(len(places), dtype=self.dtype)
-        order = np.argsort(places, kind="stable")
-        ascending = places[order]
-        for first in np.unique(ascending // SPAN).tolist():
-            some = slice(*np.searchsorted(ascending, [first * SPAN, (first + 1) * SPAN]))
-            stretch = self.read(int(ascending[some][0]), int(ascending[some][-1]) + 1)
-            found[order[some]] = stretch[ascending[some] - ascending[some][0]]
-        return found
-
-    def mapped(self) -> NDArray[Any]:
-        """Return all numbers as an array that is read from disk where it is looked at."""
-        if not self._length:
-            return np.empty(0, dtype=self.dtype)
-        return np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self._length,))
 
 
 class CellForm:
@@ -191,6 +119,22 @@ def _spread(cells: NDArray[Any], held: NDArray[np.bool_], absent: int, dtype: np
     return spread
 
 
+class CellsInOrder(Protocol):
+    """Stored cells in the agreed order, wherever they lie."""
+
+    def cells(self, name: str, start: int, stop: int) -> Any:
+        """Return some people's cells; of those without a row they mean nothing."""
+
+    def cells_of(self, name: str, people: NDArray[np.int64]) -> Any:
+        """Return the cells of people by their places."""
+
+    def held(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return who of some people has a row."""
+
+    def held_of(self, people: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return who of some people, by their places, has a row."""
+
+
 class StoredCells:
     """Columns on disk, in the agreed order, and who has a row at all.
 
@@ -202,9 +146,9 @@ class StoredCells:
 
     def __init__(self, forms: dict[str, CellForm]) -> None:
         self.forms = forms
-        self._files = {name: CellFile(form.dtype) for name, form in forms.items()}
-        self._held = CellFile(np.dtype(np.bool_))
-        self.rows = CellFile(np.dtype(np.int64))
+        self._files = {name: SpilledRows(None, None, form.dtype) for name, form in forms.items()}
+        self._held = SpilledRows(None, None, np.bool_)
+        self.rows = SpilledRows(None, None, np.int64)
         self.rows_held = 0
 
     @property

@@ -93,8 +93,8 @@ class RowBlocks(Protocol):
     """Rows of numbers that need not be in memory together: a pass yields some at a time, in the same order each time."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """How many rows there are, and how many numbers each has."""
+    def shape(self) -> tuple[int, ...]:
+        """How many rows there are, and how many numbers each has; rows of single numbers have one dimension."""
 
     @property
     def dtype(self) -> np.dtype[Any]:

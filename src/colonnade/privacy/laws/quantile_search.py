@@ -13,15 +13,19 @@ with j, by a factor of at most ``e^(η/2)`` per step.
 *The search* asks for the middle one of the quantiles first. The others are then sought among the people below it and among those
 above it. A person is in one question of each level, and k quantiles take ``⌈log₂(k + 1)⌉`` levels (Kaplan, Schnapp and Stemmer
 2022). Proof: docs/proofs/histograms.md#search.
+
+*Many people.* Weights stop falling some way from the rank that is sought, so a draw looks at the people around that rank one by
+one, and at all others as two stretches. People may therefore lie on disk, in runs that were sorted one after the other
+(`Ascending`): a rank is found by bisection. Memory is for the people around a rank: 2·166/η of them at most.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +33,9 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws import Description, Sampler
+from colonnade.privacy.laws import Description, RowBlocks, Sampler
 
-__all__ = ["PLACES", "Positions", "QuantileSearch", "Question", "search_levels", "searched"]
+__all__ = ["PLACES", "Ascending", "CellRows", "Positions", "QuantileSearch", "Question", "search_levels", "searched"]
 
 Integers = NDArray[np.int64]
 
@@ -176,6 +180,71 @@ def _divided(shares: Sequence[Fraction], first: int, low: Fraction, high: Fracti
     )
 
 
+class CellRows(RowBlocks, Protocol):
+    """Everybody's cells, which need not be in memory together, and room for as many positions beside them."""
+
+    def sorted_runs(self, numbers: Iterable[Integers]) -> Sequence[Integers]:
+        """Return whole numbers, one per row, in runs that ascend each. They lie where the rows do."""
+
+
+class Ascending:
+    """Whole numbers in ascending order; they may lie in several runs that ascend each.
+
+    Parameters
+    ----------
+    runs
+        The numbers.
+    first, last
+        Which of them are meant, by their places in the order of all; all by default.
+
+    Examples
+    --------
+    >>> numbers = Ascending([np.array([1, 5, 9]), np.array([2, 5, 7])])
+    >>> numbers.read(1, 5).tolist(), numbers.below(5), numbers.part(2, 6).read(0, 2).tolist()
+    ([2, 5, 5, 7], 2, [5, 5])
+    """
+
+    __slots__ = ("_first", "_last", "_runs")
+
+    def __init__(self, runs: Sequence[Integers], first: int = 0, last: int | None = None) -> None:
+        self._runs = [run for run in runs if len(run)]
+        self._first = first
+        self._last = sum(map(len, self._runs)) if last is None else last
+
+    def __len__(self) -> int:
+        return self._last - self._first
+
+    def part(self, first: int, last: int) -> "Ascending":
+        """Return the numbers from one place to another."""
+        return Ascending(self._runs, self._first + first, self._first + last)
+
+    def below(self, number: int) -> int:
+        """Return how many of them are below a number."""
+        return min(max(sum(self._places(number, "left")) - self._first, 0), len(self))
+
+    def read(self, first: int, last: int) -> Integers:
+        """Return the numbers from one place to another as an array."""
+        if first >= last:
+            return np.empty(0, dtype=np.int64)
+        low, high = self._at(self._first + first), self._at(self._first + last - 1)
+        starts = self._places(low, "left")
+        stops = self._places(high, "right")
+        found = np.sort(np.concatenate([run[a:b] for run, a, b in zip(self._runs, starts, stops, strict=True)]))
+        skipped = self._first + first - sum(starts)
+        return found[skipped : skipped + last - first]
+
+    def _at(self, place: int) -> int:
+        """Return the number at a place in the order of all, by bisection."""
+        low, high = min(int(run[0]) for run in self._runs), max(int(run[-1]) for run in self._runs)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if sum(self._places(middle, "right")) > place else (middle + 1, high)
+        return low
+
+    def _places(self, number: int, side: Literal["left", "right"]) -> list[int]:
+        return [int(np.searchsorted(run, number, side=side)) for run in self._runs]
+
+
 class QuantileSearch:
     """Draw a position for each of some quantiles of each of some columns.
 
@@ -244,48 +313,62 @@ class QuantileSearch:
         self.loss = curve
         self._rate = math.floor(Fraction(EXPONENT_PARTS) * self.step / 2 * (1 - Fraction(1, 2**30)) / LOG_TWO)
 
-    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> Integers:
+    def release(self, nonprivate: NDArray[Any] | CellRows, sampler: Sampler) -> Integers:
         """Return one position for each column and quantile.
 
         Parameters
         ----------
         nonprivate
-            One row per person and one column per column: cells, −1 where a person has no value.
+            One row per person and one column per column: cells, −1 where a person has no value. Rows may be read some at a time.
         sampler
             Where coins come from.
         """
-        if nonprivate.ndim != 2 or nonprivate.shape[1] != len(self.columns) or nonprivate.dtype.kind not in "iu":
+        if len(nonprivate.shape) != 2 or nonprivate.shape[1] != len(self.columns) or nonprivate.dtype.kind not in "iu":
             raise BadInput("Quantiles are sought among whole numbers, one column per column.")
         found = np.empty((len(self.columns), self._count(self.questions)), dtype=np.int64)
         for number, column in enumerate(self.columns):
-            places = sampler.uniform_below(PLACES, len(nonprivate))  # everybody's, so that their number tells nothing
-            cells = nonprivate[:, number].astype(np.int64)
-            some = (cells >= 0) & (cells < column.cells)
-            people = np.sort(column.start(cells[some]) + places[some] * column.times(cells[some]))
+            blocks = [nonprivate] if isinstance(nonprivate, np.ndarray) else nonprivate
+            placed = (self._placed(block[:, number].astype(np.int64), column, sampler) for block in blocks)
+            runs = [np.sort(next(placed))] if isinstance(nonprivate, np.ndarray) else nonprivate.sorted_runs(placed)
+            everybody = Ascending(runs)
+            people = everybody.part(0, everybody.below(column.number))
             for place, position in self._search(self.questions, people, 0, column.number, sampler):
                 found[number, place] = position
         return found
+
+    def _placed(self, cells: Integers, column: Positions, sampler: Sampler) -> Integers:
+        """Return people's positions; those without a value stand behind the last one, so that their number tells nothing."""
+        places = sampler.uniform_below(PLACES, len(cells))
+        there = (cells >= 0) & (cells < column.cells)
+        return np.where(there, column.start(cells) + places * column.times(cells), column.number)
 
     def _count(self, question: Question | None) -> int:
         return 0 if question is None else 1 + self._count(question.below) + self._count(question.above)
 
     def _search(
-        self, question: Question, people: Integers, low: int, high: int, sampler: Sampler
+        self, question: Question, people: Ascending, low: int, high: int, sampler: Sampler
     ) -> Iterator[tuple[int, int]]:
         position = self.draw(question, people, low, high, sampler)
         yield question.place, position
-        middle = int(np.searchsorted(people, position, side="left"))
+        middle = people.below(position)
         if question.below is not None:
-            yield from self._search(question.below, people[:middle], low, position + 1, sampler)
+            yield from self._search(question.below, people.part(0, middle), low, position + 1, sampler)
         if question.above is not None:
-            yield from self._search(question.above, people[middle:], position, high, sampler)
+            yield from self._search(question.above, people.part(middle, len(people)), position, high, sampler)
 
-    def draw(self, question: Question, people: Integers, low: int, high: int, sampler: Sampler) -> int:
-        """Draw one position at or above ``low`` and below ``high``. People are given by their positions, in order."""
-        lengths = np.diff(
-            np.concatenate([[low - 1], people, [high - 1]])
-        )  # how many positions have k people below them
-        scores = self.scores(question, len(people))
+    def draw(self, question: Question, people: Ascending, low: int, high: int, sampler: Sampler) -> int:
+        """Draw one position at or above ``low`` and below ``high``.
+
+        A position with k people below it lies in the k-th of the stretches that people's positions bound. The stretches far from
+        the rank that is sought have one weight, so the first and the last of what is looked at here are many.
+        """
+        first, last = self._near(question, len(people))
+        known = people.read(max(first - 1, 0), min(last, len(people)))
+        before, behind = [low - 1] * (1 + (first == 0)), [high - 1] * (1 + (last > len(people)))
+        bounds = np.concatenate([before, known, behind])
+        lengths = np.diff(bounds)
+        faintest = [self._largest]
+        scores = np.concatenate([faintest, self.scores(question, len(people), first, last), faintest])
         different, which = np.unique(scores, return_inverse=True)
         numbers = np.zeros(len(different), dtype=np.int64)
         np.add.at(numbers, which, lengths)
@@ -294,20 +377,34 @@ class QuantileSearch:
         ]
         upto = list(accumulate(weights))
         place = bisect_right(upto, _uniform_integer(upto[-1], sampler))
-        runs = np.flatnonzero(which == place)
-        ends = np.cumsum(lengths[runs])
+        stretches = np.flatnonzero(which == place)
+        ends = np.cumsum(lengths[stretches])
         number = int(sampler.uniform_below(int(ends[-1]), 1)[0])
-        run = int(np.searchsorted(ends, number, side="right"))
-        start = low if runs[run] == 0 else int(people[runs[run] - 1]) + 1
-        return start + number - (int(ends[run - 1]) if run else 0)
+        one = int(np.searchsorted(ends, number, side="right"))
+        return int(bounds[stretches[one]]) + 1 + number - (int(ends[one - 1]) if one else 0)
 
-    def scores(self, question: Question, people: int) -> Integers:
-        """Return the rank error of a position with 0, 1, …, all people below it, as whole numbers of sensitivity 1."""
+    @property
+    def _largest(self) -> int:
+        """The score from which weights fall no further."""
+        return -(-FAINTEST * EXPONENT_PARTS // self._rate)
+
+    def _near(self, question: Question, people: int) -> tuple[int, int]:
+        """Return from which number of people below a position, and up to which, its score is less than the largest."""
         under, over = question.weights()
-        below = np.arange(people + 1, dtype=np.int64)
-        largest = -(-FAINTEST * EXPONENT_PARTS // self._rate)
+        reach = self._largest * max(under, over)
+        first = (over * people - reach) // (under + over) + 1
+        last = -(-(over * people + reach) // (under + over))
+        return max(first, 0), min(last, people + 1)
+
+    def scores(self, question: Question, people: int, first: int = 0, last: int | None = None) -> Integers:
+        """Return the rank error of a position with 0, 1, …, all people below it, as whole numbers of sensitivity 1.
+
+        ``first`` and ``last`` ask for some of these numbers of people only.
+        """
+        under, over = question.weights()
+        below = np.arange(first, people + 1 if last is None else last, dtype=np.int64)
         errors = np.abs(under * below - over * (people - below)) // max(under, over)
-        return np.asarray(np.minimum(errors, largest), dtype=np.int64)
+        return np.asarray(np.minimum(errors, self._largest), dtype=np.int64)
 
     def weight(self, score: int) -> int:
         """Return the weight of a score, a positive whole number."""

@@ -4,7 +4,7 @@ Private vertical clustering (Li, Wang, Li, 2023), Algorithm 3 (docs/references.m
 of parties, a raised floor and the exact composition of `colonnade.privacy.laws.sketch_law`. Proof: docs/proofs/sketches.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Unit
-from colonnade.privacy.laws import Description, KeyedStream, Sampler
+from colonnade.privacy.laws import Description, KeyedStream, RowBlocks, Sampler
 from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
 
 __all__ = ["MANY", "PairSide", "PartitionSketches", "phantom_values", "real_values"]
@@ -124,27 +124,29 @@ class PartitionSketches:
         self.loss: Loss = sketching.loss(unit)
         self._key = key
 
-    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> Values:
+    def release(self, nonprivate: NDArray[Any] | RowBlocks, sampler: Sampler) -> Values:
         """Return α, one array of M × k′ values per pair.
 
         Parameters
         ----------
         nonprivate
-            Each person's cluster in the agreed order of rows, below 0 for no record.
+            Each person's cluster in the agreed order of rows, below 0 for no record. It may be clusters that are read some people
+            at a time: every pair takes a pass over them.
         sampler
             Reads the streams of the group's key and nothing else: a party with coins of its own would break the correlation
             that hides a person.
         """
-        if nonprivate.ndim != 1 or nonprivate.dtype.kind != "i" or np.any(nonprivate >= self.clusters):
+        blocks = [nonprivate] if isinstance(nonprivate, np.ndarray) else nonprivate
+        single = len(nonprivate.shape) == 1 and nonprivate.dtype.kind == "i"
+        if not single or any(np.any(block >= self.clusters) for block in blocks):
             raise BadInput("Sketches take one cluster per person.")
-        codes = np.ascontiguousarray(nonprivate, dtype=np.int32)
         group = sampler.keyed(self._key())
-        return np.stack([self._one(codes, group.spawn(f"pair {side.pair}"), first=side.first) for side in self.sides])
+        return np.stack([self._one(blocks, group.spawn(f"pair {side.pair}"), first=side.first) for side in self.sides])
 
-    def _one(self, codes: NDArray[np.int32], source: KeyedStream, *, first: bool) -> Values:
+    def _one(self, blocks: Iterable[NDArray[Any]], source: KeyedStream, *, first: bool) -> Values:
         phantoms = phantom_values(self.law, self.sketches, self.clusters, source)
         own = phantoms[:, : self.clusters, :].max(axis=2) if first else phantoms[:, :, : self.clusters].max(axis=1)
-        found = real_values(self.law, self.sketches, codes, self.clusters, source)
+        found = real_values(self.law, self.sketches, blocks, self.clusters, source)
         return np.asarray(np.maximum(own, found))
 
     def describe(self) -> Description:
@@ -169,14 +171,15 @@ def phantom_values(law: SketchLaw, sketches: int, clusters: int, source: KeyedSt
     return cells
 
 
-def real_values(law: SketchLaw, sketches: int, codes: NDArray[np.int32], clusters: int, source: KeyedStream) -> Values:
+def real_values(
+    law: SketchLaw, sketches: int, blocks: Iterable[NDArray[Any]], clusters: int, source: KeyedStream
+) -> Values:
     """Return the largest value of each sketch and cluster, floored."""
     bits = np.uint64(min(64 - int(law.thresholds[0]).bit_length(), 10))  # no value from 2^-bits on is above the floor
     limit = np.uint64(1024) >> bits
     least = np.full((clusters, sketches), 2**64 - 1, dtype=np.uint64)
-    found = np.empty(min(PEOPLE, len(codes)) * sketches // SHARED, dtype=np.int64)
-    for number, start in enumerate(range(0, len(codes), PEOPLE)):
-        some = codes[start : start + PEOPLE]
+    found = np.empty(PEOPLE * sketches // SHARED, dtype=np.int64)
+    for number, some in enumerate(_some_people(blocks)):
         stream = source.spawn(f"people {number}")
         words = stream.words(len(some) * sketches // MANY)
         passed = found[: _screen(words, limit, found)]
@@ -186,6 +189,18 @@ def real_values(law: SketchLaw, sketches: int, codes: NDArray[np.int32], cluster
     ascending = np.ascontiguousarray(law.thresholds[::-1])
     values = law.floor + len(ascending) - np.searchsorted(ascending, least.T, side="right")
     return values.astype(np.uint16)
+
+
+def _some_people(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[np.int32]]:
+    """Yield the clusters of so many people as have a stream together, in the agreed order."""
+    rest = np.empty(0, dtype=np.int32)
+    for block in blocks:
+        codes = np.concatenate([rest, block.astype(np.int32)])
+        whole = len(codes) // PEOPLE * PEOPLE
+        yield from (codes[start : start + PEOPLE] for start in range(0, whole, PEOPLE))
+        rest = codes[whole:]
+    if len(rest):
+        yield rest
 
 
 # The inner loops, compiled ------------------------------------------------------------------------------------------------

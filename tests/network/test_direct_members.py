@@ -1,0 +1,205 @@
+"""Members served with direct links, as processes over mutual TLS: the same release, less for the coordinator, and refusals."""
+
+import json
+import os
+import socket
+import sys
+import time
+
+import msgspec
+import numpy as np
+import pytest
+
+import colonnade as cn
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.protocol.agreement import read_agreement
+from colonnade.service.direct_links import where_to_listen
+from colonnade.service.health import member_status
+from colonnade.service.processes import serve_member
+from tests.network.lines import Started, until
+from tests.network.served import Site, simulated
+from tests.network.test_survival import At
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+DIRECT = {name: {"direct": True} for name in ("bank", "telco", "insurer")}
+
+
+def pca(federation: cn.Federation, repeat: int = 1) -> cn.PCA:
+    return cn.PCA(2, epsilon=0.1, delta=1e-6).fit(federation, repeat=repeat)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = Site(tmp_path_factory.mktemp("n"), people=2_000, direct=True)
+    made.start(**DIRECT)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    """Folders and papers with addresses, of members that nobody serves."""
+    return Site(tmp_path_factory.mktemp("p"), direct=True)
+
+
+def test_three_parties_release_the_same_bits_and_their_letters_pass_the_coordinator_by(site):
+    expected = pca(simulated(site))
+    with site.connect() as federation:
+        found = pca(federation)
+        np.testing.assert_array_equal(found.components_, expected.components_)
+        went = sum(found.transcript_.direct.values())
+        assert went > 100_000
+        assert found.transcript_.bytes < expected.transcript_.bytes - 1.5 * went
+        assert "directly between members" in found.receipt_
+    for name in site.parties:
+        until(
+            lambda name=name: (
+                member_status(site.members[name].path).direct_out == found.transcript_.direct.get(name, 0)
+            ),
+            what="the status of a relay",
+        )
+        assert not list((site.members[name].path / "mail").iterdir()), "letters are erased at the end of a study"
+        assert (site.members[name].path / "mail").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_relays_killed_between_two_turns_change_nothing(site, turn):
+    """A letter that was kept is on disk, and the guard beside it still has its run."""
+    with site.connect() as federation:
+        killed = []
+
+        def kill() -> None:
+            killed.extend(site.kill(name, "relay") for name in site.parties)
+
+        federation.transport = At(federation.transport, turn, kill)
+        found = pca(federation, repeat=10 + turn)
+        assert len(killed) == len(site.parties)
+        spent = federation.budget().spent
+        np.testing.assert_array_equal(pca(federation, repeat=10 + turn).components_, found.components_)
+        assert federation.budget().spent.equals(spent)
+
+
+@pytest.mark.full
+def test_a_member_served_without_links_gets_its_letters_from_the_coordinator(tmp_path):
+    made = Site(tmp_path, people=2_000, direct=True)
+    made.start(telco={"direct": True}, insurer={"direct": True})
+    try:
+        with made.connect() as federation:
+            found = pca(federation)
+        np.testing.assert_array_equal(found.components_, pca(simulated(made)).components_)
+        assert set(found.transcript_.direct) <= {"telco", "insurer"}
+        assert found.transcript_.direct
+    finally:
+        made.stop()
+
+
+RELAY = """
+import sys
+from pathlib import Path
+from colonnade.service.party_folder import PartyFolder
+from colonnade.service.processes import run_relay
+folder = PartyFolder(Path(sys.argv[1]))
+run_relay(folder, sys.stdout, direct=folder.direct)
+"""
+
+
+@pytest.mark.full
+def test_peers_cannot_reach_a_member_whose_guard_does_not_listen(papers):
+    """A guard without a valid table looks from outside like one that its owner has stopped."""
+    folder = papers.members["bank"]
+    where = folder.direct.split(":")
+
+    def is_open() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((where[0], int(where[1]))) == 0
+
+    started = Started([sys.executable, "-c", RELAY, str(folder.path)], papers.folder / "relay.log")
+    try:
+        for _ in range(100):
+            time.sleep(0.05)
+            assert not is_open()
+        with socket.socket(socket.AF_UNIX) as guard:
+            guard.bind(str(folder.socket))
+            guard.listen()
+            until(is_open, what="a port for the other members")
+    finally:
+        started.kill()
+        started.process.stdin.close()
+        folder.socket.unlink(missing_ok=True)
+
+
+def test_addresses_are_part_of_what_is_signed_and_papers_without_them_keep_their_name(papers):
+    found = read_agreement(papers.papers_path).check()
+    assert set(found.direct_addresses()) == set(papers.parties)
+    moved = msgspec.structs.replace(found.members["telco"], direct="elsewhere.test:443")
+    changed = msgspec.structs.replace(found, members={**found.members, "telco": moved})
+    assert changed.identity != found.identity
+    with pytest.raises(ProtocolError, match="changed after they were signed"):
+        changed.check()
+    assert "direct" not in msgspec.structs.replace(moved, direct="").direct
+    bare = {name: msgspec.structs.replace(member, direct="") for name, member in found.members.items()}
+    fields = msgspec.structs.replace(found, members=bare)._fields()
+    assert all(len(member) == 6 for member in fields[3]), "as before there were addresses"
+
+
+@pytest.mark.parametrize(
+    "address", ["bank", "bank:", ":80", "bank:0", "bank:70000", "bank:80:90", "-bank:80", "a b:80"]
+)
+def test_an_address_is_a_host_and_a_port(papers, address):
+    member = read_agreement(papers.papers_path).members["bank"]
+    with pytest.raises(BadInput):
+        msgspec.structs.replace(member, direct=address).__post_init__()
+
+
+def test_a_member_signs_no_papers_with_another_address_than_its_own(papers):
+    from colonnade.service import federation_setup
+
+    text = papers.papers_path.read_text()
+    mine = papers.members["bank"].direct
+    assert f'direct = "{mine}"' in text
+    changed = papers.folder / "changed.toml"
+    changed.write_text(text.replace(mine, "elsewhere.test:443"))
+    with pytest.raises(BadInput, match="otherwise than its own card"):
+        federation_setup.sign(changed, papers.members["bank"].path)
+
+
+def test_a_policy_that_forbids_links_keeps_a_member_from_serving_with_them(papers):
+    folder = papers.members["telco"]
+    assert where_to_listen(folder) == folder.direct
+    assert where_to_listen(folder, "0.0.0.0:8010") == "0.0.0.0:8010"
+    policy = folder.path / "policy.toml"
+    before = policy.read_text()
+    policy.write_text(before + "direct_links = false\n")
+    try:
+        assert folder.policy().direct_links is False
+        with pytest.raises(BadInput, match="forbids direct links"):
+            serve_member(folder.path, change_cap=False, report=lambda _: None, direct=True)
+    finally:
+        policy.write_text(before)
+
+
+@pytest.mark.full
+def test_a_member_without_an_address_in_the_papers_has_no_links(tmp_path):
+    made = Site(tmp_path, parties=("bank", "telco"))
+    with pytest.raises(BadInput, match="no address"):
+        serve_member(made.members["bank"].path, change_cap=False, report=lambda _: None, direct=True)
+
+
+def test_a_port_that_is_taken_is_said_by_name(papers, tmp_path):
+    from colonnade.event_log import Log
+    from colonnade.service.direct_links import DirectLinks
+
+    folder = papers.members["insurer"]
+    host, port = folder.direct.split(":")
+    with socket.create_server((host, int(port))), pytest.raises(BadInput, match="cannot listen"):
+        DirectLinks(folder, folder.direct, Log(None, "insurer", "relay"))
+
+
+def test_a_card_says_where_a_member_is_reached(papers):
+    card = papers.members["bank"].card_text()
+    assert f"direct = {json.dumps(papers.members['bank'].direct)}" in card
+    assert os.fspath(papers.members["bank"].path) not in card

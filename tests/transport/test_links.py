@@ -1,0 +1,571 @@
+"""Direct links: the same release with them and without, and what a stranger, an impostor or a failing link brings about."""
+
+import contextlib
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import colonnade as cn
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.event_log import Log
+from colonnade.protocol import codec
+from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Posted, Refused, Ticket
+from colonnade.service.federation_setup import provision
+from colonnade.service.post_office import PostOffice
+from colonnade.transport import links as linking
+from colonnade.transport.direct import Direct
+from colonnade.transport.kit import Kit
+from colonnade.transport.links import Link, Listener
+from colonnade.transport.mailbox import Mailbox
+from tests.federations import federation
+
+PARTIES = ("bank", "telco", "insurer")
+STUDY = b"s" * 32
+SILENT = Log(None, "bank", "relay")
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory) -> Path:
+    """Kits of three members and an outsider whom the papers do not name, and of a member of another federation."""
+    folder = tmp_path_factory.mktemp("kits")
+    provision(folder / "ours", host="coordinator.test", sites=[*PARTIES, "outsider"], kits=folder)
+    provision(folder / "theirs", host="elsewhere.test", sites=["telco"], kits=folder / "elsewhere")
+    return folder
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return f"localhost:{probe.getsockname()[1]}"
+
+
+def until(condition, what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@dataclass
+class Member:
+    """One member's side: mailbox, listener, links and post office before its own guard."""
+
+    name: str
+    kits: Path
+    addresses: dict[str, str]
+    folder: Path
+    guard: object = None
+    room: int = 1 << 30
+    listener: Listener | None = None
+    mailbox: Mailbox = field(init=False)
+
+    def start(self) -> "Member":
+        peers = {name: address for name, address in self.addresses.items() if name != self.name}
+        kit = Kit(self.kits / self.name)
+        self.mailbox = Mailbox(self.folder / self.name, peers, room=self.room, spare=0)
+        self.listener = Listener(self.addresses[self.name], kit, peers, self.mailbox, SILENT)
+        self.links = {name: Link(name, address, kit, SILENT) for name, address in peers.items()}
+        self.office = PostOffice(self.guard, self.mailbox, self.links)
+        return self
+
+    def handle(self, data: bytes) -> bytes:
+        return self.office.handle(data)
+
+    def stop(self) -> None:
+        self.listener.close()
+        self.office.close()
+
+
+@dataclass
+class Kept:
+    """A transport that keeps what it carries, and may act on it."""
+
+    inner: Direct
+    rounds: list = field(default_factory=list)
+    before: object = None
+    after: object = None
+
+    def exchange(self, requests):
+        if self.before is not None:
+            requests = self.before(requests)
+        replies = self.inner.exchange(requests)
+        self.rounds.append((requests, replies))
+        return replies if self.after is None else self.after(replies)
+
+    def endpoint(self, name: str):
+        return self.inner.endpoint(name)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class Linked:
+    """A federation in this process whose members have direct links over TLS on loopback."""
+
+    def __init__(self, kits: Path, folder: Path, **options) -> None:
+        self.federation = federation(people=2_000, **options)
+        plain, addresses = self.federation.transport, {name: free_address() for name in PARTIES}
+        self.members = {name: Member(name, kits, addresses, folder, plain.endpoint(name)).start() for name in PARTIES}
+        self.transport = self.federation.transport = Kept(Direct(self.members))
+
+    @property
+    def held(self) -> int:
+        return sum(len(member.mailbox) for member in self.members.values())
+
+    def stop(self) -> None:
+        for member in self.members.values():
+            member.stop()
+
+
+@pytest.fixture
+def linked(kits, tmp_path):
+    made = Linked(kits, tmp_path)
+    yield made
+    made.stop()
+
+
+def pca(made: cn.Federation, **options) -> cn.PCA:
+    return cn.PCA(2, epsilon=1.0, delta=1e-6).fit(made, **options)
+
+
+@pytest.fixture(scope="module")
+def plain() -> cn.PCA:
+    return pca(federation(people=2_000))
+
+
+def same(found: cn.PCA, expected: cn.PCA) -> None:
+    np.testing.assert_array_equal(found.components_, expected.components_)
+    np.testing.assert_array_equal(found.explained_variance_, expected.explained_variance_)
+
+
+# The same release, with fewer bytes -------------------------------------------------------------------------------------
+
+
+def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(linked, plain):
+    found = pca(linked.federation)
+    same(found, plain)
+    went = sum(found.transcript_.direct.values())
+    saved = plain.transcript_.bytes - found.transcript_.bytes
+    assert went > 100_000
+    assert 2 * went - 20_000 < saved <= 2 * went  # each letter was sent to the coordinator and by it
+    assert f"{went:,} directly between members" in found.receipt_
+    assert found.transcript_.rounds == plain.transcript_.rounds
+    assert found.transcript_.numbers == pytest.approx(plain.transcript_.numbers - went // 8, rel=1e-3)
+    assert linked.held == 0, "letters are erased when a study is concluded"
+
+
+@pytest.mark.full
+def test_a_preview_says_what_goes_directly_and_what_is_left_to_the_coordinator(linked):
+    study = cn.PCA(2, epsilon=1.0, delta=1e-6)
+    assert "direct" not in str(study.preview(linked.federation))
+    linked.federation.linked = frozenset(PARTIES)  # as the papers of a federation across machines say
+    foretold = study.preview(linked.federation)
+    said = study.fit(linked.federation).transcript_
+    assert foretold.traffic.direct == pytest.approx(sum(said.direct.values()), rel=0.05)
+    assert foretold.traffic.relayed == pytest.approx(said.bytes, rel=0.05)
+    assert f"with every direct link up about {foretold.traffic.relayed:,}" in str(foretold)
+
+
+def test_a_simulation_has_no_links_and_says_nothing_of_them(plain):
+    assert not plain.transcript_.direct
+    assert "directly" not in plain.receipt_
+    assert "direct" not in repr(plain.transcript_)
+
+
+@pytest.mark.full
+def test_a_study_of_many_steps_goes_through_as_well(linked):
+    def model() -> cn.LogisticRegression:
+        return cn.LogisticRegression(target="bank.default", method="newton", epsilon=2.0, delta=1e-6)
+
+    found, wanted = model().fit(linked.federation), model().fit(federation(people=2_000))
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    assert sum(found.transcript_.direct.values()) > wanted.transcript_.bytes / 4
+    assert linked.held == 0
+
+
+@pytest.mark.full
+def test_the_coordinator_learns_only_the_length_and_hash_of_a_letter_that_went_directly(linked):
+    pca(linked.federation)
+    letters = [
+        letter
+        for _, replies in linked.transport.rounds
+        for data in replies.values()
+        if isinstance(reply := codec.decode_reply(data), Posted)
+        for letter in reply.letters.values()
+    ]
+    tickets = [Ticket.read(letter) for letter in letters]
+    assert max(len(letter) for letter in letters) < SHORTEST_DIRECT
+    assert sum(ticket is not None for ticket in tickets) >= 3
+
+
+# Links that fail --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+def test_a_member_that_cannot_be_reached_gets_its_letters_from_the_coordinator(linked, plain):
+    linked.members["telco"].listener.close()
+    found = pca(linked.federation)
+    same(found, plain)
+    assert found.transcript_.direct, "the others still have theirs"
+    assert found.transcript_.direct["telco"] > 0, "it can still send"
+
+
+@pytest.mark.parametrize("turn", [2, pytest.param(3, marks=pytest.mark.full)])
+def test_links_that_go_down_in_the_middle_of_a_study_change_nothing_but_the_way(linked, plain, turn):
+    def cut(requests):
+        first = codec.decode_request(next(iter(requests.values())))
+        if getattr(first, "turn", None) == turn:
+            for member in linked.members.values():
+                member.listener.close()
+        return requests
+
+    linked.transport.before = cut
+    same(pca(linked.federation), plain)
+
+
+def test_a_relay_that_is_killed_and_started_again_still_has_the_letters_that_came(linked, plain):
+    """Everything in its memory goes; its mailbox is a folder."""
+
+    def restart(requests):
+        first = codec.decode_request(next(iter(requests.values())))
+        if getattr(first, "turn", None) in (2, 3, 4):
+            for member in linked.members.values():
+                member.stop()
+                member.start()
+        return requests
+
+    linked.transport.before = restart
+    found = pca(linked.federation)
+    same(found, plain)
+    assert found.transcript_.direct
+    assert linked.held == 0
+
+
+@pytest.mark.full
+def test_a_letter_that_is_gone_is_a_refusal_that_costs_nothing_twice(linked, plain):
+    def lose(requests):
+        first = codec.decode_request(next(iter(requests.values())))
+        if getattr(first, "turn", None) == 2:
+            for member in linked.members.values():
+                for path in (member.folder / member.name).iterdir():
+                    path.unlink()
+        return requests
+
+    linked.transport.before = lose
+    with pytest.raises(ProtocolError, match="not here any more"):
+        pca(linked.federation)
+    spent = linked.federation.budget().spent
+    linked.transport.before = None
+    same(pca(linked.federation), plain)
+    assert linked.federation.budget().spent.equals(spent)
+
+
+def test_half_a_letter_is_no_letter(kits, tmp_path):
+    member = Member("bank", kits, {name: free_address() for name in PARTIES}, tmp_path).start()
+    letter = os.urandom(50_000)
+    with dialled(kits / "telco", member) as connection:
+        announce(connection, Ticket.of(letter))
+        assert connection.recv(1)[0] == linking.Answer.SEND
+        connection.sendall(letter[:40_000])
+    until(lambda: not any((tmp_path / "bank").iterdir()), "what has come is removed")
+    assert not member.mailbox.holds("telco", STUDY, Ticket.of(letter))
+    link = Link("bank", member.addresses["bank"], Kit(kits / "telco"), SILENT)
+    assert link.send(STUDY, Ticket.of(letter), letter)
+    link.close()
+    member.stop()
+
+
+# A coordinator that plays with tickets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("trick", ["swapped", "earlier", "invented"])
+def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
+    seen: list[dict[str, dict]] = []
+
+    def play(requests):
+        decoded = {name: codec.decode_request(data) for name, data in requests.items()}
+        first = next(iter(decoded.values()))
+        if getattr(first, "turn", 0) < 2:
+            return requests
+        seen.append({name: dict(one.letters) for name, one in decoded.items()})
+        if first.turn == 3:
+            letters = decoded["bank"].letters
+            if trick == "swapped":
+                letters["telco"], letters["insurer"] = letters["insurer"], letters["telco"]
+            elif trick == "earlier":
+                letters["telco"] = seen[0]["bank"]["telco"]
+            else:
+                letters["telco"] = Ticket(5_000, b"x" * 32).blob()
+            requests = {**requests, "bank": codec.encode(decoded["bank"])}
+        return requests
+
+    linked.transport.before = play
+    with pytest.raises(ProtocolError):
+        cn.PCA(2, epsilon=1.0, delta=1e-6).fit(linked.federation)
+    kinds = [
+        codec.decode_reply(data).__class__.__name__
+        for _, replies in linked.transport.rounds
+        for data in replies.values()
+    ]
+    assert "Opened" not in kinds
+    assert "Refused" in kinds
+
+
+@pytest.mark.full
+def test_a_turn_asked_again_is_answered_with_the_same_tickets_and_its_letters_travel_once(linked, plain):
+    def twice(replies):
+        requests, first = linked.transport.rounds[-1]
+        again = linked.transport.inner.exchange(requests)
+        assert dict(again) == dict(first)
+        return replies
+
+    linked.transport.after = twice
+    found = pca(linked.federation)
+    same(found, plain)
+    sent = sum(link.bytes_out for member in linked.members.values() for link in member.links.values())
+    assert sent == sum(found.transcript_.direct.values())
+
+
+def test_a_ticket_is_not_a_letter_nor_a_letter_a_ticket():
+    ticket = Ticket.of(b"x" * 2_000)
+    blob = ticket.blob()
+    assert Ticket.read(blob) == ticket
+    for changed in (bytes(blob.view)[:-1], bytes(blob.view) + b"x", b"x" + bytes(blob.view)[1:], b""):
+        assert Ticket.read(Blob(changed)) is None
+    for size in (0, LARGEST_SEALED + 1, 2**63):
+        assert Ticket.read(Ticket(size, b"x" * 32).blob()) is None
+
+
+# Who may connect ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def dialled(kit: Path | None, member: Member, role: str = "client"):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if kit is not None:
+        context.load_cert_chain(kit / f"{role}.crt", kit / f"{role}.key")
+    host, port = member.addresses[member.name].split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw, context.wrap_socket(raw) as connection:
+        yield connection
+
+
+def announce(connection, ticket: Ticket, mark: bytes = linking._MARK) -> None:
+    connection.sendall(struct.pack(">8s32sQ32s", mark, STUDY, ticket.size, ticket.digest))
+
+
+@pytest.fixture
+def bank(kits, tmp_path):
+    member = Member("bank", kits, {name: free_address() for name in PARTIES}, tmp_path, room=300_000).start()
+    yield member
+    member.stop()
+
+
+def refused(open_one, member: Member) -> bool:
+    """Whether somebody who connects so gets no answer to a letter, and leaves nothing behind."""
+    letter = os.urandom(5_000)
+    try:
+        with open_one() as connection:
+            announce(connection, Ticket.of(letter))
+            answered = bool(connection.recv(1))
+    except OSError:
+        answered = False
+    return not answered and len(member.mailbox) == 0
+
+
+@pytest.mark.parametrize("who", ["nobody", "outsider", "coordinator", "itself", "another federation", "plain text"])
+def test_whoever_is_no_peer_by_the_papers_and_by_certificate_is_refused(kits, bank, who):
+    kit = {
+        "nobody": None,
+        "outsider": kits / "outsider",
+        "coordinator": kits / "coordinator",
+        "itself": kits / "bank",
+        "another federation": kits / "elsewhere" / "telco",
+    }
+
+    def plain_text():
+        host, port = bank.addresses["bank"].split(":")
+        return socket.create_connection((host, int(port)), timeout=10)
+
+    role = "server" if who == "coordinator" else "client"
+    opener = plain_text if who == "plain text" else lambda: dialled(kit[who], bank, role)
+    assert refused(opener, bank)
+
+
+def test_a_peer_is_let_in_where_the_others_were_refused(kits, bank):
+    assert not refused(lambda: dialled(kits / "telco", bank), bank)
+
+
+@pytest.mark.parametrize("impostor", ["outsider", "insurer", "elsewhere/telco"])
+def test_no_letter_is_sent_to_somebody_else_who_listens_at_a_peers_address(kits, tmp_path, impostor):
+    """A certificate of this federation is not enough: it has to be the peer's own."""
+    address = free_address()
+    mailbox = Mailbox(tmp_path / "theirs", ["bank"], spare=0)
+    listener = Listener(address, Kit(kits / impostor), ["bank"], mailbox, SILENT)
+    letter = os.urandom(5_000)
+    assert not Link("telco", address, Kit(kits / "bank"), SILENT).send(STUDY, Ticket.of(letter), letter)
+    assert len(mailbox) == 0
+    listener.close()
+
+
+def test_a_certificate_that_is_over_opens_no_link_at_either_end(kits, bank):
+    later = time.time() + 400 * 86_400
+    letter = os.urandom(5_000)
+    theirs = Link("bank", bank.addresses["bank"], Kit(kits / "telco", clock=lambda: later), SILENT)
+    assert not theirs.send(STUDY, Ticket.of(letter), letter)
+    shown = ssl.PEM_cert_to_DER_cert((kits / "telco" / "client.crt").read_text())
+    assert Kit(kits / "bank").recognise(shown) == "telco"
+    with pytest.raises(BadInput):
+        Kit(kits / "bank", clock=lambda: later).recognise(shown)
+
+
+# What a peer may send -----------------------------------------------------------------------------------------------------
+
+
+def test_a_letter_larger_than_any_letter_ends_the_connection_and_one_without_room_is_declined(kits, bank):
+    with dialled(kits / "telco", bank) as connection:
+        announce(connection, Ticket(LARGEST_SEALED + 1, b"x" * 32))
+        with contextlib.suppress(OSError):
+            assert connection.recv(1) == b""
+    with dialled(kits / "telco", bank) as connection:
+        announce(connection, Ticket(150_001, b"x" * 32))  # two peers have 150,000 bytes each
+        assert connection.recv(1)[0] == linking.Answer.NO
+        letter = os.urandom(140_000)
+        announce(connection, Ticket.of(letter))
+        assert connection.recv(1)[0] == linking.Answer.SEND
+        connection.sendall(letter)
+        assert connection.recv(1)[0] == linking.Answer.KEPT
+        announce(connection, Ticket(20_000, b"x" * 32))
+        assert connection.recv(1)[0] == linking.Answer.NO
+    with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
+        announce(connection, Ticket(20_000, b"x" * 32))
+        assert connection.recv(1)[0] == linking.Answer.SEND
+
+
+def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
+    letter = os.urandom(5_000)
+    with dialled(kits / "telco", bank) as connection:
+        announce(connection, Ticket(5_000, b"x" * 32))
+        assert connection.recv(1)[0] == linking.Answer.SEND
+        connection.sendall(letter)
+        with contextlib.suppress(OSError):
+            assert connection.recv(1) == b""
+    assert len(bank.mailbox) == 0
+
+
+def test_the_same_letter_twice_is_one_and_stays_its_senders(kits, bank):
+    letter = os.urandom(5_000)
+    ticket = Ticket.of(letter)
+    link = Link("bank", bank.addresses["bank"], Kit(kits / "telco"), SILENT)
+    assert link.send(STUDY, ticket, letter)
+    assert link.send(STUDY, ticket, letter)
+    assert (len(bank.mailbox), link.bytes_out) == (1, 5_000)
+    assert bank.mailbox.find("telco", STUDY, ticket) == letter
+    assert bank.mailbox.find("insurer", STUDY, ticket) is None
+    assert bank.mailbox.find("telco", b"t" * 32, ticket) is None
+    link.close()
+
+
+def test_slow_strangers_keep_no_peer_out_and_are_hung_up_on(kits, bank, monkeypatch):
+    monkeypatch.setattr(linking, "HANDSHAKE", 1.0)
+    host, port = bank.addresses["bank"].split(":")
+    strangers = [socket.create_connection((host, int(port)), timeout=20) for _ in range(3 * linking.STRANGERS)]
+    letter = os.urandom(5_000)
+    link = Link("bank", bank.addresses["bank"], Kit(kits / "telco"), SILENT)
+    assert link.send(STUDY, Ticket.of(letter), letter)
+    for stranger in strangers:
+        with contextlib.suppress(OSError):
+            assert stranger.recv(1) == b""
+        stranger.close()
+    until(lambda: len(bank.listener._callers) == 1, "only the peer is left")
+    link.close()
+
+
+def test_a_letter_that_trickles_is_given_up_and_its_room_is_free_again(kits, bank, monkeypatch):
+    monkeypatch.setattr(linking, "GRACE", 0.2)
+    monkeypatch.setattr(linking, "LEAST_RATE", 1 << 30)
+    with dialled(kits / "telco", bank) as connection:
+        announce(connection, Ticket(140_000, b"x" * 32))
+        assert connection.recv(1)[0] == linking.Answer.SEND
+        with contextlib.suppress(OSError):
+            for _ in range(400):
+                connection.sendall(b"x")
+                time.sleep(0.02)
+            pytest.fail("a byte at a time is taken for ever")
+    until(lambda: bank.mailbox._coming["telco"] == 0, "the room is given back")
+
+
+def test_a_peer_has_two_connections_and_the_newest_ones(kits, bank):
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(dialled(kits / "telco", bank)) for _ in range(4)]
+        for connection in opened[-1:]:
+            announce(connection, Ticket(1_000, b"x" * 32))
+            assert connection.recv(1)[0] == linking.Answer.SEND
+        until(lambda: len(bank.listener._callers) == linking.CONNECTIONS, "older ones are hung up on")
+
+
+def test_mail_that_nobody_asks_for_is_erased_and_half_letters_do_not_outlive_a_restart(tmp_path):
+    now = [time.time()]
+    box = Mailbox(tmp_path / "mail", ["telco"], spare=0, clock=lambda: now[0])
+    ticket = Ticket.of(b"x" * 2_000)
+    with box.place("telco", STUDY, ticket) as place:
+        place.file.write(b"x" * 2_000)
+        place.whole = True
+    (tmp_path / "mail" / "part-7").write_bytes(b"half")
+    assert (tmp_path / "mail").stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "mail").iterdir() if path.name != "part-7")
+    box = Mailbox(tmp_path / "mail", ["telco"], spare=0, clock=lambda: now[0])
+    assert box.holds("telco", STUDY, ticket)
+    assert not (tmp_path / "mail" / "part-7").exists()
+    now[0] += 3_601
+    box.tick()
+    assert not list((tmp_path / "mail").iterdir())
+
+
+def test_no_letter_is_taken_where_the_disk_would_be_full(tmp_path):
+    box = Mailbox(tmp_path / "mail", ["telco"], spare=1 << 60)
+    with box.place("telco", STUDY, Ticket(1_000, b"x" * 32)) as place:
+        assert place is None
+
+
+def test_a_guard_that_is_away_ends_the_connection_and_ends_no_server(tmp_path):
+    class Away:
+        def handle(self, data: bytes) -> bytes:
+            raise ProtocolError("The party's guard did not answer.")
+
+    office = PostOffice(Away(), Mailbox(tmp_path / "mail", [], spare=0), {})
+    with pytest.raises(ConnectionAbortedError):
+        office.handle(b"anything")
+
+
+@pytest.mark.full
+def test_studies_side_by_side_share_links(linked):
+    """Three threads and six links: everyone gets the release that it gets without links."""
+    found: dict[int, cn.PCA] = {}
+
+    def run(number: int) -> None:
+        found[number] = pca(linked.federation, repeat=number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [1, 2, 3]
+    assert all(one.transcript_.direct for one in found.values())
+    assert linked.held == 0
+
+
+def test_a_refusal_of_a_relay_is_one_that_members_make_too():
+    from colonnade.service.post_office import LOST
+
+    assert codec.decode_reply(codec.encode(Refused.of(LOST))).code == ProtocolError.code
