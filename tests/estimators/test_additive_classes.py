@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.report import shapes as panel
 
 PEOPLE, DELTA = 2_000, 1e-5
 COLUMNS = ["bank.age", "shop.basket", "clinic.ward"]
@@ -100,6 +101,11 @@ def test_it_is_exported_stored_drawn_and_summed_up_like_any_model(model, tmp_pat
     figure = model.plot()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["bus", "car", "train"]
     assert model.summary().frame.index.names[0] == "class"
+
+
+def test_an_effect_that_is_not_determined_is_drawn_inside_its_panel():
+    shapes = pd.DataFrame({"effect": [0.5, -1.8], "stderr": [0.1, np.inf]})
+    assert panel._reach(shapes) > 1.8
 
 
 def test_all_classes_together_cost_no_more_than_the_price(model):

@@ -234,6 +234,13 @@ BUGS = [
         _with_a_federation_of_stages(stages.test_a_preview_of_two_stages_forecasts_the_traffic_of_both),
     ),
     Bug(
+        "an effect that is not determined is drawn outside its panel",
+        replaced(
+            classes.panel, "_reach", lambda shapes: 1.08 * float(shapes["effect"][np.isfinite(shapes["stderr"])].max())
+        ),
+        classes.test_an_effect_that_is_not_determined_is_drawn_inside_its_panel,
+    ),
+    Bug(
         "every class has the shapes of the first",
         replaced(
             estimators.AdditiveClassifier,

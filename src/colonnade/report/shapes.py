@@ -51,7 +51,9 @@ def shape_panel(study: Any) -> "Figure":
             axes.set_title(shortened(name, 28))
         if len(classes) > 1:
             lines, titles = every[0].get_legend_handles_labels()
-            figure.legend(lines, titles, loc="lower center", ncols=min(len(classes), MOST_LABELS), frameon=False)
+            figure.legend(
+                lines, titles, loc="upper right", ncols=min(len(classes), MOST_LABELS), frameon=False, fontsize=8
+            )
         for axes in every[len(shown) :]:
             axes.set_axis_off()
         left = f" ({len(shown)} most important of {len(order)})" if len(order) > len(shown) else ""
@@ -59,7 +61,7 @@ def shape_panel(study: Any) -> "Figure":
         headline(
             figure,
             f"{shortened(study.target, 40)}: effect of each column{left}",
-            f"{unit} against the average person; bands: privacy noise, 95 %; grey: share of people{hollow}",
+            f"{unit} against the average person; bands: noise 95 %; grey: people{hollow}",
         )
 
     return styled_figure(0.9 + 2.1 * rows, draw)
@@ -68,7 +70,7 @@ def shape_panel(study: Any) -> "Figure":
 def _reach(shapes: pd.DataFrame) -> float:
     """Return how far the common scale reaches: all effects, and bands up to twice as far."""
     effects = float(shapes["effect"].abs().max())
-    ends = (shapes["effect"].abs() + NORMAL_95 * shapes["stderr"]).replace(np.inf, 0.0)
+    ends = shapes["effect"].abs() + NORMAL_95 * shapes["stderr"].replace(np.inf, 0.0)
     return 1.08 * min(float(ends.max()), 2 * effects) if effects > 0 else 1.0
 
 
