@@ -20,8 +20,8 @@ from colonnade.estimation.additive import STEPS, AdditiveSearch
 from colonnade.estimation.evidence import expected_spread, marginal_shapes, recalibration, rescaled
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
-from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.scoring import party_scores
+from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import ShapePrior, TargetCounts, places_by_column
 from colonnade.estimators import stages
 from colonnade.estimators.methods.additive import tables_alone
@@ -29,7 +29,7 @@ from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.secure.sine_link import LINKS, LinkBounds
 
@@ -88,7 +88,7 @@ class Central:
 
     def _tables(self, price: Price, generator: np.random.Generator) -> TargetCounts:
         data, features = self.data, self.data.features
-        joint, alone = TargetTables(data.columns, data.target, price, len(data.rows))._prices
+        joint, alone = TargetTables(data.columns, data.target, price, len(data.rows)).prices
         own = discrete_laplace_variance(laplace_scale(alone, 1))
         other = TableNoise(("left", "right"), joint, "person", COLLUSION, 2 * len(features)).opened_variance
         variance = np.array([own if feature.party == data.holder else other for feature in features])
@@ -146,7 +146,7 @@ class Central:
         for number in range(noise.rounds):
             variance = noise.opened_variance(number) / bounds.unit**2
             scores = self._scores(search.next_weights)
-            if number == 0:
+            if number == CURVATURE:
                 opened = (rows * link.weight(scores)[:, None]).T @ rows
                 search.see(opened + symmetric(generator, variance * (1 + np.eye(len(opened)))), variance)
             else:

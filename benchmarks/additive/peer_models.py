@@ -1,7 +1,7 @@
 """The peers with differential privacy, on pooled data, each in a Python of its own; asked by ``run.py``.
 
 The folder holds ``train`` and ``test``: the columns as the parties have them (CSV), for boosting; rows coded as
-`cn.LogisticRegression` codes them (NumPy), for the regression. Prints the chances of ``test`` as a JSON list.
+`cn.LogisticRegression` codes them (NumPy), for the regression. Prints the chances of ``test`` as a JSON list, one per ε.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 
-def boosting(folder: Path, given: dict) -> np.ndarray:
+def boosting(folder: Path, given: dict, epsilon: float) -> np.ndarray:
     """Return the chances of an explainable boosting machine with differential privacy."""
     import pandas as pd
     from interpret.privacy import DPExplainableBoostingClassifier
@@ -26,7 +26,7 @@ def boosting(folder: Path, given: dict) -> np.ndarray:
     model = DPExplainableBoostingClassifier(
         feature_names=names,
         feature_types=["continuous" if name in bounds else "nominal" for name in names],
-        epsilon=given["epsilon"],
+        epsilon=epsilon,
         delta=given["delta"],
         privacy_bounds={name: tuple(ends) for name, ends in bounds.items()},
         random_state=None,
@@ -35,12 +35,12 @@ def boosting(folder: Path, given: dict) -> np.ndarray:
     return model.fit(train, np.array(given["labels"])).predict_proba(test)[:, 1]
 
 
-def regression(folder: Path, given: dict) -> np.ndarray:
+def regression(folder: Path, given: dict, epsilon: float) -> np.ndarray:
     """Return the chances of diffprivlib's logistic regression, whose privacy is pure."""
     from diffprivlib.models import LogisticRegression
 
     train, test = (np.load(folder / f"{part}.npy") for part in ("train", "test"))
-    model = LogisticRegression(epsilon=given["epsilon"], data_norm=given["length"], max_iter=1000)
+    model = LogisticRegression(epsilon=epsilon, data_norm=given["length"], max_iter=1000)
     return model.fit(train, np.array(given["labels"])).predict_proba(test)[:, 1]
 
 
@@ -48,8 +48,9 @@ def main() -> None:
     """Fit and print."""
     warnings.simplefilter("ignore")
     given = json.load(sys.stdin)
-    chance = {"boosting": boosting, "regression": regression}[given["model"]](Path(given["folder"]), given)
-    print(json.dumps([round(float(one), 9) for one in chance]))
+    model, folder = {"boosting": boosting, "regression": regression}[given["model"]], Path(given["folder"])
+    chances = [model(folder, given, epsilon) for epsilon in given["epsilons"]]
+    print(json.dumps([[round(float(one), 9) for one in chance] for chance in chances]))
 
 
 if __name__ == "__main__":

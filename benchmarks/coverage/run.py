@@ -245,14 +245,14 @@ BENCHMARK = Benchmark(
                 *({"set": s, "epsilon": 1.0, "noise": "channel"} for s in PUBLIC),
             ],
             5,
-            8.0,
+            2.0,
         ),
         Part(
             "with sampling",
             with_sampling,
             [{"set": s, "epsilon": e} for s in ("Simulated", "Diamonds", "Credit card default") for e in EPSILONS],
             5,
-            4.0,
+            0.6,
         ),
     ],
     shown=[

@@ -165,10 +165,11 @@ def everything(**given: bool | float) -> int:
     """Run all benchmarks, one after the other, each in a process of its own. One that fails does not stop the others."""
     asked = Asked(**given)  # type: ignore[arg-type]  # as above
     todo = [name for name in in_order() if not asked.record or asked.again or missing(name, long=asked.long)]
-    for name in set(names()) - set(todo):
-        marker.add(name)
+    if asked.record:
+        for name in set(names()) - set(todo):
+            marker.add(name)
+        print(f"{len(names()) - len(todo)} are recorded already; {len(todo)} to go", flush=True)
     planned = {name: load(name).minutes(WORKERS, long=asked.long) for name in todo}
-    print(f"{len(names()) - len(todo)} are recorded already; {len(todo)} to go", flush=True)
     start, found, behind = time.monotonic(), {}, 0.0
     for place, name in enumerate(todo, 1):
         spent = (time.monotonic() - start) / 60

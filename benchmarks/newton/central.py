@@ -129,16 +129,20 @@ class Central:
         ]
         start = start_weights(moments, target, self.kept[1:])
         explaining = moments.select(list(self.data.explaining))
-        opened = (rows * self._linked(terms, CURVATURE, start, generator)[:, None]).T @ rows
-        opened = opened + symmetric(generator, np.full(opened.shape, deviations[0] ** 2) * (1 + np.eye(len(opened))))
-        curvature = BlendedCurvature.of(opened, deviations[0] ** 2, explaining, start)
-        search, gradients = NewtonSearch(start, curvature, len(rows)), []
-        for number, deviation in enumerate(deviations[1:], start=1):
-            gradient = rows.T @ self._linked(terms, number, search.weights, generator)
-            gradient = gradient + deviation * generator.normal(size=len(gradient))
+        search = NewtonSearch(start, BlendedCurvature.of(None, 0.0, explaining, start), len(rows))
+        gradients, at, opened = [], start, None
+        for number, deviation in enumerate(deviations):
+            linked = self._linked(terms, number, search.weights, generator)
+            if number == CURVATURE:
+                at, opened = search.weights, (rows * linked[:, None]).T @ rows
+                noise = symmetric(generator, np.full(opened.shape, deviation**2) * (1 + np.eye(len(opened))))
+                opened = opened + noise
+                search.bend(BlendedCurvature.of(opened, deviation**2, explaining, at))
+                continue
+            gradient = rows.T @ linked + deviation * generator.normal(size=rows.shape[1])
             gradients.append(OpenedGradient(search.weights, gradient, deviation**2))
             search.see(gradient, deviation**2)
-        return NewtonClass(search.weights, start, explaining, opened, deviations[0] ** 2, tuple(gradients))
+        return NewtonClass(search.weights, at, explaining, opened, deviations[CURVATURE] ** 2, tuple(gradients))
 
     def terms(self, epsilon: float) -> NewtonTerms:
         """Return the terms of the rounds, as everyone reads them from the plan."""

@@ -55,7 +55,7 @@ def measure(people: int, turns: int) -> dict:
     with a_federation(people) as federation:
         for turn in range(turns + 1):
             begin = time.process_time()
-            model = cn.LogisticRegression("p3.y", epsilon=1.0, delta=DELTA, repeat=turn + 1).fit(federation)
+            model = cn.LogisticRegression("p3.y", epsilon=1.0, delta=DELTA).fit(federation, repeat=turn + 1)
             middle = time.process_time()
             release = federation.moments(epsilon=1.0, delta=DELTA, repeat=turn + 1)
             matrix.append(time.process_time() - middle)

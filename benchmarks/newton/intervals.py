@@ -15,7 +15,9 @@ from colonnade.estimation.newton_inference import newton_inference
 
 EPSILONS = (0.5, 1.0, 4.0)
 LEVEL = 0.95
-SAMPLE, BATCH = 20_000, 25
+SAMPLE, BATCH = 20_000, 40
+MOSTLY = 0.5
+"""Bias is stated of coefficients that are called determined in at least this part of the draws."""
 
 
 class Truth:
@@ -81,7 +83,16 @@ def measured(
     }
     if widths:
         values["width"] = np.median(widths)
+    mostly = np.flatnonzero(called.mean(axis=0) >= MOSTLY)
+    if len(mostly):
+        values["bias"] = max(_bias(truth, [one for _, one in found], called[:, k], k) for k in mostly)
     return {name: float(value) for name, value in values.items()}
+
+
+def _bias(truth: Truth, found: list[Inference], called: np.ndarray, place: int) -> float:
+    """Return by how much estimates of a coefficient are off on average, in units of the stated total error."""
+    away = [one.estimates[place] - truth.estimates[place] for one in found]
+    return float(abs(np.mean((np.array(away) / [one.errors()[place] for one in found])[called])))
 
 
 @cache

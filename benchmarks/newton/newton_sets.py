@@ -179,4 +179,43 @@ def divided(
     return Joined(name, pd.DataFrame(parts), columns, f"{PARTIES[-1]}.{target}")
 
 
+def readme() -> Joined:
+    """The example of the project's first page: three columns of the demo's people, and wide bounds."""
+    whole = demo()
+    kept = ("bank.income", "telco.late_payments", "insurer.risk_score", "bank.default")
+    columns = {name: column for name, column in whole.columns.items() if name in kept}
+    return Joined("first page", whole.frame[list(columns)], columns, whole.target)
+
+
+def additional() -> Joined:
+    """Bank marketing with economic indicators, in an order of its own; nothing was settled with it."""
+    frame = pd.read_parquet(data_folder() / "bank_marketing_additional.parquet").drop(columns=["duration"])
+    frame.columns = [name.replace(".", "_") for name in frame.columns]
+    bounds = {
+        "age": (17, 98),
+        "campaign": (1, 20),
+        "pdays": (0, 999),
+        "previous": (0, 7),
+        "emp_var_rate": (-4, 2),
+        "cons_price_idx": (92, 95),
+        "cons_conf_idx": (-51, -26),
+        "euribor3m": (0, 6),
+        "nr_employed": (4_960, 5_230),
+    }
+    return divided("bank, additional", frame, bounds, "y", ("no", "yes"))
+
+
+def flights() -> Joined:
+    """Flights from New York that arrived: more than half an hour late or not; nothing was settled with it."""
+    names = ["month", "day", "sched_dep_time", "carrier", "origin", "distance", "hour", "arr_delay"]
+    frame = pd.read_parquet(data_folder() / "nycflights13_flights.parquet", columns=names).dropna()
+    frame = frame.sample(60_000, random_state=0).reset_index(drop=True)
+    frame["late"] = np.where(frame.pop("arr_delay") > 30, "yes", "no")
+    frame["month"] = frame["month"].astype(str)
+    bounds = {"day": (1, 31), "sched_dep_time": (0, 2_400), "distance": (0, 5_000), "hour": (0, 24)}
+    return divided("flights", frame, bounds, "late", ("no", "yes"))
+
+
 SETS = {"demo": demo, "adult": adult, "bank": bank, "credit": credit}
+MORE = {"first page": readme, "bank, additional": additional, "flights": flights}
+"""Of intervals alone. No constant was settled with the last two."""

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,22 +133,31 @@ def measured(run: int, rows: int) -> Iterator[Row]:
         after = max(found["peak"][name] for name in PARTIES)
         memory = {"open": opened / 1e9, "after": after / 1e9, "node": found["peak"][NODE] / 1e9}
         yield Row({"rows": rows, "stage": "memory"}, memory)
-        if run == 0 and rows <= COMPARED:
+        if run == 1 and rows <= COMPARED:
             again = measure(folder, rows, "none")["released"]
             same = json.dumps(again) == json.dumps(found["released"])  # also where there is no mean
             yield Row({"rows": rows, "stage": "from tables in memory"}, {"same": float(same)})
 
 
+VALUE = "processor seconds per 10⁶ rows"
+
+
 def _flat(found: Results) -> Iterator[Test]:
-    value = "processor seconds per 10⁶ rows"
     for stage in STAGES:
-        few, many = (found.sample("rows", value, rows=rows, stage=stage) for rows in SIZES)
+        few, many = (found.sample("rows", VALUE, rows=rows, stage=stage) for rows in SIZES)
         yield within(many, few, FLAT)
+
+
+def _flat_to_the_largest(found: Results) -> Iterator[Test]:
+    for stage in STAGES:
+        few = found.sample("rows", VALUE, rows=SIZES[0], stage=stage)
+        for _, samples in found.rows("10⁸ rows", stage=stage):
+            yield within(samples[VALUE], few, FLAT)
 
 
 MACHINE = frozenset({"seconds", "processor seconds per 10⁶ rows", "open", "after", "node"})
 PARTS = [
-    Part("rows", measured, [{"rows": rows} for rows in SIZES], 3, 4.0, quick=[{"rows": 100_000}], machine=MACHINE),
+    Part("rows", measured, [{"rows": rows} for rows in SIZES], 3, 6.0, quick=[{"rows": 100_000}], machine=MACHINE),
     Part("10⁸ rows", measured, [{"rows": LARGEST}], 1, 30.0, machine=MACHINE, long=True),
 ]
 SHOWN = [
@@ -181,6 +191,12 @@ CLAIMS = [
         "our bar",
     ),
     Claim(
+        "a row of 10⁸ costs what one of 10⁶ costs, in processor seconds (ratio)",
+        f"at most {FLAT:g} ×",
+        _flat_to_the_largest,
+        "the issue",
+    ),
+    Claim(
         "memory of a party, GB",
         f"at most {LIMIT:g} GB",
         lambda found: [
@@ -193,7 +209,11 @@ CLAIMS = [
     Claim(
         "the same numbers as from tables in memory, bit for bit",
         "always",
-        lambda found: [near(samples["same"], 1.0, 0.0) for _, samples in found.rows("rows") if "same" in samples],
+        lambda found: [
+            near(replace(samples["same"], exact=True), 1.0, 0.0)  # the same numbers or not: that is not left to chance
+            for _, samples in found.rows("rows")
+            if "same" in samples
+        ],
         "our bar",
     ),
 ]

@@ -182,15 +182,15 @@ BENCHMARK = Benchmark(
     about=__doc__ or "",
     packages=("numpy", "scikit-learn", "mbi"),
     parts=[
-        Part("adult", drawn_rows, [{"set": "adult"}], 3, 5.0, quick=[{"set": "adult", "people": 4_000}]),
-        Part("other sets", drawn_rows, OTHERS, 2, 8.0, quick=[{**OTHERS[0], "people": 4_000}]),
+        Part("adult", drawn_rows, [{"set": "adult"}], 3, 5.0, quick=[{"set": "adult", "people": 20_000}]),
+        Part("other sets", drawn_rows, OTHERS, 2, 8.0, quick=[{**OTHERS[0], "people": 20_000}]),
         Part(
             "time",
             time_of,
             [{"epsilon": 1.0}],
             2,
             1.5,
-            quick=[{"epsilon": 1.0, "people": 4_000}],
+            quick=[{"epsilon": 1.0, "people": 20_000}],
             machine=frozenset({"seconds"}),
         ),
     ],

@@ -12,8 +12,8 @@ from distributed import LocalCluster
 from colonnade.errors import BadInput, LoosePermissions
 from colonnade.party.table import dask_table
 from colonnade.party.table.dask_table import DaskTable
+from colonnade.service.guard_network import host_and_port
 from colonnade.service.party_folder import PartyFolder
-from colonnade.service.processes import _host_and_port
 from colonnade.service.served_party import public_alignment
 from tests.cli.test_large_load import SCHEMA, made
 
@@ -70,16 +70,16 @@ def test_the_key_for_the_cluster_is_for_this_user_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["scheduler", "tls://scheduler", "tls://:8786", "tls://scheduler:x", ""])
 def test_an_address_without_a_host_or_a_port_is_refused(address: str) -> None:
     with pytest.raises(BadInput, match="with a port"):
-        _host_and_port(address)
+        host_and_port(address)
 
 
 GUARD = """
 import socket, sys
 from colonnade.party.table.dask_cluster import Cluster
-from colonnade.service.processes import _refuse_the_network
+from colonnade.service.guard_network import refuse_the_network
 
 address, port = sys.argv[1], int(sys.argv[2])
-_refuse_the_network(but=address)
+refuse_the_network(but=address)
 attempts = [
     lambda: socket.create_connection(("127.0.0.1", port)),
     lambda: socket.create_connection(("localhost", port)),

@@ -108,7 +108,9 @@ def test_weights_in_the_middle_of_a_round_are_refused() -> None:
 @pytest.mark.parametrize("phase", [Phase.PARTS, Phase.FACTORS, Phase.SERIES, Phase.WEIGH])
 @pytest.mark.parametrize("spoil", ["lost", "swapped", "changed", "too many"])
 def test_a_letter_that_is_missing_or_wrong_opens_nothing(spoil: str, phase: Phase) -> None:
-    stage = _stage().meet().until(phase, CURVATURE)
+    stage = _stage().meet()
+    stage.round(0)
+    stage.until(phase, CURVATURE)
     heard = stage.letters["cy"]
     sender = next(iter(heard))
     if spoil == "lost":
@@ -131,7 +133,7 @@ def test_a_node_does_not_open_without_everyones_noise() -> None:
 
     stage = NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3]), kinds={"bo": Silent}).meet()
     with pytest.raises(ProtocolError, match="lacks a share"):
-        stage.until(Phase.FACTORS, CURVATURE)
+        stage.until(Phase.FACTORS, 0)
 
 
 def test_a_round_is_opened_with_fresh_sums_and_noise() -> None:
@@ -148,7 +150,7 @@ def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> N
     numbers, seen = [], []
     for draw in range(2):
         stage = NewtonStage(plan, draw=draw).meet()
-        stage.until(Phase.FACTORS, CURVATURE)
+        stage.until(Phase.FACTORS, 0)
         numbers.append(stage.runs["bo"]._numbers.copy())
         session, letter = stage.runs["cy"]._session, stage.letters["cy"]["ana"]
         values = codec.decode(session.open("ana", stage.number - 1, 0, letter.view), NewtonLetter).values
@@ -240,12 +242,12 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     class Amplifying(NewtonRun):
         def _say(self, beat, turn, inputs):
             node, honest = self._node, None if self._node is None else self._node.product
-            if node is not None and (beat.phase, beat.number) == (Phase.SERIES, 1):
+            if node is not None and (beat.phase, beat.number) == (Phase.SERIES, 0):
                 arithmetic = self.terms.arithmetic
 
                 def product(one):
                     values = honest(one)
-                    if (one.phase, one.number) != (Phase.SERIES, 1):
+                    if (one.phase, one.number) != (Phase.SERIES, 0):
                         return values
                     values[7] = (int(values[7]) + 5_000 * self.terms.bounds.unit) % arithmetic.modulus
                     return values
@@ -257,8 +259,7 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     opened = []
     for kinds in ({}, {"bo": Amplifying}):
         stage = NewtonStage(plan, kinds=kinds).meet()
-        stage.until(Phase.SERIES, 0), stage.turn(), stage.turn()
-        stage.until(Phase.OPEN, 1)
+        stage.until(Phase.OPEN, 0)
         opened.append({name: reply for name, reply in stage.replies[-1].items() if isinstance(reply, Opened)})
     arithmetic = stage.terms.arithmetic
     values = [

@@ -114,7 +114,14 @@ def test_all_gradients_together_tell_more_than_the_last_one():
     fitted = Fitted("newton inference: together")
     found = fitted.run(kit.generator("newton inference: together"), 10.0, away=0.02)
     last = NewtonClass(
-        *(found.weights, found.start, found.moments, found.curvature, found.curvature_variance, found.gradients[-1:])
+        *(
+            found.weights,
+            found.curvature_at,
+            found.moments,
+            found.curvature,
+            found.curvature_variance,
+            found.gradients[-1:],
+        )
     )
     whole, alone = (inference(one).errors(total=False)[:-1] for one in (found, last))
     known = np.isfinite(alone) & (alone > 0)
@@ -148,8 +155,10 @@ def test_moments_tell_which_levels_people_weigh_little_because_their_answers_are
 def test_a_curvature_that_was_lost_is_made_up_for_by_what_moments_lead_to_expect():
     fitted = Fitted("newton inference: lost curvature")
     found = fitted.run(kit.generator("newton inference: lost curvature"), 10.0, away=0.1)
-    lost = NewtonClass(found.weights, found.start, found.moments, None, found.curvature_variance, found.gradients)
-    truth, expected = fitted.curvature(found.start), weighted_information(lost)
+    lost = NewtonClass(
+        found.weights, found.curvature_at, found.moments, None, found.curvature_variance, found.gradients
+    )
+    truth, expected = fitted.curvature(found.curvature_at), weighted_information(lost)
     assert np.linalg.norm(expected.matrix - truth) < 0.1 * np.linalg.norm(truth)
     assert np.all(inference(lost).errors(total=False)[:-1] >= inference(found).errors(total=False)[:-1] * 0.9)
 
@@ -166,14 +175,12 @@ def test_a_column_of_few_large_values_is_covered_though_its_peoples_weights_chan
     fitted = skewed()
     place = [feature.name for feature in FEATURES].index("telco.minutes")
     rng, covered, truth = kit.generator("newton inference: skewed noise"), [], fitted.written(fitted.best)
-    for _ in range(30):
-        found = fitted.run(rng, 3.0, away=0.0, shift={0: 0.7, place: 0.7})
-        written = inference(found)
-        low, high = written.interval(0.95, total=False)[place - 1]
-        covered.append(low <= truth[place - 1] <= high)
-    far = inference(fitted.run(rng, 3.0, away=0.0, shift={0: 2.0, place: 2.0}))
-    assert not far.determined[place - 1]  # no first order holds there
-    assert far.determined.sum() >= len(far.determined) - 2
+    for away in (0.7, 2.0):
+        for _ in range(15):
+            found = inference(fitted.run(rng, 3.0, away=0.0, shift={0: away, place: away}))
+            low, high = found.interval(0.95, total=False)[place - 1]
+            covered.append(low <= truth[place - 1] <= high)
+            assert found.determined.sum() >= len(found.determined) - 2  # errors grow, and coefficients are not refused
     assert sum(covered) >= 24  # of 30 at 95 %: fewer with a chance of 10⁻³
 
 
@@ -185,7 +192,9 @@ def test_gradients_that_disagree_by_more_than_noise_count_less():
     values = first.values.copy()
     values[3] += 500.0
     spoilt = (OpenedGradient(first.weights, values, first.variance), *found.gradients[1:])
-    other = NewtonClass(*(found.weights, found.start, found.moments, found.curvature, found.curvature_variance, spoilt))
+    other = NewtonClass(
+        *(found.weights, found.curvature_at, found.moments, found.curvature, found.curvature_variance, spoilt)
+    )
     honest, wrong = pooled_gradient(found, information), pooled_gradient(other, information)
     assert abs(wrong.values[3] - honest.values[3]) < 20.0  # a third of 500 if all counted alike
     assert np.allclose(np.delete(wrong.variance, 3), np.delete(honest.variance, 3))
@@ -193,7 +202,7 @@ def test_gradients_that_disagree_by_more_than_noise_count_less():
 
 def test_without_any_gradient_nothing_is_known():
     found = Fitted("newton inference: lost").run(kit.generator("newton inference: lost"), 10.0)
-    lost = NewtonClass(found.weights, found.start, found.moments, None, found.curvature_variance, ())
+    lost = NewtonClass(found.weights, found.curvature_at, found.moments, None, found.curvature_variance, ())
     assert not np.isfinite(inference(lost).errors(total=False)[inference(found).errors(total=False) > 0]).any()
 
 

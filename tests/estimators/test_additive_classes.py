@@ -33,8 +33,7 @@ def _model(kind: type = cn.AdditiveClassifier, **options: object) -> cn.Additive
     return kind("bank.choice", **{"columns": COLUMNS, "bins": 5, "epsilon": 500.0, "delta": DELTA, **options})
 
 
-@pytest.fixture(scope="module")
-def federation():
+def _federation() -> cn.Federation:
     parties = {
         party: cn.Party(
             FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
@@ -42,7 +41,12 @@ def federation():
         )
         for party, schema in SCHEMAS.items()
     }
-    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=2_000.0, delta=1e-3)) as opened:
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=2_000.0, delta=1e-3))
+
+
+@pytest.fixture(scope="module")
+def federation():
+    with _federation() as opened:
         yield opened
 
 

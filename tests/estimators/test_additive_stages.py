@@ -123,7 +123,7 @@ def test_a_preview_shows_both_stages_and_its_charge_is_what_is_then_spent(federa
     assert preview.epsilon == 3.0
 
 
-def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation, evidence) -> None:  # noqa: ARG001
+def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation) -> None:
     for study in (_model(columns="auto:2"), _model(cn.Scorecard, method=EVIDENCE)):
         study.fit(federation)
         preview = study.preview(federation)
@@ -292,10 +292,10 @@ def test_noise_pulls_effects_to_nothing_and_a_column_of_noise_tells_little() -> 
 
 
 @pytest.mark.full
-def test_intervals_of_marginal_effects_cover_them_unless_noise_nearly_hides_them() -> None:
+def test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them() -> None:
     prior, rng = ShapePrior.of(FEATURES, COLUMNS), np.random.default_rng(2)
     truth = marginal_shapes(prior, FEATURES, _counts(0.0, rng))
-    for noise, least in ((100.0, 0.94), (300.0, 0.94), (1_000.0, 0.86)):  # of ten thousand people per bin
+    for noise, least in ((100.0, 0.945), (300.0, 0.94), (1_000.0, 0.92)):  # of ten thousand people per bin
         inside = []
         for _ in range(100):
             found = marginal_shapes(prior, FEATURES, _counts(noise, rng))

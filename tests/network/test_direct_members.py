@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import sys
+import time
 
 import msgspec
 import numpy as np
@@ -14,7 +16,7 @@ from colonnade.protocol.agreement import read_agreement
 from colonnade.service.direct_links import where_to_listen
 from colonnade.service.health import member_status
 from colonnade.service.processes import serve_member
-from tests.network.lines import until
+from tests.network.lines import Started, until
 from tests.network.served import Site, simulated
 from tests.network.test_survival import At
 
@@ -84,15 +86,50 @@ def test_relays_killed_between_two_turns_change_nothing(site, turn):
 @pytest.mark.full
 def test_a_member_served_without_links_gets_its_letters_from_the_coordinator(tmp_path):
     made = Site(tmp_path, people=2_000, direct=True)
-    made.start(bank={"direct": True}, telco={"direct": True})
+    made.start(telco={"direct": True}, insurer={"direct": True})
     try:
         with made.connect() as federation:
             found = pca(federation)
         np.testing.assert_array_equal(found.components_, pca(simulated(made)).components_)
-        assert "insurer" not in found.transcript_.direct
+        assert set(found.transcript_.direct) <= {"telco", "insurer"}
         assert found.transcript_.direct
     finally:
         made.stop()
+
+
+RELAY = """
+import sys
+from pathlib import Path
+from colonnade.service.party_folder import PartyFolder
+from colonnade.service.processes import run_relay
+folder = PartyFolder(Path(sys.argv[1]))
+run_relay(folder, sys.stdout, direct=folder.direct)
+"""
+
+
+@pytest.mark.full
+def test_peers_cannot_reach_a_member_whose_guard_does_not_listen(papers):
+    """A guard without a valid table looks from outside like one that its owner has stopped."""
+    folder = papers.members["bank"]
+    where = folder.direct.split(":")
+
+    def is_open() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((where[0], int(where[1]))) == 0
+
+    started = Started([sys.executable, "-c", RELAY, str(folder.path)], papers.folder / "relay.log")
+    try:
+        for _ in range(100):
+            time.sleep(0.05)
+            assert not is_open()
+        with socket.socket(socket.AF_UNIX) as guard:
+            guard.bind(str(folder.socket))
+            guard.listen()
+            until(is_open, what="a port for the other members")
+    finally:
+        started.kill()
+        started.process.stdin.close()
+        folder.socket.unlink(missing_ok=True)
 
 
 def test_addresses_are_part_of_what_is_signed_and_papers_without_them_keep_their_name(papers):

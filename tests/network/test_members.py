@@ -11,7 +11,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, BudgetExceeded, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.service.processes import _refuse_the_network
+from colonnade.service.guard_network import refuse_the_network
 from tests.cli.studies import call
 from tests.network.lines import until
 from tests.network.served import Site, simulated
@@ -97,7 +97,7 @@ def test_whatever_runs_in_the_guard_cannot_open_a_connection():
     if pid == 0:
         status = 1
         try:
-            _refuse_the_network()
+            refuse_the_network()
             socket.socket(socket.AF_UNIX).close()
             for attempt in (
                 socket.socket,

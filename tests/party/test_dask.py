@@ -137,6 +137,18 @@ def test_a_fold_does_not_depend_on_what_a_total_is_named_or_who_adds_first(table
     assert np.array_equal(one, other)
 
 
+def test_a_table_is_checked_by_workers_as_in_memory(client):
+    frame = people(300)
+    frame["odd"] = ["1,200", "n/a", *["7"] * 298]
+    frame["same"] = 5.0
+    schema = cn.Schema(SCHEMA, odd=cn.Numeric(0, 10_000), same=cn.Numeric(0, 9))
+    found = [Party(data, schema=schema).check("id") for data in (frame, frames(frame, 4))]
+    assert found[1] == found[0]
+    assert str(found[1]) == str(found[0])
+    assert not found[0].fits
+    assert any(column.constant for column in found[0].columns)
+
+
 def test_all_parties_cut_an_order_into_the_same_ranges():
     for number in (1, 10**6, 10**9):
         length = dask_table.range_length(number)

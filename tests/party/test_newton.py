@@ -116,13 +116,13 @@ def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data
     nothing = released(empty, words[3:])
     assert not nothing[0].any()
     assert not nothing[1].any()
-    for number, moved in ((1, whole[0]), (CURVATURE, whole[1])):
+    for number, moved in ((0, whole[0]), (CURVATURE, whole[1])):
         assert moved @ moved <= float(noise.moved(number)) * (1 + 1e-9)
     for party, own in parts.items():
         alone = released({**parts, party: empty[party]}, words[3:])
         others = released({**empty, party: own}, words[3:])
         for less, limit in ((alone, {"party": party}), (others, {"colluders": 1})):
-            for number in (1, CURVATURE):
+            for number in (0, CURVATURE):
                 difference = whole[number == CURVATURE] - less[number == CURVATURE]
                 assert difference @ difference <= float(noise.moved(number, **limit)) * (1 + 1e-9)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.parts import coded_rows, folded_products, triangle_places
-from colonnade.party.steps.products import PrivateGram, PrivatePairTables
+from colonnade.party.steps.parts import coded_rows
+from colonnade.party.steps.products import PrivateGram, PrivatePairTables, folded_products, triangle_places
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.table import databases
+from colonnade.party.table import databases, stored_table
 from colonnade.party.table.databases import SMALLEST_MEMORY, memory_limit
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.party.table.stored_cells import form_of
-from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, party_ids
+from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
 from colonnade.progress import Pace
 from colonnade.readings import Bins
 from colonnade.schema import Category, Date, Numeric, Schema
@@ -126,6 +126,35 @@ def test_another_order_of_rows_is_the_same_too() -> None:
     for name in SCHEMA:
         one, other = (found.reordered(order).cells_of(name, places) for found in (table, stored))
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("block", [3, 64, BLOCK])
+def test_an_order_is_inverted_on_disk_as_in_memory_however_far_apart_its_rows_are(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_table, "BLOCK", block)
+    for order in ([5, -1, 400, 2, 401, -1, 0], list(range(70, 0, -1)), [], [-1]):
+        rows = np.array(order, dtype=np.int64)
+        found = stored_table._places_of_rows(rows, SMALLEST_MEMORY)
+        assert found.mapped().tolist() == places_of_rows(rows, None).tolist()
+
+
+def test_an_order_with_a_row_twice_is_refused() -> None:
+    with pytest.raises(BadInput, match="twice"):
+        stored_table._places_of_rows(np.array([4, 1, 4]), SMALLEST_MEMORY)
+
+
+@pytest.mark.parametrize("ids", ["whole", "text"])
+def test_a_part_of_an_order_on_disk_is_that_part_in_memory_and_on_disk_too(ids: str) -> None:
+    source = Source(people(ids=ids))
+    common = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
+    (order, _), (stored, _) = both(source, common)
+    taken = kit.generator("a part").random(order.people) < 0.3
+    one, other = (part_of(whole, "part", taken) for whole in (order, stored))
+    assert isinstance(other.rows, np.memmap)
+    assert (one.identity, one.people) == (other.identity, other.people) == ("part", int(taken.sum()))
+    assert one.rows.tolist() == other.rows.tolist() == order.rows[taken].tolist()
+    assert one.ids.to_pylist() == other.ids.to_pylist()
 
 
 CELLS = st.lists(st.none() | st.sampled_from(["x", "y", "missing", "?", "", "z", "1", "1.0", "inf", "2020-02-03"]))

@@ -18,7 +18,9 @@ from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from tests import kit
 
 PRICE = Price.of(1.0, 1e-5)
-PARTS = (16, 8, 8, 8, 8, 32)
+PARTS = (8, 16, 8, 8, 8, 32)
+SLOPE = 0
+"""A round that opens a gradient."""
 
 
 def noise_of(rows: dict[str, int] | None = None, **changes: object) -> NewtonNoise:
@@ -63,24 +65,24 @@ def test_no_record_moves_a_round_by_more_than_the_bound(data) -> None:
         data.draw(st.integers(weight - 27, weight + 27)),
     )
     gradient, curvature = residual * row, _triangle(weight, row)
-    assert gradient @ gradient <= noise.moved(1)
+    assert gradient @ gradient <= noise.moved(SLOPE)
     assert curvature @ curvature <= float(noise.moved(CURVATURE)) * (1 + 1e-12)
     for party, own in places.items():
         without, only = row.copy(), np.zeros_like(row)
         without[own], only[own] = 0, row[own]
         for kept, limit in ((without, {"party": party}), (only, {"colluders": 1})):
             steps, bent = gradient - later * kept, curvature - _triangle(lighter, kept)
-            assert steps @ steps <= noise.moved(1, **limit)
+            assert steps @ steps <= noise.moved(SLOPE, **limit)
             assert bent @ bent <= float(noise.moved(CURVATURE, **limit)) * (1 + 1e-12)
 
 
 def test_the_bounds_are_reached() -> None:
     noise = noise_of({"a": 9, "b": 16}, residual=12, residual_change=12, weight=3, weight_change=3, columns=2)
     row = np.array([3, 4])
-    assert (12 * row) @ (12 * row) == noise.moved(1)
+    assert (12 * row) @ (12 * row) == noise.moved(SLOPE)
     assert math.isclose(float(_triangle(3, row) @ _triangle(3, row)), float(noise.moved(CURVATURE)), rel_tol=1e-12)
     moved = np.concatenate([12 * row[:1], (12 + 0) * row[1:]])  # the coalition's column moves by D, the other by M
-    assert moved @ moved == noise.moved(1, colluders=1)
+    assert moved @ moved == noise.moved(SLOPE, colluders=1)
 
 
 @pytest.mark.parametrize("unit", ["person", "party"])
@@ -105,10 +107,10 @@ def test_every_round_costs_its_part_of_the_price() -> None:
 def test_a_known_answer_of_the_noise() -> None:
     """One step at ρ of (1, 10⁻⁵), c = 0, rows of length 5, residuals up to 7: σ = 35/√(2ρ·4/5), over two shares."""
     noise = noise_of(
-        {"a": 9, "b": 16}, residual=7, residual_change=7, weight=2, weight_change=2, parts=(1, 4), collusion=0
+        {"a": 9, "b": 16}, residual=7, residual_change=7, weight=2, weight_change=2, parts=(4, 1), collusion=0
     )
     rho = 0.030553
-    assert math.isclose(noise.opened_variance(1), 35**2 / (2 * rho * 4 / 5), rel_tol=1e-4)
+    assert math.isclose(noise.opened_variance(SLOPE), 35**2 / (2 * rho * 4 / 5), rel_tol=1e-4)
     assert math.isclose(noise.opened_variance(CURVATURE), (2 * 25) ** 2 / 2 / (2 * rho / 5), rel_tol=1e-4)
 
 
@@ -152,7 +154,7 @@ def test_what_is_not_a_bound_is_refused(changes: dict) -> None:
 @pytest.mark.parametrize("number", [CURVATURE, 5])
 def test_all_shares_together_have_the_declared_deviation(number: int, factor: float, fits: bool) -> None:
     noise = noise_of(columns=40)
-    rounds = 600 if number else 30
+    rounds = 30 if number == CURVATURE else 600
     drawn = sum(
         np.concatenate(
             [noise.draw_share(number, kit.sampler(f"newton {number} {party} {one}")) for one in range(rounds)]
@@ -180,16 +182,16 @@ def test_an_audit_of_the_worst_coalition_convicts_half_the_noise_and_not_the_tru
         columns=2,
         residual=60,
         residual_change=63,
-        parts=(1, 1_000_000),
+        parts=(1_000_000, 1),
         price=Price.of(3.0, 1e-2),
     )
     moved = np.array([63 * 4, 60 * 3])
-    assert moved @ moved == noise.moved(1, colluders=1)
+    assert moved @ moved == noise.moved(SLOPE, colluders=1)
     direction = moved / math.sqrt(moved @ moved)
 
     def outputs(present: int, scale: Fraction, name: str) -> np.ndarray:
         source = kit.source(name)
-        drawn = [samplers.discrete_gaussian(noise.shares[1] * scale, 100_000, source) for _ in range(2)]
+        drawn = [samplers.discrete_gaussian(noise.shares[SLOPE] * scale, 100_000, source) for _ in range(2)]
         return (present * moved[:, None] + np.array(drawn)).T @ direction
 
     claimed = noise.loss(colluders=1).epsilon(1e-2)

@@ -449,3 +449,28 @@ def test_bytes_of_another_length_or_range_are_refused(arithmetic):
             arithmetic.from_bytes(wrong, (2, 3))
     with pytest.raises(ProtocolError):
         arithmetic.from_bytes(b"\xff" * len(sent), (6,))
+
+
+@every_arithmetic
+def test_sums_and_products_of_elements_are_those_of_long_integers(arithmetic):
+    """At random elements and at those next to 0, to half the modulus and to the modulus, in more than one block of the loops."""
+    modulus, rng = arithmetic.modulus, np.random.default_rng(11)
+    edges = [0, 1, modulus - 1, modulus // 2, modulus // 2 + 1, modulus - 2]
+    drawn = rng.integers(0, modulus, (5, 2_500), dtype=np.uint64)
+    drawn[:, :36] = np.array(list(itertools.product(edges, edges)), dtype=np.uint64)[:, [0, 1, 0, 1, 0]].T
+    whole, factors = drawn.astype(object), rng.integers(-(2**13), 2**13, drawn.shape)
+    found = arithmetic.weighted_by_person(drawn, factors)
+    assert found.tolist() == ((whole * factors.astype(object)).sum(axis=0) % modulus).tolist()
+    assert arithmetic.scaled_columns(drawn, drawn[1]).tolist() == (whole * whole[1] % modulus).tolist()
+    weights = [3, -2, modulus - 1, 7, 2]
+    residues = np.array([[weight % p for weight in weights] for p in arithmetic.moduli], dtype=np.int64)
+    expected = sum(weight * row for weight, row in zip(weights, whole, strict=True)) % modulus
+    assert arithmetic.weighted(drawn, residues).tolist() == expected.tolist()
+
+
+def test_public_factors_that_would_not_be_exact_are_refused():
+    arithmetic = Arithmetic(PRIME_SETS[-1])
+    shares = np.zeros((2, 3), dtype=np.uint64)
+    for factors in (np.full((2, 3), 2**28), np.zeros((2, 4), dtype=np.int64)):
+        with pytest.raises(BadInput, match="small"):
+            arithmetic.weighted_by_person(shares, factors)

@@ -417,3 +417,19 @@ def test_an_opened_integer_beyond_what_the_plan_proved_is_refused(dealt):
 def test_a_check_errs_with_probability_at_most_two_to_the_minus_forty(arithmetic):
     repetitions = check_repetitions(arithmetic)
     assert (2 / min(arithmetic.moduli)) ** repetitions <= 2**-40 < (2 / min(arithmetic.moduli)) ** (repetitions - 1)
+
+
+@every_arithmetic
+@pytest.mark.parametrize("own", [None, 1, 2, 3])
+def test_three_nodes_are_dealt_in_one_pass_what_they_are_dealt_step_by_step(arithmetic, own):
+    """The loop for three nodes and degree 1 against the one for any number and any degree."""
+    edges = [0, 1, -1, arithmetic.largest, -arithmetic.largest]
+    secrets = np.array([*edges, *range(-500, 500)], dtype=np.int64)
+    dealing = Dealing(arithmetic, nodes=3, degree=1, seed=hashlib.sha256(b"lines").digest(), own=own)
+    one = np.array(dealing.shares(4, secrets))
+    other = np.empty_like(one)
+    dealing._deal(4, arithmetic.encode(secrets), other)
+    assert np.array_equal(one, other)
+    assert np.array_equal(reconstruct(arithmetic, dict(enumerate(one, start=1)), degree=1), secrets)
+    with pytest.raises(BadInput, match="exceeds"):
+        dealing.shares(4, np.array([arithmetic.largest + 1]))

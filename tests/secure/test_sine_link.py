@@ -56,7 +56,8 @@ def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: in
     """A holder's number is uniform, so the average over it is what every person gets: taken exactly, by convolution."""
     bounds = LinkBounds(LINKS[window], 2, 8)
     first, second = (
-        np.fft.fft(bounds.factors(holder, "residual", np.arange(STEPS)).astype(float)) for holder in (0, 1)
+        np.fft.fft(bounds.factors(holder, "residual", np.arange(STEPS, dtype=np.uint16)).astype(float))
+        for holder in (0, 1)
     )
     terms = bounds.link.terms
     both = np.fft.ifft((first[:terms] * second[terms:] + first[terms:] * second[:terms]).sum(axis=0)).real / STEPS

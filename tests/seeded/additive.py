@@ -8,7 +8,7 @@ import numpy as np
 import colonnade as cn
 from colonnade.coordinator.protocols import additive_steps, scorecard_evaluation, target_tables
 from colonnade.coordinator.protocols.target_tables import TargetTables
-from colonnade.estimation import shapes
+from colonnade.estimation import evidence, shapes
 from colonnade.estimation.additive import TABLES, AdditiveSearch
 from colonnade.estimation.evidence import Recalibration
 from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
@@ -20,6 +20,7 @@ from colonnade.estimators import stages as two_stages
 from colonnade.estimators.scorecard import Scorecard
 from colonnade.party.guard import Guard
 from tests.estimators import test_additive as models
+from tests.estimators import test_additive_classes as classes
 from tests.estimators import test_additive_pairs as pairs
 from tests.estimators import test_additive_stages as stages
 from tests.seeded.bug import Bug, replaced
@@ -91,6 +92,31 @@ def _with_evidence(test):
     return run
 
 
+def _with_classes(test):
+    """Run a test that needs a model of three classes."""
+
+    def run() -> None:
+        with classes._federation() as federation:
+            test(classes._model().fit(federation))
+
+    return run
+
+
+def _preview_of_a_stand_in(self, federation, *, repeat: int = 1):
+    """Show a second stage that stands for the one that was run."""
+    checked, first = self._begun(federation, repeat)
+    if first is None:
+        return _HONEST_PREVIEW(self, federation, repeat=repeat)
+    second = checked._going_on(first, None)
+    price = checked.method.price(checked)
+    words = checked._stage_words(first, second)
+    shown = second.preview(federation, repeat=repeat)
+    return two_stages.in_two_stages(checked._as_read(federation), first, shown, price, words)
+
+
+_HONEST_PREVIEW = estimator.ShapeStudy.preview
+_HONEST_SHAPES = estimators.AdditiveClassifier._shapes
+
 BUGS = [
     Bug(
         "the events of a table are the people of its bin",
@@ -161,7 +187,7 @@ BUGS = [
         "every table of a column with the target has the whole price",
         replaced(
             TargetTables,
-            "_prices",
+            "prices",
             property(lambda self: (self.price, target_tables._pure(target_tables.ledger_rho(self.price)))),
         ),
         stages.test_a_person_is_in_one_cell_of_every_table_so_each_has_its_part_of_the_price,
@@ -193,5 +219,36 @@ BUGS = [
         "columns are chosen that leave nobody else to compute with",
         replaced(two_stages, "best_columns", lambda scores, target, wanted: sorted(scores)[:wanted]),
         stages.test_a_choice_leaves_a_column_of_another_party,
+    ),
+    Bug(
+        "errors of marginal effects leave out how far noise has pulled them",
+        replaced(evidence, "_pull", lambda free, *_: np.zeros(len(free))),
+        stages.test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them,
+    ),
+    Bug(
+        "counts that are pulled together are taken to have all of their noise, which would cancel that of events",
+        replaced(evidence, "kept_apart", lambda *_: 1.0),
+        stages.test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them,
+    ),
+    Bug(
+        "a second stage that was paid for is shown as if it had a price again",
+        replaced(estimator.ShapeStudy, "preview", _preview_of_a_stand_in),
+        _with_a_federation_of_stages(
+            stages.test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen
+        ),
+    ),
+    Bug(
+        "the traffic of a study in two stages is that of the second",
+        replaced(two_stages, "_traffic", lambda first, second: second),
+        _with_a_federation_of_stages(stages.test_a_preview_of_two_stages_forecasts_the_traffic_of_both),
+    ),
+    Bug(
+        "every class has the shapes of the first",
+        replaced(
+            estimators.AdditiveClassifier,
+            "_shapes",
+            lambda self, found, *rest: _HONEST_SHAPES(self, [found[0]] * len(found), *rest),
+        ),
+        _with_classes(classes.test_every_class_has_a_shape_of_its_own_for_each_column),
     ),
 ]

@@ -4,7 +4,7 @@ import numpy as np
 from distributed import Client
 
 from colonnade.party.handles import EarlierSteps, Reservation
-from colonnade.party.table import dask_cluster, dask_table
+from colonnade.party.table import checking, dask_cluster, dask_table
 from colonnade.party.table.dask_cluster import Failure, Sealed
 from colonnade.party.table.dask_rows import DaskRows
 from colonnade.secure import shamir
@@ -63,6 +63,11 @@ BUGS = [
         "a fold by workers that counts some people twice",
         wrapped(dask_table, "_folded", _first_block_twice),
         _on_a_cluster(dask.test_what_workers_fold_and_make_of_ranges_is_what_one_process_does, tables=True),
+    ),
+    Bug(
+        "a check of a table that forgets all partitions but the last",
+        replaced(checking._Tally, "merge", lambda self, other: vars(self).update(vars(other))),
+        _on_a_cluster(lambda client, _: dask.test_a_table_is_checked_by_workers_as_in_memory(client)),
     ),
     Bug(
         "products of workers without the last chunk",

@@ -95,6 +95,11 @@ BUGS = [
         stored.test_another_order_of_rows_is_the_same_too,
     ),
     Bug(
+        "rows stand in the order of the source and not in the one that was asked for",
+        wrapped(stored_table, "_places_of_rows", lambda honest, order, memory: honest(np.sort(order), memory)),
+        stored.test_another_order_of_rows_is_the_same_too,
+    ),
+    Bug(
         "rows that are read again in the order of their places",
         wrapped(SpilledRows, "take", lambda honest, self, places: honest(self, np.sort(places))),
         partial(stored.test_rows_that_are_read_again_are_those_that_were_written, memory=0),

@@ -40,6 +40,7 @@ __all__ = [
     "pandas_reader",
     "places_of",
     "spelled_floats",
+    "spelled_out",
     "spelled_wholes",
     "spelling",
     "spellings",
@@ -297,3 +298,16 @@ def _number(value: object) -> float | None:
         return float(value)
     except (ArithmeticError, ValueError):  # a signalling NaN, or a whole number beyond any float
         return None
+
+
+def spelled_out(array: Any) -> Any:
+    """Return cells as text, whatever they are; null where Arrow does not write them as text."""
+    values = texts_of(flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array)
+    return values.cast(pa.large_string()) if is_text(values.type) else _as_text(values)
+
+
+def _as_text(values: Any) -> Any:
+    try:
+        return values.cast(pa.large_string())
+    except pa.ArrowException:
+        return pa.nulls(len(values), type=pa.large_string())

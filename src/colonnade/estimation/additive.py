@@ -33,6 +33,7 @@ from colonnade.privacy.laws.newton import CURVATURE
 
 __all__ = [
     "FEW_PRODUCTS",
+    "FIRST_TABLE",
     "STEPS",
     "TABLES",
     "AdditiveSearch",
@@ -46,7 +47,8 @@ STEPS = Division(16, 16, (8, 4, 8, 8, 8, 32))
 """How a price is divided otherwise. In both, the first two steps are the tables."""
 FEW_PRODUCTS = 0.02
 """Tables are all that is worth paying for if the noise in an entry of the Gram matrix exceeds this part of the people."""
-PROBES = 2
+FIRST_TABLE, SECOND_TABLE = 0, 2
+"""The rounds that open the tables; the curvature is opened between them."""
 LINEARISATION = 0.03
 """Which part of a squared change of slope is added to the variance of a gradient that was opened elsewhere."""
 LONGEST = 1.0
@@ -99,23 +101,23 @@ class AdditiveSearch(ShapeBelief):
     @property
     def next_weights(self) -> Array:
         """The weights at which the next round is to be opened."""
-        if self._rounds not in range(1, 1 + PROBES):
+        if self._rounds not in (FIRST_TABLE, SECOND_TABLE):
             return self.weights
         probe = np.zeros(self._prior.size)
-        probe[0] = PROBE if self._rounds == PROBES else -PROBE
+        probe[0] = PROBE if self._rounds == SECOND_TABLE else -PROBE
         return probe
 
     def see(self, opened: Array | None, variance: float) -> None:
         """Take in what the next round opened, with noise of this variance per entry; ``None`` if that was lost.
 
-        The first is the curvature as a matrix, off its diagonal of this variance. Two tables and the gradients follow.
+        First a table, then the curvature as a matrix, off its diagonal of this variance, then the other table and the gradients.
         """
         number, self._rounds = self._rounds, self._rounds + 1
         if number == CURVATURE:
             self._opened = None if opened is None else (opened, variance)
-        elif number == 1:
+        elif number == FIRST_TABLE:
             self._lows = None if opened is None else (opened, variance)
-        elif number == PROBES:
+        elif number == SECOND_TABLE:
             if opened is not None and self._lows is not None:
                 self._take_tables(OpenedTables(self._lows[0], opened, (self._lows[1], variance)))
             self._take_curvature()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature
-from colonnade.estimation.shape_belief import AdditiveFit, adding_up, likelier
+from colonnade.estimation.shape_belief import AdditiveFit, adding_up, kept_apart, likelier
 from colonnade.estimation.shapes import Component, ShapePrior, TargetCounts, places_by_column
 
 __all__ = ["Recalibration", "expected_spread", "information", "marginal_shapes", "recalibration", "rescaled"]
@@ -33,9 +33,8 @@ TINY = 1e-9
 USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
 """Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
 LARGEST_SCORE = 12.0
-WIDE, WIDENED = 4.0, 1.25
-"""The least variance of effects that errors are computed with, and a factor on them. Noise hides how large effects are. It pulls
-them to 0, and the curvature with them."""
+WIDE = 4.0
+"""The least variance of effects that errors are computed with: noise hides how large effects are."""
 LONGEST = 0.5
 ALIKE = 2.0
 """How much farther scores spread than those of independent columns would."""
@@ -62,15 +61,32 @@ def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: Targ
             if one.places[0] in places
         ]
         people[places] = adding_up(counts.people[places], counts.people_variance, float(counts.people[0]))
+        noise = _ReadingNoise(counts.variance, kept_apart(counts.people[places], counts.people_variance))
         block = np.ix_(places, places)
         weights[places], error[block], sampling[block], believed[block] = _one_column(
-            own, people[places], counts.events[places], counts.log_odds, counts.variance
+            own, people[places], counts.events[places], counts.log_odds, noise
         )
     return AdditiveFit(weights, error, sampling, believed, people, counts)
 
 
+@dataclass(frozen=True)
+class _ReadingNoise:
+    """The noise of a reading: of people with the event, less a bin's people times their chance.
+
+    Both have the noise n of the cell with the event, and people also that of the other, m. So far as people are pulled to equal
+    counts (1 − kept), their noise is gone and the reading keeps n: n − chance·kept·(n + m).
+    """
+
+    variance: float
+    kept: float
+
+    def at(self, chance: Array) -> Array:
+        part = self.kept * chance
+        return self.variance * ((1 - part) ** 2 + part**2)
+
+
 def _one_column(
-    components: Sequence[Component], people: Array, events: Array, base: float, variance: float
+    components: Sequence[Component], people: Array, events: Array, base: float, counted: _ReadingNoise
 ) -> tuple[Array, Array, Array, Array]:
     """Return effects of one column, the covariance of their errors by noise and by sampling, and the one that was believed."""
     variances = np.array([one.variance or FIRST_VARIANCE for one in components])
@@ -79,7 +95,7 @@ def _one_column(
         spread = _spread(components, variances, len(people))
         chance = _chance(base + effects)
         curvature = people * chance * (1 - chance)
-        noise = variance * (chance**2 + (1 - chance) ** 2)
+        noise = counted.at(chance)
         reading = curvature * effects - (people * chance - events)
         inverse = np.linalg.inv(_expected(curvature, spread, noise))
         pulled = curvature * (inverse @ reading)
@@ -89,8 +105,26 @@ def _one_column(
     spread = _spread(components, variances, len(people))
     wide = _spread(components, np.maximum(variances, WIDE), len(people))
     sampling = _left(curvature, wide, np.full(len(people), TINY))
-    error = WIDENED**2 * (_left(curvature, wide, noise) - sampling)
+    free = sampling  # a reading r without noise gives (C + W⁻¹)⁻¹ r, which is what sampling leaves
+    given = spread * curvature @ inverse
+    pulled = _pull(free, given, reading, noise)
+    error = (free * noise) @ free.T + np.outer(pulled, pulled)
     return effects, error, sampling, spread
+
+
+def _pull(free: Array, pulled: Array, reading: Array, noise: Array) -> Array:
+    """Return how far noise has pulled effects, as far as that is more than noise itself would show.
+
+    Parameters
+    ----------
+    free, pulled
+        What makes effects of a reading: without regard to its noise, and as they were made.
+    reading, noise
+        The reading, and the variance of the noise in each entry.
+    """
+    apart = free - pulled
+    far = apart @ reading
+    return np.asarray(np.sign(far) * np.sqrt(np.maximum(far**2 - apart**2 @ noise, 0.0)))
 
 
 def _left(curvature: Array, spread: Array, noise: Array) -> Array:

@@ -10,10 +10,10 @@ of it are averaged. Two Gaussian classes give the slope that a discriminant has,
 decides. The log-odds of the fitted shares at both ends of each column give a slope that is too flat where many columns act
 together.
 
-*Curvature.* The weighted Gram matrix is opened once, at the start. It is blended with what the plain Gram matrix leads one
-to expect (`expected_weights`), as far as the two differ by no more than their noise. Each later gradient tells how the slope
-really changed along the last step. A secant update (BFGS) takes that in, as far as it is more than noise. Without it the steps
-would converge slowly, or not at all where the start was far off.
+*Curvature.* The first step is taken with the curvature that the plain Gram matrix leads one to expect (`expected_weights`). The
+weighted Gram matrix is opened once, after it. The two are blended, as far as they differ by no more than their noise. Each later
+gradient tells how the slope really changed along the last step. A secant update (BFGS) takes that in, as far as it is more than
+noise. Without it the steps would converge slowly, or not at all where the start was far off.
 """
 
 from dataclasses import dataclass
@@ -131,8 +131,9 @@ class Division:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Of the curvature, then of each step."""
-        return (self.curvature, *self.steps)
+        """Of the first step, of the curvature, then of each other step."""
+        first, *later = self.steps
+        return (first, self.curvature, *later)
 
     def prices(self, price: Price, classes: int) -> NewtonPrices:
         """Divide a price between the moments and the rounds of so many classes, to the ledger's last unit."""
@@ -253,7 +254,7 @@ class NewtonSearch:
     start
         Weights to start from, the constant's first.
     curvature
-        The curvature there.
+        The curvature that is expected there.
     people
         How many there are.
 
@@ -272,15 +273,23 @@ class NewtonSearch:
         self._variance = CURVATURE_NOISE * curvature.variance
         self._people = people
         self._covariance = np.eye(len(start))
+        self._spreads = FIRST_SPREADS
         self._seen: tuple[Array, Array, float] | None = None
+
+    def bend(self, curvature: BlendedCurvature) -> None:
+        """Take in the curvature at the present weights. It replaces what was believed, and what earlier gradients told of it."""
+        self.curvature = curvature.matrix
+        self._variance = CURVATURE_NOISE * curvature.variance
+        self._seen = None
 
     def see(self, gradient: Array, variance: float) -> None:
         """Take in the gradient at the present weights, whose entries have noise of this variance, and move."""
         if self._seen is not None:
             before, slope, noise = self._seen
             self.curvature = secant_update(self.curvature, self.weights - before, gradient - slope, variance + noise)
-        first, self._seen = self._seen is None, (self.weights, gradient, variance)
-        step = self._update(gradient, max(variance, 1e-12), FIRST_SPREADS if first else LATER_SPREADS)
+        self._seen = (self.weights, gradient, variance)
+        step = self._update(gradient, max(variance, 1e-12), self._spreads)
+        self._spreads = LATER_SPREADS
         length = np.sqrt(max(float(step @ self.curvature @ step), 0.0) / self._people)
         self.weights = self.weights - step * min(1.0, LONGEST / max(length, 1e-12))
 
@@ -332,8 +341,8 @@ class NewtonClass:
     ----------
     weights
         The weights at the end.
-    start
-        The weights at the start, where the curvature was opened.
+    curvature_at
+        The weights after the first step, where the curvature was opened.
     moments
         The release that the start follows from, of the same columns.
     curvature, curvature_variance
@@ -343,7 +352,7 @@ class NewtonClass:
     """
 
     weights: Array
-    start: Array
+    curvature_at: Array
     moments: Moments
     curvature: Array | None
     curvature_variance: float

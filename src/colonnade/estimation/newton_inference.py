@@ -3,12 +3,12 @@
 A gradient g was opened at known weights b₀, with noise of a known variance. With the information A there, the
 maximum-likelihood estimate b solves A·b = A·b₀ − g but for what the slope changes on the way, which is of second order in
 b − b₀. All gradients of a run say this with the same A, so their weighted mean does (`newton_information.pooled_gradient`).
-Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). A number whose slope may have changed
-too much since A was opened is not determined (`newton_information.bent_columns`). Levels that add up to the constant column
-make both A and g more precise (`colonnade.estimation.level_sums`).
+Noise in A counts as far as b lies from b₀ (`colonnade.estimation.inference.OpenedScore`). So does how far slopes may have changed
+since A was opened (`newton_information.pooled_gradient`). Levels that add up to the constant column make both A and g more
+precise (`colonnade.estimation.level_sums`).
 
-Coefficients are taken to be moderately far from the start, by `AWAY` or more in log-odds, not from 0: the start is an estimate
-from another release. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance
+Coefficients are taken to be moderately far from where A was opened, by `AWAY` or more in log-odds, not from 0: those weights are
+an estimate already. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance
 A⁻¹, as in any likelihood. `benchmarks/newton` shows how often intervals cover.
 """
 
@@ -29,14 +29,14 @@ from colonnade.estimation.inference import Equations, Inference, OpenedScore, in
 from colonnade.estimation.level_sums import level_sums
 from colonnade.estimation.moment_inference import RegressionInference
 from colonnade.estimation.newton import NewtonClass
-from colonnade.estimation.newton_information import bent_columns, pooled_gradient, weighted_information
+from colonnade.estimation.newton_information import pooled_gradient, weighted_information
 
 __all__ = ["newton_inference"]
 
 Array = NDArray[np.float64]
 
-AWAY = 0.4
-"""How far coefficients lie from the start at least, as a root mean square in log-odds. On public sets it was 0.4 to 1."""
+AWAY = 0.35
+"""How far coefficients lie from where the curvature was opened at least, as a root mean square in log-odds."""
 LEAKING = 0.5
 """The part of t with which other coefficients leak: distances from a start differ less in size than coefficients do."""
 
@@ -62,15 +62,15 @@ def newton_inference(
     told_apart = free.T @ written_levels(columns, "reference")
     opened = weighted_information(found)
     mean = pooled_gradient(found, opened)
-    start, before = (told_apart @ np.append(one[1:], one[0]) for one in (found.start, mean.weights))
+    near, before = (told_apart @ np.append(one[1:], one[0]) for one in (found.curvature_at, mean.weights))
     information, gradient = sums @ opened.matrix @ sums.T, sums @ mean.values
     unbounded = np.zeros(len(gradient), dtype=bool)
     unbounded[-1] = True
-    noise = OpenedScore(np.diag(mean.variance), opened.variance, before - start, sums)
+    noise = OpenedScore(np.diag(mean.variance), opened.variance, before - near, sums)
     contrasts = contrasts_of_levels(columns)
     equations = Equations(
         information,
-        information @ (before - start) - gradient,
+        information @ (before - near) - gradient,
         noise,
         unbounded,
         lambda _: 1.0,
@@ -82,8 +82,7 @@ def newton_inference(
     shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
     combinations = np.vstack([written_levels(columns, one) @ into @ free for one in shown])
     whole = infer(equations, combinations)
-    whole.estimates[:] += combinations @ start
-    whole.determined[:] &= np.tile(~np.append(bent_columns(found)[1:], False), 2)
+    whole.estimates[:] += combinations @ near
     written, unique = _part(whole, slice(0, len(into))), _part(whole, slice(len(into), 2 * len(into) - 1))
     return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
 

@@ -18,7 +18,7 @@ from colonnade.estimation.expected_weights import expected_information
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import NewtonClass
 
-__all__ = ["PooledGradient", "WeightedInformation", "bent_columns", "pooled_gradient", "weighted_information"]
+__all__ = ["PooledGradient", "WeightedInformation", "pooled_gradient", "weighted_information"]
 
 Array = NDArray[np.float64]
 
@@ -26,8 +26,8 @@ EVERYBODY = 3**-0.5
 """By which part weights change per log-odds that scores move, where these move either way: between none and all of it."""
 NOTICED = 2.0
 """How many standard errors two gradients must disagree by for the slope between them to be taken as changed."""
-BENT = 0.75
-"""By how much the slope of a number may have changed since the start for its coefficient to be called determined."""
+FARTHEST = 20.0
+"""Scores that move by more log-odds than this change weights by as much."""
 OFF = 0.15
 """The least part by which an expected weight of the people of two columns is off. On public sets it was 0.03 to 0.2."""
 SMALLEST = 1e-300
@@ -50,7 +50,7 @@ class WeightedInformation:
 
 
 def weighted_information(found: NewtonClass) -> WeightedInformation:
-    """Return the information matrix at the start, from the opened curvature and the moments together.
+    """Return the information matrix where the curvature was opened, from that and the moments together.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def weighted_information(found: NewtonClass) -> WeightedInformation:
     columns = np.array([feature.column for feature in moments.features])
     diagonal = np.eye(len(columns), dtype=bool)
     known = (columns[:, None] == columns[None, :]) & ~diagonal
-    expected, other = (np.where(known, 0.0, one) for one in expected_information(moments, found.start))
+    expected, other = (np.where(known, 0.0, one) for one in expected_information(moments, found.curvature_at))
     if found.curvature is None:
         return WeightedInformation(expected, other + (expected / 2) ** 2)
     opened = np.where(known, 0.0, found.curvature)
@@ -120,8 +120,8 @@ def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> Poo
     """
     matrix = information.matrix
     if not found.gradients:  # all were lost: nothing is known
-        nothing = np.zeros_like(found.start)
-        return PooledGradient(found.start, nothing, np.full(len(nothing), float(np.max(np.abs(matrix))) ** 2))
+        nothing = np.zeros_like(found.curvature_at)
+        return PooledGradient(found.curvature_at, nothing, np.full(len(nothing), float(np.max(np.abs(matrix))) ** 2))
     places = np.array([one.weights for one in found.gradients])
     noise = np.array([one.variance for one in found.gradients])[:, None]
     moved = places - found.weights
@@ -137,24 +137,17 @@ def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> Poo
 
 
 def _slope_changes(found: NewtonClass, matrix: Array, place: Array) -> Array:
-    """Return how far each entry of H·(b − b*) may be off, because H is that of the start and people's weights change.
+    """Return how far each entry of H·(b − b*) may be off, because H was opened elsewhere and people's weights change.
 
-    A weight changes by at most one part per log-odds that a score moves. Scores of everybody move by a root mean square, either
+    A weight changes by at most a factor e per log-odds that a score moves. Scores of everybody move by a root mean square, either
     way. Those of people at the far end of a column move by as much as its own coefficient does, all one way. Where few have large
     values, they decide.
     """
-    away = (place + found.weights) / 2 - found.start
+    away = (place + found.weights) / 2 - found.curvature_at
     everybody = max(float(away @ matrix @ away), 0.0) / max(float(matrix[0, 0]), 1.0)
-    parts = np.sqrt(EVERYBODY**2 * everybody + (_reach(found) * away) ** 2)
+    own = np.expm1(np.minimum(np.abs(_reach(found) * away), FARTHEST))
+    parts = np.sqrt(EVERYBODY**2 * everybody + own**2)
     return np.asarray(parts * np.abs(matrix @ (place - found.weights)))
-
-
-def bent_columns(found: NewtonClass) -> NDArray[np.bool_]:
-    """Return which numbers have a slope that may have changed by more than `BENT` since the curvature was opened."""
-    numbers = np.array([feature.kind != "level" for feature in found.moments.features])
-    end = found.gradients[-1].weights if found.gradients else found.weights
-    away = (end + found.weights) / 2 - found.start
-    return np.asarray(numbers & (np.abs(_reach(found) * away) > BENT))
 
 
 def _reach(found: NewtonClass) -> Array:

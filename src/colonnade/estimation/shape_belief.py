@@ -16,7 +16,7 @@ from colonnade.coding.columns import Feature
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.shapes import Component, OpenedTables, ShapePrior, TargetCounts, places_by_column
 
-__all__ = ["AdditiveFit", "AdditiveLeastSquares", "ShapeBelief", "adding_up", "likelier"]
+__all__ = ["AdditiveFit", "AdditiveLeastSquares", "ShapeBelief", "adding_up", "kept_apart", "likelier"]
 
 Array = NDArray[np.float64]
 
@@ -278,8 +278,13 @@ def adding_up(people: Array, variance: float, everybody: float) -> Array:
         How many people there are.
     """
     apart = people - people.mean()
-    kept = float(np.clip(1 - (len(people) - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
-    return _onto_simplex(everybody / len(people) + kept * apart, everybody)
+    return _onto_simplex(everybody / len(people) + kept_apart(people, variance) * apart, everybody)
+
+
+def kept_apart(people: Array, variance: float) -> float:
+    """Return which part of how counts differ is more than their noise would make."""
+    apart = people - people.mean()
+    return float(np.clip(1 - (len(people) - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
 
 
 def _onto_simplex(values: Array, total: float) -> Array:

@@ -296,7 +296,7 @@ class ShapeStudy(RegressionStudy):
         if wanted is not None:
             among = len(first.algorithm.columns) - 1
             assert second._first is not None  # it goes on with the first
-            kept = "here the widest stand for them" if second._first.found is None else ", ".join(second.columns)
+            kept = "here the widest stand for them" if second._first.found is None else ", ".join(second.columns or ())
             words["columns"] = f"the {wanted} of {among} that tell most by themselves; {kept}"
         return words
 

@@ -80,7 +80,7 @@ def own_part(arithmetic: Arithmetic, share: Elements, points: Sequence[int], own
 
 def weighted_columns(arithmetic: Arithmetic, weights: Elements, columns: Elements) -> Elements:
     """Return every column times the weight of its person."""
-    return arithmetic.from_residues(_residues(arithmetic, columns) * _residues(arithmetic, weights)[:, None])
+    return arithmetic.scaled_columns(columns, weights)
 
 
 def scaled(arithmetic: Arithmetic, values: Elements, factor: int) -> Elements:

@@ -165,7 +165,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """Return elements as integers centred around zero; refuse one beyond the bound that the plan proved."""
         self.require(elements)
         values = elements.astype(np.int64)
-        values[values > self.largest] -= self.modulus
+        values -= (values > self.largest) * np.int64(self.modulus)
         if bound is not None and values.size and max(-int(values.min()), int(values.max())) > bound:
             raise ProtocolError("An opened integer exceeds the bound that the plan proved.")
         return values
@@ -232,10 +232,20 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def weighted(self, shares: Elements, weights: NDArray[np.int64]) -> Elements:
         """Return Σᵢ weightᵢ · shareᵢ over the first axis; ``weights`` holds a residue for each modulus and share."""
-        residues = np.empty((len(self.moduli), math.prod(shares.shape[1:])), dtype=np.int64)
+        elements = np.empty(math.prod(shares.shape[1:]), dtype=np.uint64)
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
-        _kernels.combine_shares(flat, np.ascontiguousarray(weights), self._primes, residues)
-        return self.from_residues(residues).reshape(shares.shape[1:])
+        centred = np.where(2 * weights > self._primes[:, None], weights - self._primes[:, None], weights)
+        _kernels.combine_shares(
+            flat, centred.astype(np.float64), self.constants, self._is_wide, self._inverses, elements
+        )
+        return elements.reshape(shares.shape[1:])
+
+    def scaled_columns(self, columns: Elements, weights: Elements) -> Elements:
+        """Return every column times elements, one per person; columns along the first axis."""
+        found = np.empty(columns.shape, dtype=np.uint64)
+        columns, weights = np.ascontiguousarray(columns), np.ascontiguousarray(weights)
+        _kernels.scale_columns(columns, weights, self.constants, self._is_wide, self._inverses, found)
+        return found
 
     def weighted_by_person(self, shares: Elements, factors: NDArray[np.int64]) -> Elements:
         """Return Σᵢ factorᵢ · shareᵢ over the first axis, with public factors of their own for each person.
@@ -251,9 +261,10 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
             raise BadInput("Public factors have the shape of the shares, and are small.")
         self.require(shares)
         elements = np.empty(shares.shape[1], dtype=np.uint64)
-        wide, factors = self.modulus >= _kernels.LARGEST_NARROW, np.ascontiguousarray(factors)
-        shares = np.ascontiguousarray(shares)
-        _kernels.weighted_sums(shares, factors, self.constants, wide, self._primes, self._inverses, elements)
+        shares, factors = np.ascontiguousarray(shares), np.ascontiguousarray(factors)
+        _kernels.weighted_sums(
+            shares, factors.astype(np.float64), self.constants, self._is_wide, self._inverses, elements
+        )
         return elements
 
     def from_residues(self, residues: NDArray[np.int64]) -> Elements:
@@ -297,6 +308,10 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
     def constants(self) -> NDArray[np.float64]:
         """A row for each modulus p: p, 2³² mod p."""
         return np.array([(p, 2**32 % p) for p in self.moduli], dtype=np.float64)
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.modulus >= _kernels.LARGEST_NARROW
 
     @property
     def mixed_radix(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -27,6 +27,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
@@ -111,6 +112,21 @@ class SineLink:
         """The largest distance of P from the sigmoid within the window."""
         scores = np.linspace(0, self.window, 4 * STEPS // self.period)
         return float(np.max(np.abs(self.probability(scores) - 1 / (1 + np.exp(-scores)))))
+
+    @cached_property
+    def swing(self) -> float:
+        """The largest |P − ½| over all steps of a period."""
+        return float(np.max(np.abs(self.probability(self._scores) - 0.5)))
+
+    @cached_property
+    def weights(self) -> tuple[float, float]:
+        """The smallest and the largest w over all steps of a period."""
+        weights = self.weight(self._scores)
+        return float(np.min(weights)), float(np.max(weights))
+
+    @property
+    def _scores(self) -> Floats:
+        return np.arange(STEPS, dtype=np.float64) * self.step
 
 
 def _series(turns: Floats, coefficients: Floats, wave: np.ufunc) -> Floats:
@@ -222,21 +238,19 @@ class LinkBounds:
 
     def factors(self, holder: int, kind: "TableKind", numbers: NDArray[np.uint16]) -> Integers:
         """Return what a holder's table says of some numbers: cosines of all terms, then sines, along the first axis."""
-        return _table(self, holder, kind)[:, numbers].astype(np.int64)
+        found = np.empty((2 * self.link.terms, len(numbers)), dtype=np.int64)
+        _look_up(_table(self, holder, kind), numbers.astype(np.uint16), found)
+        return found
 
     @cached_property
     def _swing(self) -> float:
         """F·max |P − ½| over all steps."""
-        return float(self.unit * np.max(np.abs(self.link.probability(self._scores) - 0.5)))
+        return self.unit * self.link.swing
 
     @cached_property
     def _weights(self) -> tuple[float, float]:
-        weights = self.link.weight(self._scores)
-        return float(self.unit * np.min(weights)), float(self.unit * np.max(weights))
-
-    @property
-    def _scores(self) -> Floats:
-        return np.arange(STEPS, dtype=np.float64) * self.link.step
+        low, high = self.link.weights
+        return self.unit * low, self.unit * high
 
     def _rounded(self, coefficients: Sequence[int]) -> float:
         """Return how far rounding can move a series: each factor, a complex number, is off by at most √½."""
@@ -254,7 +268,7 @@ TableKind = Literal["residual", "weight"]
 
 @lru_cache(maxsize=4)
 def _table(bounds: LinkBounds, holder: int, kind: TableKind) -> NDArray[np.int32]:
-    """Return a holder's numbers for every u; some megabytes, and used in every chunk of every round."""
+    """Return a holder's numbers for every u, which stand together; some megabytes, and used in every chunk of every round."""
     link = bounds.link
     scale: Floats = np.full(link.terms, float(bounds.height(holder)))
     if holder == 0:
@@ -262,7 +276,16 @@ def _table(bounds: LinkBounds, holder: int, kind: TableKind) -> NDArray[np.int32
     angles = 2 * np.pi / STEPS * np.arange(STEPS)
     places = np.arange(1, link.terms + 1)[:, None] * np.arange(STEPS) % STEPS
     waves = [np.rint(scale[:, None] * wave(angles)[places]) for wave in (np.cos, np.sin)]
-    return np.vstack(waves).astype(np.int32)
+    return np.ascontiguousarray(np.vstack(waves).T, dtype=np.int32)
+
+
+@njit(["void(int32[:, ::1], uint16[::1], int64[:, ::1])"], cache=True, nogil=True)
+def _look_up(table: NDArray[np.int32], numbers: NDArray[np.uint16], out: Integers) -> None:
+    """Write what a table says of some numbers, a column of the table along each row."""
+    for person in range(numbers.size):
+        row = table[numbers[person]]
+        for term in range(row.size):
+            out[term, person] = row[term]
 
 
 def split_parts(parts: Integers, words: NDArray[np.uint16]) -> NDArray[np.uint16]:

@@ -16,6 +16,7 @@ from colonnade.transport.mailbox import Mailbox
 
 __all__ = ["DirectLinks", "where_to_listen"]
 
+READY = 30.0
 LONGEST = 3_600.0
 """Seconds that a guard may work on one answer, as for a coordinator."""
 
@@ -72,7 +73,11 @@ class DirectLinks:
         threading.Thread(
             target=serve, args=(self._office, self._socket), kwargs={"ready": ready.set}, daemon=True
         ).start()
-        ready.wait()
+        if not ready.wait(READY):
+            raise BadInput(
+                f"{self._socket.name} cannot be made in this member's folder.",
+                remedy="Give the member a folder with a shorter path.",
+            )
 
     @property
     def socket(self) -> Path:

@@ -4,32 +4,29 @@ The supervisor reads no data and no keys, and loads neither the party's code nor
 opened anything, and each child loads its own code. A child that refuses to run (a damaged ledger, unsigned papers) is not
 restarted.
 
-A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator only
-once the guard listens. A guard that finds its table damaged while it runs says nothing more: it asks the supervisor to stop the
-member, as an operator does, and the relay goes first.
+A guard without a valid table looks from outside like one that its operator has stopped. The relay dials the coordinator, and
+listens for other members, only once the guard listens. A guard that finds its table damaged while it runs says nothing more: it
+asks the supervisor to stop the member, as an operator does, and the relay goes first.
 """
 
-import contextlib
-import math
 import os
 import signal
-import socket
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from colonnade.errors import BadInput, CertificateExpired, ColonnadeError
+from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
+from colonnade.service.guard_network import refuse_the_network
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
+from colonnade.service.supervisor import REFUSED, Supervisor
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
 
@@ -37,13 +34,7 @@ if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
     from colonnade.service.direct_links import DirectLinks
 
-__all__ = ["MonitoredEndpoint", "Supervisor", "run_guard", "run_relay", "serve_member"]
-
-REFUSED = 1
-"""The exit status of a child that refuses to run."""
-
-GRACE = 10.0
-"""Seconds that a child has to end before it is killed."""
+__all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
 
 LARGEST_REFUSAL = 65_536
 """Bytes; a longer reply is an answer, and is not decoded to find out."""
@@ -53,9 +44,6 @@ QUIET = frozenset({"GetAccount", "GetDescription"})
 
 STATUS_SECONDS = 0.2
 """Seconds between two writings of a status file: to write it for every request would take longer than to answer most."""
-
-LONGEST_PAUSE = 5.0
-"""Seconds between two starts of a child that keeps dying."""
 
 
 def serve_member(
@@ -136,7 +124,7 @@ def run_guard(
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     try:
-        _refuse_the_network(but=folder.scheduler)
+        refuse_the_network(but=folder.scheduler)
         compute_on(compute)
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
@@ -162,12 +150,13 @@ def run_relay(
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(stream, folder.name, "relay")
-    links = None if direct is None else _open_links(folder, direct, log)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     while not folder.listening:
         if ended.wait(0.05):
             os._exit(0)
+    # only now: peers, too, see whether somebody listens
+    links = None if direct is None else _open_links(folder, direct, log)
     relay = SiteRelay(
         folder.name,
         guard=folder.socket if links is None else links.socket,
@@ -209,124 +198,6 @@ def _open_links(folder: PartyFolder, listen: str, log: Log) -> "DirectLinks":
     from colonnade.service.direct_links import DirectLinks
 
     return DirectLinks(folder, listen, log)
-
-
-class Supervisor:
-    """A process that starts children, restarts them when they die, and ends them in order.
-
-    Parameters
-    ----------
-    children
-        What each child does, by name, in the order in which they are started.
-    log
-        Where starts and ends of children are written.
-    report
-        How a child that refuses to run says why.
-    """
-
-    def __init__(
-        self, children: Mapping[str, Callable[[], None]], log: Log, report: Callable[[ColonnadeError], None]
-    ) -> None:
-        self._children = dict(children)
-        self._report = report
-        self._log = log
-        self._pids: dict[str, int] = {}
-        self._due: dict[str, float] = {}
-        self._pauses = dict.fromkeys(children, 0.1)
-        self._started: dict[str, float] = {}
-        self._stopping = False
-        self._lifeline = os.pipe()
-
-    def run(self) -> int:
-        """Watch over the children until asked to stop; return 1 if one of them refused to run."""
-        signal.signal(signal.SIGTERM, self._ask_to_stop)
-        signal.signal(signal.SIGINT, self._ask_to_stop)
-        for name in self._children:
-            self._start(name)
-        status = 0
-        while not self._stopping and status == 0:
-            status = max((self._look_after(name) for name in self._children), default=0)
-            time.sleep(0.02)
-        return max(status, self._stop())
-
-    def _ask_to_stop(self, *_: object) -> None:
-        self._stopping = True
-
-    def _look_after(self, name: str) -> int:
-        pid = self._pids.get(name)
-        if pid is None:
-            if time.monotonic() >= self._due[name]:
-                self._start(name, again=True)
-            return 0
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found == 0:
-            return 0
-        del self._pids[name]
-        code = os.waitstatus_to_exitcode(status)
-        self._log.event("exited", child=name, status=code, pid=pid)
-        if code == REFUSED:
-            return REFUSED
-        lived = time.monotonic() - self._started[name]
-        self._pauses[name] = 0.1 if lived > 10 else min(2 * self._pauses[name], LONGEST_PAUSE)
-        self._due[name] = time.monotonic() + self._pauses[name]
-        return 0
-
-    def _start(self, name: str, *, again: bool = False) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
-            pid = os.fork()
-        if pid == 0:
-            os._exit(self._live(self._children[name]))
-        self._pids[name] = pid
-        self._started[name] = time.monotonic()
-        self._log.event("restarted" if again else "started", child=name, pid=pid)
-
-    def _live(self, work: Callable[[], None]) -> int:
-        """Run as a child: do the work, and end when the supervisor ends."""
-        try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the supervisor, which stops this child
-            os.close(self._lifeline[1])
-            threading.Thread(target=self._end_with_supervisor, daemon=True).start()
-            work()
-        except ColonnadeError as error:
-            self._report(error)
-            return REFUSED
-        except BaseException:  # noqa: BLE001  # its text might quote data; the supervisor restarts this child
-            return 70
-        return 0
-
-    def _end_with_supervisor(self) -> None:
-        with contextlib.suppress(OSError):
-            os.read(self._lifeline[0], 1)  # nobody writes: this returns when the supervisor is gone
-        os._exit(0)
-
-    def _stop(self) -> int:
-        """End the children, the network side first; return 1 if one of them had refused to go on."""
-        status = 0
-        for name in reversed(self._children):
-            pid = self._pids.pop(name, None)
-            if pid is None:
-                continue
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            status = REFUSED if self._await(pid) == REFUSED else status
-            self._log.event("stopped", child=name, pid=pid)
-        for end in self._lifeline:
-            os.close(end)
-        return status
-
-    def _await(self, pid: int) -> int:
-        """Return a child's exit status, once it has ended or was killed."""
-        deadline = time.monotonic() + GRACE
-        while True:
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                return os.waitstatus_to_exitcode(status)
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
-                deadline = math.inf
-            time.sleep(0.02)
 
 
 class MonitoredEndpoint:
@@ -471,50 +342,3 @@ def _kind(data: bytes) -> dict[str, str | int]:
         found["study"] = study
     turn = getattr(request, "turn", None)
     return found if turn is None else {**found, "turn": turn}
-
-
-def _refuse_the_network(but: str | None = None) -> None:
-    """Let nothing in the guard's process open a network connection: Unix sockets only, whatever is imported.
-
-    With a Dask cluster of its own a guard connects to that scheduler's address, and to nothing else. It never listens.
-    """
-    looking_up = {"socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
-    listening = {"socket.bind", "socket.sendto", "socket.sendmsg"}
-    host, port = ("", 0) if but is None else _host_and_port(but)
-    known = set() if but is None else {found[4][0] for found in _resolved(host, port)}
-
-    def look(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "socket.getaddrinfo" and arguments[0] in known | {host} and but is not None:
-            return
-        if event in looking_up or event == "socket.getaddrinfo":
-            raise PermissionError
-        if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and but is None:
-            raise PermissionError
-        if event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
-            address = arguments[1]
-            if address[0] not in known or address[1] != port:
-                raise PermissionError
-        if event in listening and arguments[0].family != socket.AF_UNIX:
-            raise PermissionError
-
-    sys.addaudithook(look)
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    try:
-        where = urlsplit(address)
-        host, port = where.hostname, where.port
-    except ValueError:
-        host, port = None, None
-    if not host or not port:
-        raise BadInput(
-            "A Dask scheduler is named by its address, with a port.", remedy="For example --dask tls://HOST:8786."
-        )
-    return host, port
-
-
-def _resolved(host: str, port: int) -> list[Any]:
-    try:
-        return socket.getaddrinfo(host, port)
-    except OSError:
-        raise BadInput("The host of the Dask scheduler is not known.", remedy="Correct its address.") from None

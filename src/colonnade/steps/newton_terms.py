@@ -45,7 +45,7 @@ KIND = "newton"
 """What a step of this kind is called in a plan."""
 
 LARGEST_ROUNDS = 64
-CHUNK_ELEMENTS = 1 << 20
+CHUNK_ELEMENTS = 1 << 21
 CHUNK_UNIT = 8_192
 
 TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) for finer in FIRST_FACTORS[::-1]][1:]
@@ -351,7 +351,8 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
             sizes = [_bound(number, plan.people, _scale(steps), bounds, noise) for number in range(noise.rounds)]
         except BadInput:  # the noise is too large to be drawn: coarser tables make it smaller
             continue
-        sized.append(_Sized(tables, bounds, residual=max(sizes[1:]), weight=sizes[CURVATURE]))
+        of_curvature = sizes.pop(CURVATURE)
+        sized.append(_Sized(tables, bounds, residual=max(sizes), weight=of_curvature))
     for word in WORDS:
         arithmetic = Arithmetic(word.moduli)
         fine = [one.bounds for one in sized if one.residual <= arithmetic.largest and one.tables >= word.residual]

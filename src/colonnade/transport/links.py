@@ -110,6 +110,8 @@ class _Security:
         context.verify_mode = ssl.CERT_REQUIRED if self._listening else ssl.CERT_NONE
         context.load_verify_locations(files["ca_cert"])
         context.load_cert_chain(files["client_cert"], files["client_key"])
+        if self._listening:
+            context.num_tickets = 0  # every connection shows its certificate: none is taken up again without
         return context
 
     def name(self, connection: ssl.SSLSocket) -> str:
@@ -333,9 +335,7 @@ class Listener:
             peer = self._meet(caller)
             while self._letter(caller, peer):
                 pass
-        except (OSError, ValueError, ColonnadeError):
-            self._log.event("link-refused", party=caller.peer or None)
-        except Exception:  # noqa: BLE001  # whatever else a caller brings about ends its connection, and nothing more
+        except Exception:  # noqa: BLE001  # whatever a caller brings about ends its connection, and nothing more
             self._log.event("link-refused", party=caller.peer or None)
         finally:
             self._leave(caller)

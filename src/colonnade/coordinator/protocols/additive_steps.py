@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import columns_at, parties_of
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, Reading
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation.additive import FEW_PRODUCTS, STEPS, TABLES, AdditiveSearch
+from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import ShapePrior
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Category, Column
 from colonnade.steps.newton_terms import NewtonTerms
 
@@ -96,7 +95,7 @@ class AdditiveStudy(NewtonStudy):
 
     def table_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in a count of people with the event."""
-        return float(np.sqrt(terms.noise.opened_variance(CURVATURE + 1))) / terms.unit(CURVATURE + 1)
+        return float(np.sqrt(terms.noise.opened_variance(FIRST_TABLE))) / terms.unit(FIRST_TABLE)
 
     def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
         return _AdditiveReading(self, terms, moments, level)

@@ -1,7 +1,7 @@
 """Logistic regression by Newton steps on secret shares, seen from the coordinator.
 
 First a Gram matrix of all columns and the target is opened (`GramRelease`), to start from. Then, for each class, the parties take
-rounds at weights that the coordinator publishes: one opens the curvature at the start, each other one a gradient
+rounds at weights that the coordinator publishes: the second opens the curvature, each other one a gradient
 (`colonnade.steps.newton`). What is opened is read by `colonnade.estimation.newton`. Proof: docs/proofs/newton.md.
 
 A target of two levels is one class. With more, every class is fitted against the rest, has rounds of its own and pays for them.
@@ -229,7 +229,7 @@ class NewtonStudy:
         assert isinstance(column, Category)
         return column
 
-    @property
+    @cached_property
     def _prices(self) -> NewtonPrices:
         return self.division.prices(self.price, len(self.levels))
 
@@ -347,7 +347,7 @@ class Reading:
         raise NotImplementedError
 
     def _take(self, number: int, opened: Array | None, variance: float) -> None:
-        """Take in a curvature (round 0) or a gradient, the constant first, with noise of this variance per entry."""
+        """Take in the curvature or a gradient, the constant first, with noise of this variance per entry."""
         raise NotImplementedError
 
     def _whole(self, triangle: Array) -> Array:
@@ -364,33 +364,30 @@ class _NewtonReading(Reading):
         super().__init__(study, terms)
         explaining = [name for name in study.columns if name != study.target]
         self._moments = moments.select(explaining)
-        self._start = start_weights(moments, study.aim(moments, level), moments.places(explaining))
-        self._search: NewtonSearch | None = None
-        self._curvature: tuple[Array | None, float] = (None, 0.0)
+        start = start_weights(moments, study.aim(moments, level), moments.places(explaining))
+        expected = BlendedCurvature.of(None, 0.0, self._moments, start)
+        self._search = NewtonSearch(start, expected, self._moments.count)
+        self._curvature: tuple[Array, Array | None, float] = (start, None, 0.0)
         self._gradients: list[OpenedGradient] = []
 
     def result(self) -> NewtonClass:
         """Return what it came to."""
-        assert self._search is not None
+        at, curvature, variance = self._curvature
         return NewtonClass(
-            self._search.weights, self._start, self._moments, *self._curvature, gradients=tuple(self._gradients)
+            self._search.weights, at, self._moments, curvature, variance, gradients=tuple(self._gradients)
         )
 
     def _next(self) -> Array:
-        return self._start if self._search is None else self._search.weights
+        return self._search.weights
 
     def _take(self, number: int, opened: Array | None, variance: float) -> None:
         if number == CURVATURE:
-            self._begin(opened, variance)
+            at = self._search.weights
+            self._curvature = (at, opened, variance)
+            self._search.bend(BlendedCurvature.of(opened, variance, self._moments, at))
         elif opened is not None:
-            assert self._search is not None
             self._gradients.append(OpenedGradient(self._search.weights, opened, variance))
             self._search.see(opened, variance)
-
-    def _begin(self, matrix: Array | None, variance: float) -> None:
-        self._curvature = (matrix, variance)
-        blended = BlendedCurvature.of(matrix, variance, self._moments, self._start)
-        self._search = NewtonSearch(self._start, blended, self._moments.count)
 
 
 def _opened(terms: NewtonTerms, number: int, replies: Mapping[str, Reply]) -> Integers:

@@ -89,7 +89,7 @@ class TargetTables:
         return ColumnName.of(self.target)
 
     @cached_property
-    def _prices(self) -> tuple[Price, Price]:
+    def prices(self) -> tuple[Price, Price]:
         """The price of a table on shares, and that of a histogram: parts of ρ."""
         rho = ledger_rho(self.price, len(self.explaining))
         return price_of_rho(rho, self.price.delta), _pure(rho)
@@ -97,7 +97,7 @@ class TargetTables:
     def steps(self) -> tuple[Step, ...]:
         """Return one or two steps per column."""
         found: list[Step] = []
-        joint, alone = self._prices
+        joint, alone = self.prices
         for name, column in self.explaining.items():
             party, own = ColumnName.of(name)
             step = _step_name(name)
@@ -121,7 +121,7 @@ class TargetTables:
             if party == self.holder.party:
                 replies = yield from ask_all(plan, step)
                 table = _histogram(replies[party], (2, column.size))
-                variances.append(discrete_laplace_variance(laplace_scale(self._prices[1], 1)))
+                variances.append(discrete_laplace_variance(laplace_scale(self.prices[1], 1)))
             else:
                 opened = yield from open_jointly(plan, step)
                 table = pair_tables_of(opened).tables[0, 1]

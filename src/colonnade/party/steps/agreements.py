@@ -28,6 +28,7 @@ from colonnade.party.refusals import among_rows
 from colonnade.party.table.large_ids import ids_in_memory
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.party.table.sources import BLOCK
+from colonnade.party.table.stored_table import part_of
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
 from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
@@ -112,11 +113,8 @@ class SplitPart:
             raise BadInput("A part of the division would be empty.", remedy="Split more people, or by another share.")
         admitted.order_records.record_order()
         for part, taken in zip(PARTS, (~second, second), strict=True):
-            places = np.flatnonzero(taken)
-            identity = part_identity(admitted.plan, part)
             with among_rows():
-                ids = None if whole.ids is None else whole.ids.take(pa.array(places))
-                orders.add(RowOrder(identity, len(places), whole.rows[places], ids, whole.union))
+                orders.add(part_of(whole, part_identity(admitted.plan, part), taken))
         admitted.order_records.settle()
 
 

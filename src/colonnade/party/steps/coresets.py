@@ -106,13 +106,14 @@ def _computed(terms: CoresetTerms, table: PrivateTable) -> SpilledRows:
 
 
 def _blocks(terms: CoresetTerms, table: PrivateTable) -> Iterator[Array]:
-    """Yield the block: for a regression the constant column in front, and the target where it is held."""
+    """Return the block, some people at a time: for a regression the constant column in front, and the target where it is held."""
     table.load(terms.columns)
-    for start, stop in table.ranges(BLOCK):
-        coded = coded_columns(terms, table, terms.columns, slice(start, stop))
-        if terms.task == "regression":
-            coded = np.concatenate([np.ones((1, stop - start)), coded])
-        yield coded
+    return table.each(partial(_block, terms), table.ranges(BLOCK))
+
+
+def _block(terms: CoresetTerms, table: PrivateTable, start: int, stop: int) -> Array:
+    coded = coded_columns(terms, table, terms.columns, slice(start, stop))
+    return np.concatenate([np.ones((1, stop - start)), coded]) if terms.task == "regression" else coded
 
 
 def _accept_nothing(_: object, inputs: Arrays) -> None:

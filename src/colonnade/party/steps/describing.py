@@ -66,14 +66,14 @@ class PrivateQuantilePositions(describing.QuantilePositions):
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's cell in every column, −1 where there is no value."""
-        nonprivate = table.scratch(len(self.columns), np.int32)
+        return table.written(len(self.columns), np.int32, self._cells_block)
+
+    def _cells_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int32]:
+        nonprivate = np.empty((stop - start, len(self.columns)), dtype=np.int32)
         presence = self._presence(table)
-        for start, stop in table.ranges():
-            some = np.empty((stop - start, len(self.columns)), dtype=np.int32)
-            for place, (name, cells) in enumerate(self.cells.items()):
-                there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
-                some[:, place] = np.where(there, _cells(table.values(name, start, stop), cells), NOBODY)
-            nonprivate.append(some)
+        for place, (name, cells) in enumerate(self.cells.items()):
+            there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
+            nonprivate[:, place] = np.where(there, _cells(table.values(name, start, stop), cells), NOBODY)
         return nonprivate
 
 

@@ -276,10 +276,7 @@ class PrivateMembershipSketches(MembershipSketches):
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's local cluster."""
-        nonprivate = table.scratch(None, np.int16)
-        for start, stop in table.ranges():
-            nonprivate.append(category_codes(self.category, table, start, stop))
-        return nonprivate
+        return table.written(None, np.int16, partial(category_codes, self.category))
 
 
 @runtime_checkable

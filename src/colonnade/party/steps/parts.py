@@ -6,16 +6,11 @@ constructed from public facts only, and only the methods that take a table touch
 *Rows as integers.* `coded_rows` returns coded columns and `bounded_scores` scores under public weights.
 `colonnade.steps.terms` says which integers there are.
 
-*Products* of one party's own columns (`folded_products`) are exact, and no library that starts threads of its own takes part.
-Several parties multiply at the same time where they share a machine, and a threaded BLAS then spends its time on waiting for
-itself.
-
 *Parts.* `JointPart` pays before the first share leaves. `SumPart` records the step by name before the first masked value
 leaves.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -26,9 +21,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.handles import tile_key
-from colonnade.party.steps.dealt_rows import DealtRows
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
@@ -56,12 +49,10 @@ __all__ = [
     "SumPart",
     "bounded_scores",
     "coded_rows",
-    "folded_products",
     "partial_scores",
     "prepare",
     "require_earlier",
     "require_no_price",
-    "triangle_places",
 ]
 
 
@@ -187,82 +178,6 @@ def _add_levels(codes: Any, weights: Any, out: Any) -> None:
                 out[output, i] += weights[output, codes[i]]
 
 
-BLOCK_ROWS = 512
-"""Rows multiplied in float64 at a time. With entries up to 2²⁰ a sum stays below 2⁴⁹, so that no order of adding rounds."""
-
-
-CACHED_ROWS = 8_192
-"""Rows coded at a time: few enough to stay in the processor's cache until they are multiplied."""
-
-
-def folded_products(
-    table: PrivateTable,
-    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
-    width: int,
-    constant: int,
-    block: int = BLOCK,
-) -> NDArray[np.int64]:
-    """Return all products of one party's columns, a constant one in front: the upper triangle, row by row (`triangle_places`).
-
-    Parameters
-    ----------
-    table
-        The rows.
-    rows
-        Returns some people's integers, a column along each row.
-    width
-        How many columns there are.
-    constant
-        The entries of the constant column.
-    block
-        How many people are folded at a time.
-    """
-    gram = np.zeros((width + 1) * (width + 2) // 2, dtype=np.int64)
-    return table.fold(gram, partial(_add_block, rows, constant), block)
-
-
-def triangle_places(first: NDArray[np.int64], second: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return where pairs of columns stand in the upper triangle of a square of this size."""
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    return np.asarray(low * size - low * (low - 1) // 2 + high - low)
-
-
-def _add_block(
-    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
-    constant: int,
-    gram: NDArray[np.int64],
-    table: PrivateTable,
-    start: int,
-    stop: int,
-) -> None:
-    for first in range(start, stop, CACHED_ROWS):
-        columns = rows(table, first, min(first + CACHED_ROWS, stop))
-        plane = np.empty((len(columns) + 1, min(BLOCK_ROWS, columns.shape[1])))
-        _add_products(columns, float(constant), plane, gram)
-
-
-@njit(cache=True, nogil=True)
-def _add_products(columns: Any, constant: float, plane: Any, gram: Any) -> None:
-    plane[0] = constant
-    for start in range(0, columns.shape[1], plane.shape[1]):
-        count = min(plane.shape[1], columns.shape[1] - start)
-        for i in range(columns.shape[0]):
-            plane[i + 1, :count] = columns[i, start : start + count]
-        place = 0
-        for i in range(len(plane)):
-            for j in range(i, len(plane)):
-                gram[place] += np.int64(_dot(plane[i, :count], plane[j, :count]))
-                place += 1
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _dot(one: Any, other: Any) -> float:
-    total = 0.0
-    for k in range(len(one)):
-        total += one[k] * other[k]
-    return total
-
-
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -374,6 +289,43 @@ class OpensJointly(JointStep):
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64] | None:  # noqa: ARG002
         """Return nothing: no part of the release concerns this party alone."""
         return None
+
+
+_NOTHING: Elements = np.empty((0, 0), dtype=np.uint64)
+
+
+class DealtRows:
+    """A function of some people's rows that returns shares of them. Nothing else of the rows leaves it.
+
+    Parameters
+    ----------
+    half
+        The step, which codes rows as integers.
+    dealing
+        How they are dealt. Its seed is of one party's table in one run of one step.
+    chunks
+        All ranges of people; a chunk's number is its place among them, from 1.
+    """
+
+    def __init__(self, half: JointHalf, dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> None:
+        self._half = half
+        self._dealing = dealing
+        self._numbers = {start: number for number, (start, _) in enumerate(chunks, start=1)}
+        self._seeded = frozenset(dealing.seeds)
+        self._memory = np.empty((dealing.nodes, 0, 0), dtype=np.uint64)
+
+    def __call__(self, table: PrivateTable, start: int, stop: int) -> tuple[Elements, ...]:
+        """Code and deal. The shares are valid until the next call: fresh memory costs more than the arithmetic.
+
+        A share that travels as a seed is left out.
+        """
+        rows = self._half.rows(table, start, stop)
+        if rows.size and max(-int(rows.min()), int(rows.max())) > self._half.joint.largest:
+            raise ValueError("A coded row exceeds the bound of its step.")  # nothing after this can fail on a row
+        if self._memory.shape[1:] != rows.shape:
+            self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
+        shares = self._dealing.shares(self._numbers[start], rows.T, self._memory)
+        return tuple(_NOTHING if point in self._seeded else share for point, share in enumerate(shares, start=1))
 
 
 class JointPart:

@@ -11,6 +11,7 @@ import html
 import io
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten, is_text, number_pattern, texts_of
+from colonnade.coding.cells import flatten, number_pattern, spelled_out
 from colonnade.coding.encoders import CategoryEncoder, NumericEncoder, encoder_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
@@ -337,10 +338,10 @@ def check_table(source: Source, schema: Schema, *, id: str | None = None) -> Tab
     """
     tallies = {name: _tally(name, column) for name, column in schema.items() if not isinstance(column, Indicator)}
     rows = 0
-    for batch in source.batches(list(tallies)):
-        rows += len(batch)
-        for name, tally in tallies.items():
-            tally.add(flatten(batch.column(name)))
+    for count, found in source.each(partial(_tallied, schema), list(tallies)):
+        rows += count
+        for name, tally in found.items():
+            tallies[name].merge(tally)
     doubts = source.doubts()
     ids = None
     if id is not None:
@@ -349,6 +350,15 @@ def check_table(source: Source, schema: Schema, *, id: str | None = None) -> Tab
         except BadInput as error:
             doubts.append(f"{error.message} {error.remedy}")
     return TableCheck(rows, tuple(tally.result() for tally in tallies.values()), ids, tuple(doubts))
+
+
+def _tallied(schema: Schema, source: Source) -> "tuple[int, dict[str, _NumberTally | _CategoryTally]]":
+    rows, tallies = 0, {name: _tally(name, schema[name]) for name in schema if not isinstance(schema[name], Indicator)}
+    for batch in source.batches(list(tallies)):
+        rows += len(batch)
+        for name, tally in tallies.items():
+            tally.add(flatten(batch.column(name)))
+    return rows, tallies
 
 
 def _check_ids(ids: Any, name: str) -> IdCheck:
@@ -370,6 +380,16 @@ class _Tally:
         self.missing += int(np.count_nonzero(nonprivate_empty))
         self.misfits += int(np.count_nonzero(nonprivate_misfit))
 
+    def merge(self, other: "_Tally") -> None:
+        """Add what was counted of other rows; of floats the least counts."""
+        for name, counted in vars(other).items():
+            if isinstance(counted, Counter):
+                getattr(self, name).update(counted)
+            elif isinstance(counted, int | np.ndarray):
+                setattr(self, name, getattr(self, name) + counted)
+            elif isinstance(counted, float):
+                setattr(self, name, min(getattr(self, name), counted))
+
     def named(self) -> tuple[str, ...]:
         """The usual words for nothing that were met, the most frequent first."""
         return tuple(word for word, _ in self.words.most_common(6))
@@ -387,7 +407,7 @@ class _NumberTally(_Tally):
         assert isinstance(encoder, NumericEncoder)  # an indicator is not stored
         self._encoder = encoder
         self._bins = np.zeros(BINS + 1, dtype=np.int64)
-        self._lowest, self._highest, self._clipped = np.inf, -np.inf, 0
+        self._lowest, self._lowest_negated, self._clipped = np.inf, np.inf, 0
         self._formats: Counter[int] = Counter()
 
     def add(self, array: Any) -> None:
@@ -398,11 +418,11 @@ class _NumberTally(_Tally):
         self._clipped += int(np.count_nonzero(self._encoder.outside(numbers)))
         bounded = np.clip(numbers, self.column.low, self.column.high)  # type: ignore[union-attr]  # a number's
         self._lowest = min(self._lowest, float(bounded.min(initial=np.inf)))
-        self._highest = max(self._highest, float(bounded.max(initial=-np.inf)))
+        self._lowest_negated = min(self._lowest_negated, -float(bounded.max(initial=-np.inf)))
         places = (bounded / 2 - self.column.low / 2) / self.column.half_range * BINS  # type: ignore[union-attr]  # likewise
         self._bins += np.bincount(np.clip(places, 0, BINS).astype(np.int64), minlength=BINS + 1)
         if misfit.any():
-            self._explain(_texts(array).filter(pa.array(misfit)))
+            self._explain(spelled_out(array).filter(pa.array(misfit)))
 
     def _explain(self, misfits: Any) -> None:
         self.keep_words(misfits)
@@ -425,7 +445,7 @@ class _NumberTally(_Tally):
             clipped=self._clipped,
             words=self.named(),
             written=FORMATS[best] if best is not None and explains else None,
-            constant=self._lowest == self._highest,
+            constant=self._lowest == -self._lowest_negated,
             used=self._used(),
         )
 
@@ -455,7 +475,7 @@ class _CategoryTally(_Tally):
         self.count(empty, misfit)
         self._seen += np.bincount(nonprivate[nonprivate >= 0], minlength=len(self._seen))
         if misfit.any():
-            misfits = _texts(array).filter(pa.array(misfit))
+            misfits = spelled_out(array).filter(pa.array(misfit))
             self.keep_words(misfits)
             folded = pc.ascii_lower(pc.ascii_trim_whitespace(misfits))
             self._nearly += int(pc.sum(pc.is_in(folded, value_set=self._folded)).as_py() or 0)
@@ -477,16 +497,3 @@ class _CategoryTally(_Tally):
 def _tally(name: str, column: Column) -> _NumberTally | _CategoryTally:
     assert not isinstance(column, Indicator)  # these are not stored
     return _CategoryTally(name, column) if isinstance(column, Category) else _NumberTally(name, column)
-
-
-def _texts(array: Any) -> Any:
-    """Return cells as text, whatever they are."""
-    values = texts_of(flatten(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array)
-    return values.cast(pa.large_string()) if is_text(values.type) else _as_text(values)
-
-
-def _as_text(values: Any) -> Any:
-    try:
-        return values.cast(pa.large_string())
-    except pa.ArrowException:
-        return pa.nulls(len(values), type=pa.large_string())

@@ -271,11 +271,19 @@ class Cluster:
 
     def read(self, frame: Any, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the partitions of some columns of a Dask dataframe, as pandas frames, in order."""
-        parts, waiting = iter(self.partitions_of(frame, columns)), deque[Any]()
-        waiting.extend(self._client.compute(part) for part in islice(parts, 2 * self.threads))
+        return self._computed(self.partitions_of(frame, columns))
+
+    def of_partitions(self, sealed: Sealed, frame: Any, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield what a sealed function makes of the partitions of some columns of a Dask dataframe, in order."""
+        delayed = importlib.import_module("dask").delayed
+        return self._computed([delayed(work, pure=False)(sealed, part) for part in self.partitions_of(frame, columns)])
+
+    def _computed(self, parts: Sequence[Any]) -> Iterator[Any]:
+        rest, waiting = iter(parts), deque[Any]()
+        waiting.extend(self._client.compute(part) for part in islice(rest, 2 * self.threads))
         while waiting:
             found = self._result(waiting.popleft())
-            waiting.extend(self._client.compute(part) for part in islice(parts, 1))
+            waiting.extend(self._client.compute(part) for part in islice(rest, 1))
             yield found
 
     def lengths(self, frame: Any) -> list[int]:

@@ -4,16 +4,18 @@ An alignment refers to rows by number, so partitions have to come with the same 
 computed. How many rows each has is asked once; a partition that has another number later is refused.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput
-from colonnade.party.table.dask_cluster import Cluster, is_dask_frame
+from colonnade.party.table.dask_cluster import Cluster, Sealed, is_dask_frame
 
 __all__ = ["DaskRows", "partition_changed", "with_cluster"]
+
+Result = TypeVar("Result")
 
 
 class DaskRows:
@@ -67,6 +69,10 @@ class DaskRows:
             readers = [pandas_reader(part[name]) for name in columns]
             for start in range(0, length, rows):
                 yield pa.record_batch([read(start, start + rows) for read in readers], names=columns)
+
+    def each(self, part: Callable[[Any], Result], columns: list[str]) -> Iterator[Result]:
+        """Yield what a function makes of some columns of each partition, in order; workers call it."""
+        return self.cluster.of_partitions(Sealed.of(part), self.frame, columns)
 
 
 def partition_changed() -> BadInput:

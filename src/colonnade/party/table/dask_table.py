@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 Cells = tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]
 """A range of people: who has a row, and stored cells by column."""
 
-RANGE = BLOCK
+RANGE = 2 * BLOCK
 """People of a range: few enough that all workers have some, and enough that a task takes longer than sending it does."""
 
 MOST_RANGES = 256
@@ -50,7 +50,7 @@ def range_length(people: int) -> int:
     Examples
     --------
     >>> range_length(1_000), range_length(10**9)
-    (65536, 3932160)
+    (131072, 3932160)
     """
     return RANGE * max(1, -(-people // (RANGE * MOST_RANGES)))
 

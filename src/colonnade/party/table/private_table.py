@@ -218,7 +218,7 @@ class PrivateTable:
         """
         return (part(self, start, stop) for start, stop in ranges)
 
-    def written(self, width: int, dtype: Any, rows: Callable[[Any, int, int], NDArray[Any]]) -> SpilledRows:
+    def written(self, width: int | None, dtype: Any, rows: Callable[[Any, int, int], NDArray[Any]]) -> SpilledRows:
         """Return one row per person, which a function makes of a block of people at a time."""
         found = self.scratch(width, dtype)
         for some in self.each(rows, self.ranges()):

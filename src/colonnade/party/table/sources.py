@@ -12,6 +12,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
@@ -362,6 +363,14 @@ class Source:
         """Return each shard as a source of its own."""
         return [Source(shard) for shard in self._shards]
 
+    def each(self, part: Callable[["Source"], Result], columns: Sequence[str]) -> Iterator[Result]:
+        """Yield what a function makes of some columns of each shard, or of each partition of one, in order, where they are."""
+        for one in self.split():
+            if isinstance(one.only, DaskRows):
+                yield from one.only.each(partial(_of_rows, part), list(columns))
+            else:
+                yield part(one)
+
     @property
     def only(self) -> Any:
         """The one shard of a source that has one."""
@@ -461,6 +470,10 @@ class Source:
                     f"{shard.label} has more than one column {_listed(doubled)}.",
                     remedy="Give each column its own name.",
                 )
+
+
+def _of_rows(part: Callable[[Source], Result], rows: pd.DataFrame) -> Result:
+    return part(Source(rows))
 
 
 @contextmanager

@@ -18,10 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.coding.cells import is_text
+from colonnade.errors import BadInput
 from colonnade.party.table.dask_cluster import Cluster
 from colonnade.party.table.external_sort import sorted_batches
 from colonnade.party.table.large_ids import LargeIds, Listed, SortedIds, common_sorted, matches
-from colonnade.party.table.private_table import PrivateTable, fewer_rows, places_of_rows, require_schema
+from colonnade.party.table.private_table import PrivateTable, fewer_rows, require_schema
 from colonnade.party.table.row_order import (
     RowOrder,
     align,
@@ -32,12 +33,12 @@ from colonnade.party.table.row_order import (
     unaligned,
 )
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import CellsInOrder, StoredCells, form_of
+from colonnade.party.table.stored_cells import NO_ROW, CellsInOrder, StoredCells, form_of
 from colonnade.progress import Pace, Progress, progress_bar
 from colonnade.schema import Column, Indicator, Schema
 from colonnade.spilled_rows import SpilledRows
 
-__all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "party_ids", "stored_columns"]
+__all__ = ["StoredTable", "common_list", "list_identity", "ordered_table", "part_of", "party_ids", "stored_columns"]
 
 KEY, ROW = "key", "row"
 
@@ -197,6 +198,20 @@ def list_identity(common: Any, mode: str) -> str:
     return common.identity(mode) if isinstance(common, SortedIds) else order_identity(common, mode)
 
 
+def part_of(order: RowOrder, identity: str, taken: NDArray[np.bool_]) -> RowOrder:
+    """Return the order of some of an order's people, under a name of its own: in memory, or on disk where the whole is."""
+    if not isinstance(order.rows, np.memmap):
+        places = np.flatnonzero(taken)
+        known = None if order.ids is None else order.ids.take(pa.array(places))
+        return RowOrder(identity, len(places), order.rows[places], known, order.union)
+    rows, ids = SpilledRows(None, None, np.int64), SortedIds(is_text=is_text(order.ids.type))
+    for start in range(0, order.people, BLOCK):
+        some = taken[start : start + BLOCK]
+        rows.append(order.rows[start : start + BLOCK][some])
+        ids.append(order.ids.slice(start, BLOCK).filter(pa.array(some)))
+    return RowOrder(identity, len(rows), rows.mapped(), ids.mapped(), order.union)
+
+
 def _sorted(ids: Any, party: str, *, as_text: bool) -> SortedIds:
     if isinstance(ids, LargeIds):
         return ids.in_order(as_text=as_text)
@@ -247,11 +262,33 @@ class _Places:
 
 def _sort_by_place(source: Source, schema: Schema, order: NDArray[np.int64], cells: StoredCells, memory: int) -> None:
     """Write a party's columns in an order of its rows."""
-    places = places_of_rows(order, source.rows)
-    blocks = (places[start : start + BLOCK] for start in range(0, len(places), BLOCK))
-    keys = (pa.array(some.astype(np.int64), mask=some < 0) for some in blocks)
+    keys = (pa.array(some, mask=some < 0) for some in _places_of_rows(order, memory))
     with _sorted_rows(source, schema, keys, memory, is_text=False) as ordered:
         _write(cells, ordered, _Places(len(order)))
+
+
+def _places_of_rows(order: NDArray[np.int64], memory: int) -> SpilledRows:
+    """Invert an order, on disk: for each row of the source, up to the last that takes part, its place; −1 where it has none."""
+    columns = pa.schema([(ROW, pa.int64()), (KEY, pa.int64())])
+
+    def pairs() -> Iterator[Any]:
+        for start in range(0, len(order), BLOCK):
+            rows = np.asarray(order[start : start + BLOCK])
+            here = np.flatnonzero(rows >= 0)
+            yield pa.record_batch([pa.array(rows[here]), pa.array(here + start)], schema=columns)
+
+    places = SpilledRows(None, None, np.int64)
+    with sorted_batches(columns, pairs(), ROW, memory=memory) as ordered:
+        for batch in ordered:
+            rows, here = (column.to_numpy() for column in batch.columns)
+            if rows[0] < len(places) or np.any(np.diff(rows) == 0):
+                raise BadInput("An order names a row of the data source twice.")
+            for start in range(len(places), int(rows[-1]) + 1, BLOCK):
+                some = np.full(min(BLOCK, int(rows[-1]) + 1 - start), NO_ROW)
+                mine = slice(*np.searchsorted(rows, [start, start + len(some)]))
+                some[rows[mine] - start] = here[mine]
+                places.append(some)
+    return places
 
 
 @contextmanager

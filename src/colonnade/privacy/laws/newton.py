@@ -25,8 +25,9 @@ from colonnade.privacy.laws import LARGEST_SIGMA_SQUARED, Description, Sampler
 
 __all__ = ["CURVATURE", "NewtonNoise"]
 
-CURVATURE = 0
-"""The number of the round that opens the curvature. Rounds from 1 on are gradient steps."""
+CURVATURE = 1
+"""The number of the round that opens the curvature: after the first gradient step, so that it is opened at a better place than
+the start. All other rounds are gradient steps. The order costs nothing: losses of rounds add up."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class NewtonNoise:
     weight, weight_change
         W and E.
     parts
-        How the price is divided: of the curvature, then of each step. ρ is divided in these proportions.
+        How the price is divided: of the first step, of the curvature, then of each other step. ρ is divided in these proportions.
     price, unit
         What is offered for all rounds together, and what it protects: a whole record, or one party's part of it.
     collusion
@@ -94,7 +95,9 @@ class NewtonNoise:
         if self.residual_change < self.residual or self.weight_change < self.weight:
             raise BadInput("A residual moves by at least as much as it can be.")
         if len(self.parts) < 2 or any(type(part) is not int or part < 1 for part in self.parts):
-            raise BadInput("The price is divided into positive whole parts: of the curvature, and of one step or more.")
+            raise BadInput(
+                "The price is divided into positive whole parts: of a step, of the curvature, and of other steps."
+            )
         if not 0 <= self.collusion < len(self.row_bounds):
             raise BadInput(
                 "collusion is at least 0 and below the number of data parties.",
