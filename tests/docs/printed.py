@@ -4,7 +4,7 @@ A page is run as a reader would, from top to bottom in one process and an empty 
 randomness, so here that is a fixed stream, and parties answer one after another; then the same page prints the same. Times are
 compared as if they were equal.
 
-``python -m tests.docs.printed --write PAGE ...`` runs pages and writes their outputs into them.
+``python -m tests.docs.printed --write [PAGE ...]`` runs pages and writes their outputs into them; without names, into all.
 """
 
 import contextlib
@@ -26,6 +26,13 @@ SECONDS = re.compile(r"\b\d+(\.\d+)? s\b")
 def parts(page: Path) -> list[tuple[str, str | None]]:
     """The blocks of Python on a page, each with the output that the page shows under it, if it shows one."""
     return [(found["code"], found["printed"]) for found in PART.finditer(page.read_text(encoding="utf-8"))]
+
+
+def pages() -> list[Path]:
+    """The README and the pages of the documentation that show what their code prints."""
+    root = Path(__file__).parents[2]
+    every = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [page for page in every if any(shown is not None for _, shown in parts(page))]
 
 
 def printed(page: Path) -> list[str]:
@@ -110,7 +117,7 @@ def _run(page: Path, folder: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--write":
-        for name in map(Path, sys.argv[2:]):
+        for name in [Path(name) for name in sys.argv[2:]] or pages():
             name.write_text(written(name), encoding="utf-8")
     else:
         _run(Path(sys.argv[1]), sys.argv[2])

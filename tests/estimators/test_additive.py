@@ -1,6 +1,7 @@
 """Additive models and scorecards: shapes that are read and signed, the same release for every table, and exact points."""
 
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -387,6 +388,13 @@ def test_a_population_that_has_not_changed_is_stable(card, federation) -> None:
     first, second = (card.evaluate(federation, epsilon=50.0, repeat=one) for one in (1, 2))
     found = card.stability(first, second)
     assert found.loc["total", "psi"] < 0.01
+    _, fewer = federation.split(test=0.25)  # another number of people: the histogram's steps are a little other ones
+    assert card.stability(first, card.evaluate(fewer, epsilon=50.0)).loc["total", "psi"] < 0.05
+    bands = first.tables["bands"]
+    moved = pd.IntervalIndex.from_arrays(bands.index.left + 1.0, bands.index.right + 1.0, closed="left")
+    other = replace(first, tables={"bands": bands.set_axis(moved)})
+    with pytest.raises(cn.BadInput, match="different scorecards"):
+        card.stability(first, other)
     plain = _model().fit(federation).evaluate(federation, epsilon=50.0)
     with pytest.raises(cn.BadInput, match="evaluations of a scorecard"):
         card.stability(first, plain)

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 import colonnade as cn
-from colonnade.coordinator.protocols import additive_steps, target_tables
+from colonnade.coordinator.protocols import additive_steps, scorecard_evaluation, target_tables
 from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.estimation import evidence, shapes
 from colonnade.estimation.additive import TABLES, AdditiveSearch
@@ -36,12 +36,12 @@ def _with_a_federation(test, **more):
     return run
 
 
-def _with_a_card(test):
-    """Run a test that needs a scorecard."""
+def _with_a_card(test, *, parties=False):
+    """Run a test that needs a scorecard, and perhaps the parties that it was fitted on."""
 
     def run() -> None:
         with models._federation() as federation:
-            test(models._card(federation))
+            test(models._card(federation), *([federation] if parties else []))
 
     return run
 
@@ -69,6 +69,7 @@ def _pulled(self: ShapeBelief, *given: object) -> AdditiveFit:
 
 
 _HONEST = ShapeBelief._fit
+_HONEST_BANDS = scorecard_evaluation._bands
 
 
 def _with_a_federation_of_stages(test):
@@ -205,6 +206,14 @@ BUGS = [
         "a first stage is paid for whether or not the second can follow",
         replaced(estimator, "require_both", lambda *_: None),
         stages.test_a_study_whose_second_stage_cannot_follow_is_refused_before_the_first_is_paid_for,
+    ),
+    Bug(
+        "populations of different sizes cannot be compared",
+        replaced(
+            scorecard_evaluation, "_bands", lambda histogram, *_: _HONEST_BANDS(histogram, *histogram.scores[[0, -1]])
+        ),
+        _with_a_card(models.test_a_population_that_has_not_changed_is_stable, parties=True),
+        full=True,
     ),
     Bug(
         "columns are chosen that leave nobody else to compute with",

@@ -296,6 +296,13 @@ class ScoreHistogramRelease:
             )
 
     @property
+    def span(self) -> tuple[float, float]:
+        """The smallest and the largest score that the schema allows."""
+        low = sum(float(part.low[0]) for part in self.parts)
+        high = sum(float(part.high[0]) for part in self.parts)
+        return self.offset + low, self.offset + high
+
+    @property
     def step(self) -> float:
         """The distance between bins."""
         spread = sum(float(part.high[0] - part.low[0]) for part in self.parts)
@@ -314,8 +321,7 @@ class ScoreHistogramRelease:
     def read(self, opened: JointResult) -> ScoreCounts:
         """Read the opened counts."""
         counts = opened.cross.reshape(self.bins, len(self.kept)).astype(np.float64)
-        start = self.offset + sum(float(part.low[0]) for part in self.parts)
-        scores = np.asarray(start + self.step * np.arange(self.bins), dtype=np.float64)
+        scores = np.asarray(self.span[0] + self.step * np.arange(self.bins), dtype=np.float64)
         return ScoreCounts(counts, scores, self.step, opened.joint.noise.opened_variance, len(self.parts))
 
     @property

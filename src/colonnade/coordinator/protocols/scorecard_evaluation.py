@@ -37,7 +37,11 @@ class ScorecardEvaluation(ClassifierEvaluation):
         farthest = int(gains["ks"].argmax())
         apart, error = float(gains["ks"].iloc[farthest]), float(gains["ks_error"].iloc[farthest])
         ks = bounded_metric("ks", apart, error, floor=0.0, ceiling=1.0)
-        tables = {**found.tables, "gains": gains.drop(columns="ks_error"), "bands": _bands(opened)}
+        tables = {
+            **found.tables,
+            "gains": gains.drop(columns="ks_error"),
+            "bands": _bands(opened, *self.histograms[0].span),
+        }
         return EvaluationResult((*found.metrics, ks), tables)
 
 
@@ -68,11 +72,15 @@ def _gains(histogram: ScoreCounts, level: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*shares, "ks", "ks_error"], index=pd.Index(cuts, name="cut_off"))
 
 
-def _bands(histogram: ScoreCounts) -> pd.DataFrame:
-    """Return people by band of the log-odds, and the standard error of that count."""
-    edges = np.linspace(histogram.scores[0] - histogram.step / 2, histogram.scores[-1] + histogram.step / 2, BANDS + 1)
+def _bands(histogram: ScoreCounts, lowest: float, highest: float) -> pd.DataFrame:
+    """Return people by band of the log-odds, and the standard error of that count.
+
+    Bands divide what the card can say, and not the histogram, whose steps depend on the number of people: two populations are
+    counted in the same bands. Rounding may put somebody a little outside, who belongs to the outermost band.
+    """
+    edges = np.linspace(lowest, highest, BANDS + 1)
     rows = []
-    for low, high in pairwise(edges):
+    for low, high in pairwise([-math.inf, *edges[1:-1], math.inf]):
         inside = np.repeat((share_above(histogram, low) - share_above(histogram, high))[:, None], 2, axis=1)
         spread = histogram.variance * float(np.sum(inside**2)) + coins(histogram, inside)
         rows.append((float(np.sum(inside * histogram.counts)), math.sqrt(spread)))
