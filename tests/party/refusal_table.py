@@ -101,6 +101,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.steps.newton_terms", "', '.join(map(str, LINKS))"): CONSTANT,
     ("colonnade.party.permission", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
+    ("colonnade.party.policy", "rule"): CONSTANT,
     ("colonnade.party.policy", "self.max_delta"): POLICY,
     ("colonnade.party.policy", "self.max_epsilon"): POLICY,
     ("colonnade.party.policy", "self.min_people"): POLICY,
