@@ -59,13 +59,6 @@ def test_every_command_is_in_the_table_of_commands() -> None:
     assert verbs == {info.name for info in app.registered_commands} | {info.name for info in app.registered_groups}
 
 
-def test_every_make_target_in_the_readme_exists() -> None:
-    targets = set(re.findall(r"^make ([\w-]+)", text("README.md"), re.MULTILINE))
-    assert {"demo", "test", "test-all", "lint", "bench"} <= targets
-    for target in targets:
-        assert re.search(rf"^{target}:", text("Makefile"), re.MULTILINE)
-
-
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_file_that_a_document_names_exists(document: str) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", text(document))
