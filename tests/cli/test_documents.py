@@ -81,6 +81,18 @@ def test_the_table_of_what_exists_lists_every_estimator_and_method() -> None:
             assert re.search(rf"\| `{name}` \| `\"{method}\"`", table), (name, method)
 
 
+def test_the_page_that_helps_to_choose_names_every_private_study_with_its_own_methods() -> None:
+    kinds, chosen = study_keys.estimators(), set()
+    for line in re.findall(r"^\| `.*$", text("docs/how-to/choose-a-method.md"), re.MULTILINE):
+        studies, default, *others = line.strip("|").split("|")
+        for name in set(re.findall(r"`(\w+)`", studies)) & set(kinds):
+            methods = list(kinds[name].methods)
+            assert re.findall(r'`"(\w+)"`', default)[0] == methods[0]
+            assert set(re.findall(r'`"(\w+)"`', " ".join([default, *others]))) <= set(methods), line
+            chosen.add(name)
+    assert set(kinds) - chosen == {"Coreset"}
+
+
 def test_the_changelog_puts_privacy_first() -> None:
     headings = re.findall(r"^##+ (.+)$", text("CHANGELOG.md"), re.MULTILINE)
     assert headings[1] == "Privacy"
