@@ -279,7 +279,7 @@ def test_nothing_with_the_ledger_the_keys_or_the_noise_of_a_party_can_be_sent():
         kept += [SystemRandomness(), KeyedRandomness(bytes(32)), ExactSampler(SystemRandomness())]
         for one in kept:
             with pytest.raises(
-                TypeError, match="stay|drawn|not serialised"
+                TypeError, match=r"stay|drawn|not serialised"
             ):  # and not by accident, such as a lock inside
                 Sealed.of(len, one)
 
