@@ -40,6 +40,7 @@ EVENTS = frozenset(
         "refused",
         "refused-to-run",
         "restarted",
+        "scheduler-away",
         "started",
         "stopped",
         "study-failed",

@@ -1,5 +1,6 @@
 """A served party with a Dask cluster of its own: its workers open the loaded copy, and its guard talks to its scheduler alone."""
 
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -7,30 +8,31 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from distributed import LocalCluster
 
 from colonnade.errors import BadInput, LoosePermissions
 from colonnade.party.table import dask_table
 from colonnade.party.table.dask_table import DaskTable
-from colonnade.service.guard_network import host_and_port
+from colonnade.service import guard_network
+from colonnade.service.guard_network import await_scheduler, host_and_port
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import public_alignment
 from tests.cli.test_large_load import SCHEMA, made
+from tests.party.dask_clusters import tls_cluster, write_files
 
 
 @pytest.fixture(scope="module")
 def scheduler():
-    with LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0"
-    ) as cluster:
-        yield cluster.scheduler_address
+    with tls_cluster(n_workers=1, threads_per_worker=2, processes=False) as (cluster, security):
+        yield cluster.scheduler_address, security
 
 
-def test_workers_open_the_loaded_copy_in_the_papers_order(tmp_path: Path, scheduler: str, monkeypatch) -> None:
+def test_workers_open_the_loaded_copy_in_the_papers_order(tmp_path: Path, scheduler, monkeypatch) -> None:
     monkeypatch.setattr(dask_table, "RANGE", 64)
     made(tmp_path).load([tmp_path / "people"])
     ages = []
-    for dask in (None, scheduler):
+    address, security = scheduler
+    write_files(security, tmp_path / "bank" / "dask")
+    for dask in (None, address):
         folder = PartyFolder(tmp_path / "bank", dask=dask)
         terms, files = folder.loaded()
         papers = SimpleNamespace(members={}, alignment=public_alignment(tmp_path / "list.parquet", "person"))
@@ -44,14 +46,15 @@ def test_workers_open_the_loaded_copy_in_the_papers_order(tmp_path: Path, schedu
     assert ages[0] == ages[1]
 
 
-def test_the_scheduler_may_stand_in_the_schema_and_needs_tls_or_the_loopback_interface(tmp_path: Path) -> None:
+def test_the_scheduler_may_stand_in_the_schema_and_needs_tls_also_on_the_loopback_interface(tmp_path: Path) -> None:
     folder = made(tmp_path, 'dask = "tls://scheduler.example:8786"')
     assert folder.scheduler == "tls://scheduler.example:8786"
     assert PartyFolder(folder.path, dask="tcp://127.0.0.1:1").scheduler == "tcp://127.0.0.1:1"
     with pytest.raises(BadInput, match=r"key\.pem"):
         folder._cluster()
-    with pytest.raises(BadInput, match="without TLS"):
-        PartyFolder(folder.path, dask="tcp://scheduler.example:8786")._cluster()
+    for address in ("tcp://scheduler.example:8786", "tcp://127.0.0.1:8786", "tcp://localhost:8786"):
+        with pytest.raises(BadInput, match="without TLS"):
+            PartyFolder(folder.path, dask=address)._cluster()
     (folder.path / "schema.toml").write_text(SCHEMA.format(memory="dask = 8786"))
     with pytest.raises(BadInput, match="dask"):
         folder.scheduler  # noqa: B018
@@ -75,6 +78,7 @@ def test_an_address_without_a_host_or_a_port_is_refused(address: str) -> None:
 
 GUARD = """
 import socket, sys
+from pathlib import Path
 from colonnade.party.table.dask_cluster import Cluster
 from colonnade.service.guard_network import refuse_the_network
 
@@ -86,7 +90,12 @@ attempts = [
     lambda: socket.gethostbyname("localhost"),
     lambda: socket.socket().connect(("127.0.0.1", port)),
     lambda: socket.socket().bind(("127.0.0.1", 0)),
-    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"", ("127.0.0.1", port)),
+    lambda: socket.socket().listen(),
+    lambda: socket.socket().listen(5),
+    lambda: socket.socket(type=socket.SOCK_DGRAM),
+    lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM),
+    lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
+    lambda: socket.socket(socket.AF_VSOCK),
 ]
 for number, attempt in enumerate(attempts):
     try:
@@ -94,7 +103,10 @@ for number, attempt in enumerate(attempts):
     except PermissionError:
         continue
     sys.exit(f"attempt {number} was let through")
-cluster = Cluster.of(address)
+with socket.socket(socket.AF_UNIX) as own:
+    own.bind(sys.argv[3] + "/own.sock")
+    own.listen()
+cluster = Cluster.of(address, Path(sys.argv[3]), loopback=False)
 assert cluster.begin(max, [1, 3, 2])() == 3
 assert list(cluster.each([])) == []
 cluster._client.close()
@@ -102,10 +114,28 @@ print("done")
 """
 
 
-def test_a_guard_reaches_its_own_scheduler_and_nothing_else(scheduler: str) -> None:
-    import socket
-
+def test_a_guard_reaches_its_own_scheduler_and_nothing_else(tmp_path: Path, scheduler) -> None:
+    address, security = scheduler
+    write_files(security, tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        command = [sys.executable, "-c", GUARD, scheduler, str(other.getsockname()[1])]
+        command = [sys.executable, "-c", GUARD, address, str(other.getsockname()[1]), str(tmp_path)]
         found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert found.stdout.strip() == "done", found.stderr[-2_000:]
+
+
+def test_a_member_waits_for_a_scheduler_that_is_started_after_it(monkeypatch) -> None:
+    monkeypatch.setattr(guard_network, "ASK_AGAIN", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        port = place.getsockname()[1]
+    started: list[socket.socket] = []
+    said: list[str] = []
+
+    def away() -> None:
+        said.append("away")
+        started.append(socket.create_server(("127.0.0.1", port)))
+
+    await_scheduler(f"tls://127.0.0.1:{port}", away)
+    assert said == ["away"]
+    await_scheduler(f"tls://127.0.0.1:{port}", away)
+    assert said == ["away"]
+    started[0].close()

@@ -5,19 +5,20 @@ import signal
 
 import numpy as np
 import pytest
-from distributed import LocalCluster
 
 import colonnade as cn
 from tests.network.served import Site, simulated
+from tests.party.dask_clusters import tls_cluster, write_files
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 def test_a_served_party_on_dask_gives_the_same_releases_and_survives_a_worker(tmp_path_factory):
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
+    with tls_cluster(n_workers=2, threads_per_worker=1, processes=True) as (cluster, security):
         site = Site(tmp_path_factory.mktemp("n"))
         schema = site.members["bank"].path / "schema.toml"
         schema.write_text(f'dask = "{cluster.scheduler_address}"\n' + schema.read_text())
+        write_files(security, schema.parent / "dask")
         site.start()
         try:
             with simulated(site) as here, site.connect() as there:

@@ -7,7 +7,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster, Security
+from distributed import Client, LocalCluster
 
 import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
@@ -20,6 +20,7 @@ from colonnade.party.table.dask_table import DaskTable
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
+from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure import shamir
 from colonnade.secure.keys import Identity
@@ -28,6 +29,7 @@ from colonnade.steps.kind import nothing_earlier
 from tests import kit
 from tests.federations import federation
 from tests.golden.record import recomputed, recorded
+from tests.party.dask_clusters import tls_cluster, write_files
 from tests.party.dask_kills import Deadly, read_part
 from tests.party.test_stored_table import FINER, SCHEMA, people
 from tests.party.test_table import cells_of
@@ -273,9 +275,13 @@ def test_nothing_with_the_ledger_the_keys_or_the_noise_of_a_party_can_be_sent():
     with federation(200, epsilon=100.0) as f:
         guard = f.transport._endpoints["bank"]
         gate = guard._gate
-        for kept in (gate, gate._ledger, guard._runs.member, Identity.from_seed(bytes(32)), Reservation(bytes(32))):
-            with pytest.raises(TypeError):
-                Sealed.of(len, kept)
+        kept = [gate, gate._ledger, guard._runs.member, Identity.from_seed(bytes(32)), Reservation(bytes(32))]
+        kept += [SystemRandomness(), KeyedRandomness(bytes(32)), ExactSampler(SystemRandomness())]
+        for one in kept:
+            with pytest.raises(
+                TypeError, match=r"stay|drawn|not serialised"
+            ):  # and not by accident, such as a lock inside
+                Sealed.of(len, one)
 
 
 def test_a_step_is_sent_with_what_it_has_read_of_earlier_ones_and_no_way_to_the_ledger():
@@ -335,25 +341,81 @@ def test_a_cluster_on_a_network_is_reached_through_tls_or_not_at_all(address, al
             Cluster.of(address)
 
 
+ABROAD = {"inproc://here": {"nthreads": 1}, "tcp://10.0.0.7:1": {"nthreads": 1}}
+
+
 def test_every_worker_counts_not_the_scheduler_alone(client, monkeypatch):
-    monkeypatch.setattr(Cluster, "_addresses", lambda self: ["inproc://here", "tcp://10.0.0.7:1"])
+    monkeypatch.setattr(Cluster, "_known", lambda self: ABROAD)
     with pytest.raises(BadInput, match="without TLS"):
         Cluster(client)
 
 
+def test_a_worker_that_comes_later_is_looked_at_before_it_gets_a_row(client, monkeypatch):
+    source = Source(frames(people(90)))
+    cluster = Cluster(client)
+    order = np.arange(90)
+    table = DaskTable(source, SCHEMA, order, cluster)
+    monkeypatch.setattr(Cluster, "_known", lambda self: ABROAD)
+    for way in ("compute", "submit"):
+        monkeypatch.setattr(client, way, lambda *_, **__: pytest.fail("something was sent"))
+    for asked in (
+        lambda: DaskTable(source, SCHEMA, order, cluster),
+        lambda: table.load(["level"]),
+        lambda: table.values("income"),
+        lambda: list(cluster.read(source.split()[0].only.frame, ["income"])),
+    ):
+        with pytest.raises(BadInput, match="without TLS"):
+            asked()
+
+
+def test_a_cluster_without_workers_gets_no_row_until_some_are_there(client, monkeypatch):
+    cluster, asked = Cluster(client), []
+    honest = Cluster._known
+
+    def known(self):
+        asked.append(1)
+        return {} if len(asked) < 4 else honest(self)
+
+    monkeypatch.setattr(Cluster, "_known", known)
+    assert cluster.threads == 2
+    assert len(asked) > 4
+
+
+def test_a_service_needs_tls_on_the_loopback_interface_too():
+    with pytest.raises(BadInput, match="loopback interface without TLS") as raised:
+        Cluster.of("tcp://127.0.0.1:8786", loopback=False)
+    assert "--tls-ca-file" in raised.value.remedy
+    dask_cluster._require_private(["tls://127.0.0.1:8786"], loopback=False)
+
+
+def test_a_client_is_closed_where_its_cluster_is_refused(monkeypatch):
+    closed = []
+
+    class Open:
+        def __init__(self, *_, **__):
+            self.scheduler = type("Scheduler", (), {"address": "tcp://127.0.0.1:8786"})
+
+        def scheduler_info(self, **_):
+            return {"workers": ABROAD}
+
+        def close(self):
+            closed.append(self)
+
+    monkeypatch.setattr("distributed.Client", Open)
+    with pytest.raises(BadInput, match="without TLS"):
+        Cluster.of("tcp://127.0.0.1:8786")
+    assert len(closed) == 1
+
+
 @pytest.mark.full
 def test_a_scheduler_is_reached_with_the_partys_own_files(tmp_path):
-    security = Security.temporary()
-    files = {"ca.pem": security.tls_ca_file, "cert.pem": security.tls_client_cert, "key.pem": security.tls_client_key}
-    with LocalCluster(
-        n_workers=1, processes=False, protocol="tls://", security=security, dashboard_address="127.0.0.1:0"
-    ) as made:
-        assert made.scheduler_address.startswith("tls://")
-        with pytest.raises(BadInput, match=r"ca\.pem"):
-            Cluster.of(made.scheduler_address, tmp_path)
-        for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        cluster = Cluster.of(made.scheduler_address, tmp_path)
+    with tls_cluster(n_workers=1, processes=False) as (made, security):
+        for files in (None, tmp_path):
+            with pytest.raises(BadInput, match=r"ca\.pem") as raised:
+                Cluster.of(made.scheduler_address, files)
+            assert "dask=client" in raised.value.remedy
+        write_files(security, tmp_path)
+        cluster = Cluster.of(made.scheduler_address, tmp_path, loopback=False)
         assert cluster.begin(max, [1, 3, 2])() == 3
         cluster._client.close()
 
@@ -395,17 +457,51 @@ def test_a_partition_that_changes_is_noticed(client):
         lambda: ordered_table(source, SCHEMA, ids, common_list({"b": ids}), party="b", cluster=Cluster(client)),
         lambda: party_ids(source, "id", party="bank", memory=None),
     ):
-        with pytest.raises(BadInput, match="another number of rows"):
+        with pytest.raises(BadInput, match="other rows"):
             read()
+
+
+RAISED = {"by": 0.0}
+
+
+def part_of_the_day(number):
+    """As many rows every time, and not the same."""
+    some = people(90).iloc[number * 30 : number * 30 + 30]
+    return some.assign(income=some["income"] + RAISED["by"])
+
+
+def test_rows_that_are_others_when_a_lost_range_is_computed_again_are_noticed(client, monkeypatch):
+    cluster = Cluster(client)
+    source = Source(dd.from_map(part_of_the_day, range(3), meta=frames(people(90))._meta))
+    table = DaskTable(source, SCHEMA, np.arange(90), cluster)
+    assert table.fold(np.zeros(3, dtype=np.int64), count).sum() > 0
+    monkeypatch.setitem(RAISED, "by", 1.0)
+    others = DaskTable(source, SCHEMA, np.arange(90), cluster)
+    table._ranges = others._ranges  # what Dask has after workers were lost
+    for asked in (
+        lambda: table.load(["level"]),
+        lambda: table.fold(np.zeros(3, dtype=np.int64), count),
+        lambda: table.values("income"),
+    ):
+        with pytest.raises(BadInput, match="other rows"):
+            asked()
 
 
 def test_a_cluster_without_workers_is_given_up(client, monkeypatch):
     monkeypatch.setattr(dask_cluster, "LOOK", 0.01)
     monkeypatch.setattr(dask_cluster, "PATIENCE", 0.0)
     cluster = Cluster(client)
-    monkeypatch.setattr(Cluster, "_addresses", lambda self: [])
-    with pytest.raises(BadInput, match="no workers"):
-        cluster._result(client.submit(_sleeps, pure=False))
+    monkeypatch.setattr(Cluster, "_known", lambda self: {})
+    for asked in (lambda: cluster._result(client.submit(_sleeps, pure=False)), lambda: cluster.threads):
+        with pytest.raises(BadInput, match="no workers"):
+            asked()
+
+
+def test_a_worker_that_hangs_is_given_up(client, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "LOOK", 0.01)
+    monkeypatch.setattr(dask_cluster, "LONGEST", 0.0)
+    with pytest.raises(BadInput, match="TimeoutError"):
+        Cluster(client)._result(client.submit(_sleeps, pure=False))
 
 
 def _sleeps():

@@ -1,14 +1,20 @@
 """Bugs in a party on Dask: ranges of people, folds, what a worker is sent and says, and clusters that are not private."""
 
+from contextlib import nullcontext
+from functools import partial
+
 import numpy as np
 from distributed import Client
 
 from colonnade.party.handles import EarlierSteps, Reservation
 from colonnade.party.table import checking, dask_cluster, dask_table
-from colonnade.party.table.dask_cluster import Failure, Sealed
+from colonnade.party.table.dask_cluster import Cluster, Failure, Sealed
 from colonnade.party.table.dask_rows import DaskRows
-from colonnade.secure import shamir
+from colonnade.party.table.dask_table import DaskTable
+from colonnade.privacy.randomness import SystemRandomness
+from colonnade.secure import shamir, tiles_of_workers
 from tests.party import test_dask as dask
+from tests.party import test_dask_failures as failures
 from tests.seeded.bug import Bug, replaced, wrapped
 
 
@@ -96,13 +102,60 @@ BUGS = [
     ),
     Bug(
         "workers that are reached over a network without TLS",
-        replaced(dask_cluster, "_require_private", lambda addresses: None),
+        replaced(dask_cluster, "_require_private", lambda addresses, **_: None),
         _on_a_cluster(dask.test_every_worker_counts_not_the_scheduler_alone),
     ),
     Bug(
         "a partition that is read with other rows than were counted",
         replaced(DaskRows, "lengths", property(lambda self: self.cluster.lengths(self.frame))),
         _on_a_cluster(lambda client, _: dask.test_a_partition_that_changes_is_noticed(client)),
+        full=True,
+    ),
+    Bug(
+        "a party that says how its workers failed at others' products",
+        replaced(tiles_of_workers, "asking_workers", nullcontext),
+        partial(
+            failures.test_a_party_whose_workers_fail_at_products_says_what_a_stopped_party_says,
+            "no workers",
+            at_once=False,
+        ),
+    ),
+    Bug(
+        "a node that says how its workers failed",
+        replaced(tiles_of_workers, "asking_workers", nullcontext),
+        failures.test_a_node_whose_workers_fail_has_one_constant_message,
+        full=True,
+    ),
+    Bug(
+        "workers that are looked at once, when a party starts",
+        replaced(Cluster, "_workers", Cluster._known),
+        _on_a_cluster(dask.test_a_worker_that_comes_later_is_looked_at_before_it_gets_a_row),
+    ),
+    Bug(
+        "a service whose cluster is open to every user of the machine",
+        wrapped(dask_cluster, "_require_private", lambda honest, addresses, **_: honest(addresses)),
+        dask.test_a_service_needs_tls_on_the_loopback_interface_too,
+    ),
+    Bug(
+        "a cluster that is lost after a release was paid for",
+        replaced(DaskTable, "load", lambda self, names: None),
+        _on_a_cluster(failures.test_a_cluster_that_is_lost_costs_nothing),
+    ),
+    Bug(
+        "a lost range that comes back with other rows",
+        replaced(dask_table, "_hash_of", lambda cells: b""),
+        _on_a_cluster(dask.test_rows_that_are_others_when_a_lost_range_is_computed_again_are_noticed),
+    ),
+    Bug(
+        "a source of noise on its way to a worker",
+        replaced(SystemRandomness, "__reduce__", lambda self: (SystemRandomness, ())),
+        dask.test_nothing_with_the_ledger_the_keys_or_the_noise_of_a_party_can_be_sent,
+        full=True,
+    ),
+    Bug(
+        "chunks of every study in memory at once",
+        replaced(tiles_of_workers.TilesOfWorkers, "_bytes_under_way", staticmethod(lambda: 0)),
+        _on_a_cluster(failures.test_chunks_under_way_are_bounded_over_all_studies),
         full=True,
     ),
 ]

@@ -42,6 +42,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
 from colonnade.steps.kind import is_conversation, require_known
+from colonnade.workers import WorkersFailed
 
 __all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery"]
 
@@ -230,6 +231,9 @@ class Guard:
                 return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
+                return AWAY
+            except WorkersFailed as error:
+                self.stop(RowsFailed.because(error.__cause__))
                 return AWAY
             except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
                 if isinstance(error, ColonnadeError):

@@ -67,10 +67,10 @@ class Party:
         through DuckDB (extra ``large``) and read from temporary files, with the same answers. By default columns are kept in
         memory.
     dask
-        For a table that is larger than one machine: the party's own Dask cluster (extra ``dask``), as the address of its
-        scheduler or a ``distributed.Client``; with a Dask dataframe by default the current client. Its workers code, put in
-        order, fold and share the rows, with the same answers. They are inside the party's trust boundary, so a cluster
-        is reached through TLS (docs/how-to/dask.md).
+        For a table that is larger than one machine: the party's own Dask cluster (extra ``dask``), as a
+        ``distributed.Client``; with a Dask dataframe by default the current one. Its workers code, put in order, fold and
+        share the rows, with the same answers. They are inside the party's trust boundary, so a cluster is reached through
+        TLS (docs/how-to/dask.md).
 
     Examples
     --------

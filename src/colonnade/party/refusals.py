@@ -6,7 +6,8 @@ version). It never depends on rows, ids, counts, or whether anything has changed
 Code that reads rows runs inside `among_rows`. Whatever is raised there would tell something about rows, if only that it was
 raised. So it is never said: the party stops, and from then on it gives the same constant answer as a party that its operator has
 stopped (`AWAY`). What went wrong stays with the party (`RowsFailed`). For the same reason a check of what others have sent comes
-before the first row is read: a malformed request is refused, and stops nobody.
+before the first row is read: a malformed request is refused, and stops nobody. A party's own workers hold its rows and multiply
+shares for others too; where they fail at that (`colonnade.workers.WorkersFailed`), it stops in the same way.
 
 Everything else is outside. An error of this package is said as it is; its words come from public facts only, which
 tests/party/test_refusals.py holds (the table in SECURITY.md lists them all). Any other exception becomes one constant message.
@@ -17,16 +18,25 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Refused
+from colonnade.workers import WorkersFailed
 
 __all__ = ["AWAY", "RowsFailed", "among_rows", "refusal", "show"]
 
 
 class RowsFailed(Exception):
     """Reading or computing from rows failed. The cause is the party's own, and is shown to its operator only."""
+
+    @classmethod
+    def because(cls, cause: BaseException | None) -> Self:
+        """Return a failure with a cause that was found elsewhere."""
+        failure = cls()
+        failure.__cause__ = cause
+        return failure
 
     @property
     def code(self) -> str:
@@ -68,6 +78,8 @@ def among_rows() -> Iterator[None]:
         yield
     except RowsFailed:
         raise
+    except WorkersFailed as error:
+        raise RowsFailed from error.__cause__
     except Exception as error:
         raise RowsFailed from error
 

@@ -8,7 +8,7 @@ snapshot of a machine, and bits that were handed out cannot be recomputed from a
 import builtins
 import os
 import threading
-from typing import Protocol, runtime_checkable
+from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
@@ -75,6 +75,9 @@ class SystemRandomness:
     def __repr__(self) -> str:
         return "SystemRandomness()"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Randomness stays where it is.")  # no worker ever draws
+
 
 class KeyedRandomness:
     """A stream that its key determines: the same key gives the same bytes, however the calls divide them.
@@ -136,6 +139,9 @@ class KeyedRandomness:
 
     def __repr__(self) -> str:
         return "KeyedRandomness(<key hidden>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A key, and what is drawn from it, stay where they are.")
 
 
 def _checked(count: int) -> int:

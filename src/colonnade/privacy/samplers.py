@@ -53,6 +53,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from numbers import Rational
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -327,6 +328,9 @@ class ExactSampler:
 
     def __repr__(self) -> str:
         return f"ExactSampler({self._randomness!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Noise is drawn where it is paid for.")  # no worker ever draws
 
 
 def uniform_below(bound: int, size: Size, randomness: Randomness) -> NDArray[np.int64]:

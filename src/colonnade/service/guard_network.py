@@ -2,12 +2,17 @@
 
 import socket
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput
 
-__all__ = ["host_and_port", "refuse_the_network"]
+__all__ = ["await_scheduler", "host_and_port", "refuse_the_network"]
+
+ASK_AGAIN = 2.0
+"""Seconds between two attempts to reach a scheduler that is not there yet."""
 
 
 def refuse_the_network(but: str | None = None) -> None:
@@ -25,7 +30,7 @@ def refuse_the_network(but: str | None = None) -> None:
             return
         if event in looking_up or event == "socket.getaddrinfo":
             raise PermissionError
-        if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and but is None:
+        if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and not (but and _is_stream(*arguments[1:3])):
             raise PermissionError
         if event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
             address = arguments[1]
@@ -35,6 +40,42 @@ def refuse_the_network(but: str | None = None) -> None:
             raise PermissionError
 
     sys.addaudithook(look)
+    honest = socket.socket.listen
+
+    def listen(self: socket.socket, *backlog: int) -> None:  # which is no event, and binds by itself
+        if self.family != socket.AF_UNIX:
+            raise PermissionError
+        honest(self, *backlog)
+
+    socket.socket.listen = listen  # type: ignore[method-assign,assignment]
+
+
+def _is_stream(family: int, kind: int) -> bool:
+    flags = getattr(socket, "SOCK_NONBLOCK", 0) | getattr(socket, "SOCK_CLOEXEC", 0)
+    return family in (socket.AF_INET, socket.AF_INET6) and kind & ~flags == socket.SOCK_STREAM
+
+
+def await_scheduler(address: str, away: Callable[[], None]) -> None:
+    """Wait until something listens where a member's scheduler is: it may be started after the member, or again.
+
+    Parameters
+    ----------
+    address
+        The scheduler's address.
+    away
+        Called once if nothing does yet.
+    """
+    is_said = False
+    while True:
+        try:
+            socket.create_connection(host_and_port(address), timeout=30).close()
+        except OSError:
+            if not is_said:
+                away()
+            is_said = True
+            time.sleep(ASK_AGAIN)
+        else:
+            return
 
 
 def host_and_port(address: str) -> tuple[str, int]:

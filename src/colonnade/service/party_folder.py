@@ -374,7 +374,7 @@ class PartyFolder:
             return None
         from colonnade.party.table.dask_cluster import Cluster
 
-        return Cluster.of(self.scheduler, self.path / "dask")
+        return Cluster.of(self.scheduler, self.path / "dask", loopback=False)
 
     def load(self, files: Sequence[Path]) -> "Loaded":
         """Check a table, keep a copy of it, and declare it as the next version of this party's data.

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
@@ -23,7 +24,7 @@ from colonnade.errors import CertificateExpired, ColonnadeError
 from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
-from colonnade.service.guard_network import refuse_the_network
+from colonnade.service.guard_network import await_scheduler, refuse_the_network
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.supervisor import REFUSED, Supervisor
@@ -124,7 +125,10 @@ def run_guard(
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     try:
-        refuse_the_network(but=folder.scheduler)
+        scheduler = folder.scheduler
+        refuse_the_network(but=scheduler)
+        if scheduler is not None:
+            await_scheduler(scheduler, partial(_scheduler_away, log, status))
         compute_on(compute)
         endpoint = folder.guard(change_cap=change_cap)
     except ColonnadeError as error:
@@ -134,6 +138,12 @@ def run_guard(
     monitored = MonitoredEndpoint(endpoint, log, status, report)
     signal.signal(signal.SIGTERM, monitored.end)
     serve(monitored, folder.socket, ready=monitored.ready)
+
+
+def _scheduler_away(log: Log, status: Path) -> None:
+    log.event("scheduler-away")
+    words = "The member waits: its Dask scheduler does not answer. Start it, or correct its address."
+    write_status(status, {"pid": os.getpid(), "stopped": words})
 
 
 def run_relay(

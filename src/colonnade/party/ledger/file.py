@@ -224,6 +224,9 @@ class LedgerFile:
         if not sound or header != (APPLICATION, written_in) or self.run(query).fetchall() != ours:
             raise LedgerCorrupt("The file is damaged, or is not a ledger of this format; nothing was released.")
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A ledger stays where it is.")
+
     def close(self) -> None:
         """Close the file. Everything that was committed is durable already."""
         self._refuse_another_process()

@@ -1,7 +1,8 @@
 """A party's own Dask cluster (extra ``dask``): how functions and rows travel to its workers, and results back.
 
 *Trust.* Scheduler and workers are inside the party's trust boundary. They see its rows, and anybody who controls one of them is
-the party. So a cluster is reached through TLS, unless it is in this process or on this machine's loopback interface.
+the party. So a cluster is reached through TLS, unless it is in this process or, for a party that is no service, on this
+machine's loopback interface. Workers come and go, so all of them are looked at again before rows are sent.
 
 *Pickling.* Dask sends functions and results as pickled objects, and unpickling runs code. This is the only module that pickles,
 and only between a guard and its own workers: nothing that comes from a coordinator or from a peer is ever unpickled. What holds
@@ -39,7 +40,13 @@ LOOK = 5.0
 PATIENCE = 120.0
 """Seconds that a cluster may be without workers before a party gives up."""
 
+LONGEST = 6 * 3_600.0
+"""Seconds after which a result is given up, though there are workers: one of them hangs."""
+
 FILES = {"tls_ca_file": "ca.pem", "tls_client_cert": "cert.pem", "tls_client_key": "key.pem"}
+
+
+CONNECT = 'Connect first, client = distributed.Client("tls://HOST:8786", security=...), and pass dask=client.'
 
 
 class Sealed:
@@ -126,6 +133,8 @@ class Cluster:
     ----------
     client
         A ``distributed.Client``.
+    loopback
+        Whether this machine's loopback interface will do without TLS. Any user of the machine can connect to it.
 
     Examples
     --------
@@ -135,12 +144,14 @@ class Cluster:
     5
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, loopback: bool = True) -> None:
         self._client = client
-        _require_private([client.scheduler.address, *self._addresses()])
+        self._loopback = loopback
+        _require_private([client.scheduler.address], loopback=loopback)
+        self._workers()
 
     @classmethod
-    def of(cls, given: Any, files: Path | None = None) -> "Cluster":
+    def of(cls, given: Any, files: Path | None = None, *, loopback: bool = True) -> "Cluster":
         """Return a cluster from a client, from a scheduler's address, or (``None``) from the client that is current.
 
         Parameters
@@ -148,31 +159,30 @@ class Cluster:
         given
             The client or the address.
         files
-            For an address of the network: the folder with ``ca.pem``, ``cert.pem`` and ``key.pem`` for TLS.
+            For an address with TLS: the folder with ``ca.pem``, ``cert.pem`` and ``key.pem``.
+        loopback
+            As above.
         """
         if isinstance(given, Cluster):
             return given
         distributed = _distributed()
         if isinstance(given, str):
-            _require_private([given])
-            return cls._connected(distributed, given, files)
+            _require_private([given], loopback=loopback)
+            return cls._connected(distributed, given, files, loopback=loopback)
         if given is None:
             try:
                 given = distributed.default_client()
             except ValueError:
                 raise BadInput(
                     "A Dask dataframe is read by the workers of a cluster, and there is no client of one.",
-                    remedy='Connect first: distributed.Client(...), or pass dask="tls://scheduler:8786".',
+                    remedy=CONNECT,
                 ) from None
         if not isinstance(given, distributed.Client):
-            raise BadInput(
-                f"dask takes the address of a scheduler or a distributed.Client, not a {type(given).__name__}.",
-                remedy='For example dask="tls://scheduler:8786".',
-            )
-        return cls(given)
+            raise BadInput(f"dask takes a distributed.Client, not a {type(given).__name__}.", remedy=CONNECT)
+        return cls(given, loopback=loopback)
 
     @classmethod
-    def _connected(cls, distributed: Any, address: str, files: Path | None) -> "Cluster":
+    def _connected(cls, distributed: Any, address: str, files: Path | None, *, loopback: bool) -> "Cluster":
         found = {name: (files or Path()) / file for name, file in FILES.items()}
         security = None
         if address.startswith("tls://"):
@@ -180,7 +190,7 @@ class Cluster:
             if files is None or absent:
                 raise BadInput(
                     f"To reach a Dask scheduler through TLS a party needs {', '.join(FILES.values())}.",
-                    remedy="Put them into the folder `dask` of the party's folder, or pass a distributed.Client of your own.",
+                    remedy=f"A service has them in the folder `dask` of the party's folder. Elsewhere: {CONNECT}",
                 )
             paths = {name: str(path) for name, path in found.items()}
             security = distributed.Security(require_encryption=True, **paths)
@@ -196,21 +206,34 @@ class Cluster:
                 f"The Dask scheduler does not answer ({failure}).",
                 remedy="Start it, and check its address and the certificates of both sides.",
             )
-        cluster = cls(client)
+        try:
+            cluster = cls(client, loopback=loopback)
+        except BaseException:
+            client.close()
+            raise
         weakref.finalize(cluster, client.close)
         return cluster
 
     def __repr__(self) -> str:
-        return f"Cluster({len(self._addresses())} workers)"
+        return f"Cluster({len(self._known())} workers)"
 
-    def _addresses(self) -> list[str]:
-        return list(self._client.scheduler_info(n_workers=-1)["workers"])
+    def _known(self) -> dict[str, Any]:
+        return dict(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def _workers(self) -> dict[str, Any]:
+        """Return what is known of the workers that are there now, by address; refuse one that is not private."""
+        found = self._known()
+        _require_private(found, loopback=self._loopback)
+        return found
 
     @property
     def threads(self) -> int:
-        """How many tasks run at the same time."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        return max(1, sum(int(worker["nthreads"]) for worker in workers))
+        """How many tasks run at the same time. Waits for workers, since those that come later are not known to be private."""
+        alone_since: float | None = None
+        while not (workers := self._workers()):
+            alone_since = self._waited(alone_since)
+            time.sleep(min(LOOK, 0.2))
+        return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
 
     # Tasks --------------------------------------------------------------------------------------------------------------
 
@@ -226,12 +249,14 @@ class Cluster:
 
     def each(self, calls: Iterable[tuple[Sealed, Sequence[Any]]]) -> Iterator[Any]:
         """Yield results in order. Workers are a few calls ahead, so that all of them have something to do."""
-        rest, waiting = iter(calls), deque[Callable[[], Any]]()
-        ahead = 2 * self.threads
-        waiting.extend(self.begin_with(sealed, *inputs) for sealed, inputs in islice(rest, ahead))
+        return self._ahead(self.begin_with(sealed, *inputs) for sealed, inputs in calls)
+
+    def _ahead(self, begun: Iterator[Callable[[], Any]]) -> Iterator[Any]:
+        """Yield results in order, of tasks that are begun as they are taken out of an iterator."""
+        waiting = deque(islice(begun, 2 * self.threads))
         while waiting:
             found = waiting.popleft()()
-            waiting.extend(self.begin_with(sealed, *inputs) for sealed, inputs in islice(rest, 1))
+            waiting.extend(islice(begun, 1))
             yield found
 
     def arranged(
@@ -248,22 +273,21 @@ class Cluster:
         arrange
             For each range of people what puts pieces together, and which: the partition and the place in its list.
         """
-        delayed = importlib.import_module("dask").delayed
         coded = [
-            delayed(work, pure=False)(sealed, *([] if one is None else [one]))
-            for sealed, one in zip(code, partitions, strict=True)
+            _later(work, sealed, *([] if one is None else [one])) for sealed, one in zip(code, partitions, strict=True)
         ]
         ranges = [
-            delayed(work, pure=False)(sealed, [delayed(pick, pure=False)(coded[part], place) for part, place in pieces])
+            _later(work, sealed, [_later(pick, coded[part], place) for part, place in pieces])
             for sealed, pieces in arrange
         ]
+        self.threads  # noqa: B018  # all workers are private, and there are some
         with _any_size():
             return list(self._client.compute(ranges))
 
-    def require(self, futures: Sequence[Any]) -> None:
-        """Wait until all of these are there; raise the first failure."""
-        for pending in [self.begin_with(Sealed.of(_arrived), future) for future in futures]:
-            pending()
+    def ask_each(self, function: Callable[[Any], Result], futures: Sequence[Any]) -> list[Result]:
+        """Return what a small function makes of each of these, where they are; raise the first failure."""
+        sealed = Sealed.of(function)
+        return list(self.each((sealed, [future]) for future in futures))
 
     def partitions_of(self, frame: Any, columns: Sequence[str]) -> list[Any]:
         """Return where the partitions of some columns of a Dask dataframe are."""
@@ -275,32 +299,26 @@ class Cluster:
 
     def of_partitions(self, sealed: Sealed, frame: Any, columns: Sequence[str]) -> Iterator[Any]:
         """Yield what a sealed function makes of the partitions of some columns of a Dask dataframe, in order."""
-        delayed = importlib.import_module("dask").delayed
-        return self._computed([delayed(work, pure=False)(sealed, part) for part in self.partitions_of(frame, columns)])
+        return self._computed([_later(work, sealed, part) for part in self.partitions_of(frame, columns)])
 
     def _computed(self, parts: Sequence[Any]) -> Iterator[Any]:
-        rest, waiting = iter(parts), deque[Any]()
-        waiting.extend(self._client.compute(part) for part in islice(rest, 2 * self.threads))
-        while waiting:
-            found = self._result(waiting.popleft())
-            waiting.extend(self._client.compute(part) for part in islice(rest, 1))
-            yield found
+        return self._ahead(partial(self._result, self._client.compute(part)) for part in parts)
 
     def lengths(self, frame: Any) -> list[int]:
         """Return how many rows each partition of a Dask dataframe has."""
-        delayed = importlib.import_module("dask").delayed
-        counts = [delayed(len)(part) for part in self.partitions_of(frame, [frame.columns[0]])]
-        return [int(self._result(one)) for one in self._client.compute(counts)]
+        counts = [_later(len, part) for part in self.partitions_of(frame, [frame.columns[0]])]
+        return [int(found) for found in self._computed(counts)]
 
     def _result(self, future: Any) -> Any:
         """Wait for a task: as long as there are workers, or might be some soon."""
         alone_since: float | None = None
+        give_up = time.monotonic() + LONGEST
         while True:
             failure = ""
             try:
                 found = future.result(timeout=LOOK)
             except TimeoutError:
-                if future.status != "error":
+                if future.status != "error" and time.monotonic() < give_up:
                     alone_since = self._waited(alone_since)
                     continue
                 failure = "TimeoutError"
@@ -317,7 +335,7 @@ class Cluster:
 
     def _waited(self, alone_since: float | None) -> float | None:
         """Return since when there is no worker; refuse to wait for ever."""
-        if self._client.status == "running" and self._addresses():
+        if self._client.status == "running" and self._workers():
             return None
         now = time.monotonic()
         if alone_since is not None and now - alone_since > PATIENCE:
@@ -327,8 +345,9 @@ class Cluster:
         return now if alone_since is None else alone_since
 
 
-def _arrived(_: Any) -> bool:
-    return True
+def _later(function: Callable[..., Any], *given: Any) -> Any:
+    """Return a call that a worker makes when it is asked for."""
+    return importlib.import_module("dask").delayed(function, pure=False)(*given)
 
 
 def _distributed() -> Any:
@@ -349,12 +368,20 @@ def _any_size() -> Iterator[None]:
         yield
 
 
-def _require_private(addresses: Iterable[str]) -> None:
-    """Refuse a cluster that is reached over a network without TLS."""
+def _require_private(addresses: Iterable[str], *, loopback: bool = True) -> None:
+    """Refuse a cluster that is reached without TLS, over a network or where the loopback interface will not do."""
     for address in addresses:
         where = urlsplit(address)
-        if where.scheme in ("tls", "inproc") or (where.scheme == "tcp" and _is_loopback(where.hostname or "")):
+        if where.scheme in ("tls", "inproc"):
             continue
+        if where.scheme == "tcp" and _is_loopback(where.hostname or ""):
+            if loopback:
+                continue
+            raise BadInput(
+                "A Dask scheduler or worker of this party is reached on the loopback interface without TLS.",
+                remedy="Any user of this machine can connect there. Start scheduler and workers with --tls-ca-file, --tls-cert "
+                "and --tls-key, and name the scheduler as tls://127.0.0.1:PORT.",
+            )
         raise BadInput(
             "A Dask scheduler or worker of this party is reached over a network without TLS.",
             remedy="Start scheduler and workers with --tls-ca-file, --tls-cert and --tls-key, and name the scheduler as "

@@ -1,7 +1,8 @@
 """Rows in a Dask dataframe, as a source: partitions are computed by a party's own workers and read one after another.
 
 An alignment refers to rows by number, so partitions have to come with the same rows in the same order every time they are
-computed. How many rows each has is asked once; a partition that has another number later is refused.
+computed. How many rows each has is asked once; a partition that has another number later is refused. Of what is coded a hash
+is kept (`colonnade.party.table.dask_table`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +79,7 @@ class DaskRows:
 def partition_changed() -> BadInput:
     """Return what is wrong with a partition that has other rows than before."""
     return BadInput(
-        "A partition of the data source has another number of rows than when it was counted.",
+        "A partition of the data source has other rows than when it was first read.",
         remedy="Make the party from data that do not change, such as files, and align again.",
     )
 
@@ -91,8 +92,8 @@ def with_cluster(data: Any, dask: Any) -> tuple[Any, Cluster | None]:
     data
         What a party was given.
     dask
-        The address of a scheduler, a ``distributed.Client`` or a `Cluster`; ``None`` for the current client, where a Dask
-        dataframe is among the data, and for no cluster elsewhere.
+        A ``distributed.Client`` or a `Cluster`; ``None`` for the current client, where a Dask dataframe is among the data, and
+        for no cluster elsewhere.
     """
     pieces: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
     if dask is None and not any(is_dask_frame(one) for one in pieces):

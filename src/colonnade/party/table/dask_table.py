@@ -11,6 +11,7 @@ behind the same encoders and with the same result. A fold adds whole numbers, wh
 The guard holds the ids, the order of rows and the sums. It keeps gate, ledger and keys, and draws all noise.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -31,8 +32,8 @@ from colonnade.spilled_rows import SpilledRows
 __all__ = ["DaskTable", "RangeTable", "range_length"]
 
 Result = TypeVar("Result")
-Cells = tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]
-"""A range of people: who has a row, and stored cells by column."""
+Cells = tuple[bytes, NDArray[np.bool_], dict[str, NDArray[Any]]]
+"""A range of people: a hash of all of it, who has a row, and stored cells by column."""
 
 RANGE = 2 * BLOCK
 """People of a range: few enough that all workers have some, and enough that a task takes longer than sending it does."""
@@ -80,6 +81,7 @@ class DaskTable(PrivateTable):
         self._length = range_length(self.people)
         self._cuts = list(self.ranges(self._length))
         self._ranges = self._arrange(places_of_rows(np.asarray(order), None)) if self.people else []
+        self._hashes = self._cluster.ask_each(_hash_of, self._ranges)
         self._read_through(schema)
 
     def reordered(self, order: NDArray[np.int64]) -> "DaskTable":
@@ -103,11 +105,12 @@ class DaskTable(PrivateTable):
     def _call(self, part: Callable[[Any, int, int], Any], start: int, stop: int) -> tuple[Sealed, Sequence[Any]]:
         first, last = start // self._length, -(-stop // self._length)
         starts = [self._cuts[number][0] for number in range(first, last)]
-        sealed = Sealed.of(_of_range, part, self._declared, self.schema, self.people, start, stop, starts)
+        hashes = self._hashes[first:last]
+        sealed = Sealed.of(_of_range, part, self._declared, self.schema, self.people, start, stop, starts, hashes)
         return sealed, self._ranges[first:last]
 
     def _arrange(self, places: NDArray[Any]) -> list[Any]:
-        """Have every partition coded and cut into pieces, and every range put together; wait until all of it is there."""
+        """Have every partition coded and cut into pieces, and every range put together."""
         columns = [name for name, _ in stored_columns(self._declared)]
         partitions: list[Any] = []
         code: list[Sealed] = []
@@ -127,16 +130,16 @@ class DaskTable(PrivateTable):
         if row < len(places):
             raise partition_changed()
         arrange = [(Sealed.of(_arranged, self._declared, *cut), pieces[k]) for k, cut in enumerate(self._cuts)]
-        ranges = self._cluster.arranged(partitions, code, arrange)
-        self._cluster.require(ranges)
-        return ranges
+        return self._cluster.arranged(partitions, code, arrange)
 
     # What the guard reads -----------------------------------------------------------------------------------------------
 
     def load(self, names: Sequence[str]) -> None:
-        """Require that these columns are there; they are read where they are used."""
+        """Require that these columns are declared, and that workers hold all ranges as they were first; nothing else is read."""
         for name in names:
             self._require(name, Column)
+        if self._cluster.ask_each(_hash_of, self._ranges) != self._hashes:
+            raise partition_changed()
 
     def load_present(self, names: Sequence[str]) -> None:
         """Require that these columns are there; who has a value is read where it is used."""
@@ -152,7 +155,8 @@ class DaskTable(PrivateTable):
 
     def present(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
         """Return who has a value in at least one of these columns; nobody else has a record here."""
-        self.load(names)
+        for name in names:
+            self._require(name, Column)
         key = "present in " + repr(sorted(names))
         return self._fetched(key, partial(_present, tuple(names)), np.dtype(np.bool_), start, stop)
 
@@ -256,7 +260,14 @@ def _arranged(
         held[places] = True
         for name, column in columns.items():
             column[places] = cells[name]
-    return held, columns
+    found = hashlib.blake2b(held.tobytes(), digest_size=32)
+    for column in columns.values():
+        found.update(column.data)
+    return found.digest(), held, columns
+
+
+def _hash_of(cells: Cells) -> bytes:
+    return cells[0]
 
 
 def _of_range(
@@ -267,9 +278,12 @@ def _of_range(
     start: int,
     stop: int,
     starts: Sequence[int],
+    hashes: Sequence[bytes],
     *ranges: Cells,
 ) -> Result:
-    """Call a function on the ranges that some people are in, as a table."""
+    """Call a function on the ranges that some people are in, as a table; refuse one that was lost and is not what it was."""
+    if [_hash_of(cells) for cells in ranges] != list(hashes):
+        raise partition_changed()
     table = RangeTable(declared, schema, RangeCells(_forms(declared), starts[0], ranges), people)
     return part(table, start, stop)
 
@@ -320,8 +334,8 @@ class RangeCells:
     def __init__(self, forms: dict[str, CellForm], start: int, ranges: Sequence[Cells]) -> None:
         self._forms = forms
         self._start = start
-        self._held = _joined([held for held, _ in ranges])
-        self._columns = [columns for _, columns in ranges]
+        self._held = _joined([held for _, held, _ in ranges])
+        self._columns = [columns for _, _, columns in ranges]
         self._joined: dict[str, NDArray[Any]] = {}
 
     def cells(self, name: str, start: int, stop: int) -> Any:
