@@ -501,14 +501,14 @@ def test_a_letter_that_trickles_is_given_up_and_its_room_is_free_again(kits, ban
                 connection.sendall(b"x")
                 time.sleep(0.02)
             pytest.fail("a byte at a time is taken for ever")
-    until(lambda: bank.mailbox._coming["telco"] == 0, "the room is given back")
+    until(lambda: bank.mailbox._shares["telco"].letters == 0, "the room is given back")
 
 
 def test_a_peer_has_two_connections_and_the_newest_ones(kits, bank):
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(dialled(kits / "telco", bank)) for _ in range(4)]
         for connection in opened[-1:]:
-            announce(connection, Ticket(1_000, b"x" * 32))
+            announce(connection, Ticket(2_000, b"x" * 32))
             assert connection.recv(1)[0] == linking.Answer.SEND
         until(lambda: len(bank.listener._callers) == linking.CONNECTIONS, "older ones are hung up on")
 
