@@ -8,12 +8,12 @@ It stands between the relay and its guard, in the relay's process, and is an end
 
 Nothing here is trusted. A letter that is not the one for this turn does not open at the guard; one that was opened before is
 refused there. The letters of a turn are erased once the guard has answered, because a turn that is asked again it answers from
-memory, whatever comes with it (`colonnade.conversations.endpoint.Runs`). So a turn whose letters are not here any more goes to the
-guard all the same: it has answered it before, or refuses it, and the study is taken up again.
+memory, whatever comes with it (`colonnade.conversations.endpoint.Runs`). So a turn whose letters are not here any more goes to
+the guard all the same: it has answered it before, or refuses it, and the study is taken up again.
 
-In contrast to a relay without links, which holds a block at a time, this holds the messages of a turn whole, and of a few turns at
-most: the guard answers one after the other. Letters go out in threads of the turn's own, so that a slow peer keeps no other turn
-waiting.
+In contrast to a relay without links, which holds a block at a time, this holds the messages of a turn whole, and of a few turns
+at most: the guard answers one after the other. Letters go out in threads of the turn's own, so that a slow peer keeps no other
+turn waiting.
 """
 
 import threading
@@ -75,7 +75,9 @@ class PostOffice:
         tickets = {sender: ticket for sender, found in request.letters.items() if (ticket := Ticket.read(found))}
         if request.turn == 0:
             self._begin(study, request.run)
-        return self._hand_over(study, self._ask_with_letters(data, request, study, tickets) if tickets else self._ask(data))
+        return self._hand_over(
+            study, self._ask_with_letters(data, request, study, tickets) if tickets else self._ask(data)
+        )
 
     def close(self) -> None:
         """Hang up on everybody."""
@@ -141,7 +143,7 @@ class PostOffice:
 
 
 def _say_lost(reply: bytes) -> bytes:
-    """Return a guard's answer to a turn without some of its letters; where it refused them, with the reason that it cannot know."""
+    """Return a guard's answer to a turn without some of its letters; where it refuses, with the reason it cannot know."""
     found = codec.decode_reply(reply)
     if not isinstance(found, Refused) or found.code != LOST.code:
         return reply

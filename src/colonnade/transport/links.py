@@ -25,14 +25,15 @@ letters, which a coordinator gets anyway, and can fill that member's part of a m
                                               <-      kept
 
 The sender tells its coordinator that a letter has gone only once it is kept. A link that is hung up on is tried once more on a
-new connection. One that fails rests for some seconds, one that is slow for longer each time, and meanwhile everything is relayed. So
-it is where another study's letter is on the way for more than some seconds. The same letter may come twice, and is one.
+new connection. One that fails rests for some seconds, one that is slow for longer each time, and meanwhile everything is
+relayed. So it is where another study's letter is on the way for more than some seconds. The same letter may come twice, and is
+one.
 
 *Bounds.* A stranger has ten seconds to show a certificate, and there are a few strangers at most: a new one takes the place of
-the oldest, and the log has one line per minute for all of them. A member has two connections at most, the newest ones. A letter has
-a deadline of a minute at most, and is neither shorter than `SHORTEST_DIRECT` nor longer than `LARGEST_SEALED`. A mailbox has so much
-room per member (`colonnade.transport.mailbox`). A certificate is looked at again while a link lasts, by the kit as it is then. None
-of these sizes and times depends on rows: the length of a letter follows from the plan.
+the oldest, and the log has one line per minute for all of them. A member has two connections at most, the newest ones. A letter
+has a deadline of a minute at most, and is neither shorter than `SHORTEST_DIRECT` nor longer than `LARGEST_SEALED`. A mailbox
+has so much room per member (`colonnade.transport.mailbox`). A certificate is looked at again while a link lasts, by the kit as
+it is then. None of these sizes and times depends on rows: the length of a letter follows from the plan.
 """
 
 import contextlib

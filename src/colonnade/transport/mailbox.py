@@ -4,14 +4,14 @@ They lie in files and not in memory: a relay that is killed and started again st
 run. Each is named by study, sender and hash. The same letter again is the same file, so that nothing is kept twice, and a sender
 can neither replace nor reach what another one sent.
 
-*Bounds.* All peers together may fill ``room`` bytes, each of them an equal part, with so many letters at most, and nobody the last
-free ``SPARE`` bytes of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes a file. A
-letter that does not fit is not taken, and its sender has the coordinator relay it. To take a letter, or to look for old ones, is as
-much work with a full mailbox as with an empty one.
+*Bounds.* All peers together may fill ``room`` bytes, each of them an equal part, with so many letters at most, and nobody the
+last free ``SPARE`` bytes of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
+a file. A letter that does not fit is not taken, and its sender has the coordinator relay it. To take a letter, or to look for
+old ones, is as much work with a full mailbox as with an empty one.
 
-*Erasure.* The letters of a turn are erased once the guard has answered it (`colonnade.service.post_office`), all letters of a study
-when a run begins or the study is concluded, any letter after an hour (`Mailbox.tick`), and the whole folder when the member is
-started or stopped: its guard then has no run under way (`erase_mail`).
+*Erasure.* The letters of a turn are erased once the guard has answered it (`colonnade.service.post_office`), all letters of a
+study when a run begins or the study is concluded, any letter after an hour (`Mailbox.tick`), and the whole folder when the
+member is started or stopped: its guard then has no run under way (`erase_mail`).
 """
 
 import contextlib
