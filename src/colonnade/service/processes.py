@@ -33,7 +33,7 @@ from colonnade.transport.mailbox import erase_mail
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
-    from colonnade.service.direct_links import DirectLinks
+    from colonnade.service.member_links import MemberLinks
 
 __all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
 
@@ -200,15 +200,15 @@ def _erase_mail(folder: PartyFolder) -> None:
 
 
 def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
-    from colonnade.service.direct_links import where_to_listen
+    from colonnade.service.member_links import where_to_listen
 
     return where_to_listen(folder, chosen)
 
 
-def _open_links(folder: PartyFolder, listen: str, log: Log) -> "DirectLinks":
-    from colonnade.service.direct_links import DirectLinks
+def _open_links(folder: PartyFolder, listen: str, log: Log) -> "MemberLinks":
+    from colonnade.service.member_links import MemberLinks
 
-    return DirectLinks(folder, listen, log)
+    return MemberLinks(folder, listen, log)
 
 
 class MonitoredEndpoint:

@@ -16,7 +16,7 @@ from colonnade.transport.direct import UnixEndpoint
 from colonnade.transport.links import Link, Listener
 from colonnade.transport.mailbox import Mailbox
 
-__all__ = ["DirectLinks", "where_to_listen"]
+__all__ = ["MemberLinks", "where_to_listen"]
 
 READY = 30.0
 RECHECK = 60.0
@@ -51,7 +51,7 @@ def where_to_listen(folder: PartyFolder, chosen: str | None = None) -> str:
     return listen
 
 
-class DirectLinks:
+class MemberLinks:
     """Everything about links in a relay's process.
 
     Parameters
