@@ -64,7 +64,7 @@ FIELDS = frozenset(
         "reason",
         "request",
     }
-    | {"seconds", "sequence", "spent", "status", "step", "study", "turn"}
+    | {"seconds", "sequence", "spent", "status", "step", "study", "times", "turn"}
 )
 _PLAIN = re.compile(r"[\w .:/-]{0,80}", re.ASCII)
 

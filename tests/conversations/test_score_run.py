@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import colonnade as cn
+from colonnade.coordinator.driver import Quote
+from colonnade.coordinator.findings import forecast_traffic
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Post
+from colonnade.protocol.messages import SHORTEST_DIRECT, Post, Posted
 from tests.federations import SCHEMAS, federation, frames, joined
 
 EPSILON = 200.0
@@ -130,3 +132,29 @@ def test_what_a_histogram_costs_stands_in_every_ledger_and_counts_once_for_a_per
         assert len({entry.label for entry in rows}) == 1
         assert all(entry.together for entry in rows)
         assert 0 < f.budget(unit="person")["spent"] - before <= 1.0 + 1e-6
+
+
+def test_what_givers_write_is_part_of_the_forecast_and_could_go_directly():
+    """Of the letters that could go directly a giver's are a good part: without them the forecast is far too small."""
+    letters: dict[tuple[int, str, str], int] = {}
+
+    class Listening(Meddling):
+        def exchange(self, requests):
+            replies = super().exchange(requests)
+            for name, data in replies.items():
+                request, reply = codec.decode_request(requests[name]), codec.decode_reply(data)
+                if isinstance(request, Post) and isinstance(reply, Posted):
+                    letters.update({(request.turn, name, to): len(letter) for to, letter in reply.letters.items()})
+            return replies
+
+    with federation(2_000, epsilon=1_000.0) as f:
+        model = fitted(f)
+        f.transport = Listening(f.transport, None, None)
+        found = model.evaluate(f, epsilon=2.0)
+        quote = Quote({}, {party: {step.name for step in found.plan_.steps} for party in f.parties})
+        foretold = forecast_traffic(found.plan_, quote, f.schemas, f.parties)
+    direct = {ends: size for ends, size in letters.items() if size >= SHORTEST_DIRECT}
+    (giver,) = {step.party for step in found.plan_.steps if step.parameters.get("role") == "giver"}
+    given = sum(size for (turn, sender, _), size in direct.items() if turn == 1 and sender == giver)
+    assert given >= 2 * 2 * 2_000, "a number of two bytes per person to each of two parties"
+    assert foretold.direct == pytest.approx(sum(direct.values()), abs=given / 4)

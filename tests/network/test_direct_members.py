@@ -1,9 +1,11 @@
 """Members served with direct links, as processes over mutual TLS: the same release, less for the coordinator, and refusals."""
 
 import json
+import math
 import os
 import socket
 import sys
+import threading
 import time
 
 import msgspec
@@ -12,13 +14,20 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
+from colonnade.event_log import Log
+from colonnade.party.serving import serve
+from colonnade.protocol import codec
 from colonnade.protocol.agreement import read_agreement
-from colonnade.service.direct_links import where_to_listen
+from colonnade.protocol.messages import Ticket
+from colonnade.service import processes
 from colonnade.service.health import member_status
+from colonnade.service.member_links import MemberLinks, where_to_listen
 from colonnade.service.processes import serve_member
+from colonnade.transport.direct import UnixEndpoint
 from tests.network.lines import Started, until
 from tests.network.served import Site, simulated
 from tests.network.test_survival import At
+from tests.transport.test_post_office import Says, a_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -45,6 +54,55 @@ def papers(tmp_path_factory):
     return Site(tmp_path_factory.mktemp("p"), direct=True)
 
 
+def test_a_letter_in_an_answer_of_the_guard_reaches_the_other_members_mailbox(papers):
+    """The least of it, in this process: papers, kits, two members' links, and sockets in front of their guards."""
+    letter, links = os.urandom(5_000), {}
+    for name in ("bank", "telco"):
+        folder, ready = papers.members[name], threading.Event()
+        threading.Thread(
+            target=serve, args=(Says({"telco": letter}), folder.socket), kwargs={"ready": ready.set}, daemon=True
+        ).start()
+        assert ready.wait(20)
+        links[name] = MemberLinks(folder, folder.direct, Log(None, name, "relay"))
+    answer = codec.decode_reply(UnixEndpoint(links["bank"].socket).handle(codec.encode(a_turn(1))))
+    assert Ticket.read(answer.letters["telco"]) == Ticket.of(letter)
+    assert (links["bank"].bytes_out, links["telco"].bytes_in, len(links["telco"].mailbox)) == (5_000, 5_000, 1)
+    links["telco"]._looked = -math.inf
+    links["telco"].tick()
+    assert links["telco"]._listener._peers == {"bank", "insurer"}, "by papers that have not changed"
+    for name, one in links.items():
+        one.close()
+        papers.members[name].socket.unlink()
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_mail_is_erased_before_a_member_begins_and_after_it_has_ended(papers, monkeypatch, direct):
+    """A guard that is new has no run that a letter could be for, and a member that is served without links takes none."""
+    folder = papers.members["insurer"].path
+    left = (folder / "mail" / "letter", folder / "post.sock")
+
+    def leave() -> None:
+        (folder / "mail").mkdir(exist_ok=True)
+        for path in left:
+            path.write_bytes(b"sealed")
+
+    class Watching:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def run(self) -> int:
+            assert not any(path.exists() for path in left)
+            leave()
+            return 0
+
+    leave()
+    monkeypatch.setattr(processes, "Supervisor", Watching)
+    assert serve_member(folder, change_cap=False, report=lambda _: None, direct=direct) == 0
+    assert not (folder / "mail").exists()
+    assert not any(path.exists() for path in left)
+
+
+@pytest.mark.full
 def test_three_parties_release_the_same_bits_and_their_letters_pass_the_coordinator_by(site):
     expected = pca(simulated(site))
     with site.connect() as federation:
@@ -190,13 +248,10 @@ def test_a_member_without_an_address_in_the_papers_has_no_links(tmp_path):
 
 
 def test_a_port_that_is_taken_is_said_by_name(papers, tmp_path):
-    from colonnade.event_log import Log
-    from colonnade.service.direct_links import DirectLinks
-
     folder = papers.members["insurer"]
     host, port = folder.direct.split(":")
     with socket.create_server((host, int(port))), pytest.raises(BadInput, match="cannot listen"):
-        DirectLinks(folder, folder.direct, Log(None, "insurer", "relay"))
+        MemberLinks(folder, folder.direct, Log(None, "insurer", "relay"))
 
 
 def test_a_card_says_where_a_member_is_reached(papers):

@@ -1,16 +1,22 @@
 """Bugs in direct links: who is let in, who is written to, what is kept and when it is erased."""
 
+import contextlib
 import importlib.util
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.seeded.bug import Bug, replaced, wrapped
 
 
-def _with_kits(test: Callable[..., None], *fixtures: str, **arguments: object) -> Callable[[], None]:
+def _with_kits(
+    test: Callable[..., None], *fixtures: str, with_patches: bool = False, **arguments: object
+) -> Callable[[], None]:
     """Run a test with kits of its own, and with the fixtures that it names."""
 
     def run() -> None:
@@ -35,7 +41,8 @@ def _with_kits(test: Callable[..., None], *fixtures: str, **arguments: object) -
             }
             found = {name: made[name]() if name in made else given[name] for name in fixtures}
             try:
-                test(**found, **arguments)
+                with pytest.MonkeyPatch.context() as patch:
+                    test(**found, **arguments, **({"monkeypatch": patch} if with_patches else {}))
             finally:
                 for one in found.values():
                     if hasattr(one, "stop"):
@@ -47,16 +54,117 @@ def _with_kits(test: Callable[..., None], *fixtures: str, **arguments: object) -
 def _bugs() -> list[Bug]:
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.protocol.messages import Ticket
+    from colonnade.service import post_office, processes
+    from colonnade.service.post_office import PostOffice
+    from colonnade.steps import joint_traffic
+    from colonnade.steps.kind import Forecast
+    from colonnade.transport import links, mailbox
     from colonnade.transport.kit import Kit
-    from colonnade.transport.links import Listener
+    from colonnade.transport.links import Link, Listener
     from colonnade.transport.mailbox import Mailbox
+    from tests.conversations import test_score_run as scores
     from tests.network import test_direct_members as served
     from tests.transport import test_links as tests
+    from tests.transport import test_post_office as office
 
     def anybody(kit: Kit, shown: bytes) -> str:
         return "telco" if kit.folder.name == "bank" else "bank"
 
+    def of_an_endless_semaphore(honest: Callable[..., None], self: PostOffice, *args: object) -> None:
+        honest(self, *args)
+        self._turns = threading.BoundedSemaphore(1_000)
+
+    def forgets_no_share(self: Mailbox, name: mailbox.Name) -> None:
+        if self._letters.pop(name, None) is not None:
+            self._path(name).unlink(missing_ok=True)
+
+    shared = ThreadPoolExecutor(8)
+
     return [
+        Bug(
+            "a letter may be of any length",
+            replaced(links, "SHORTEST_DIRECT", 1),
+            _with_kits(tests.test_a_letter_that_is_too_short_to_go_directly_ends_the_connection, "kits", "bank"),
+        ),
+        Bug(
+            "a peer may send any number of letters",
+            replaced(mailbox._Share, "has_room", lambda self, size, each: self.filled + size <= each),
+            _with_kits(
+                tests.test_a_peer_has_so_many_letters_and_each_counts_as_a_file, "kits", "bank", with_patches=True
+            ),
+        ),
+        Bug(
+            "an erased letter still takes room",
+            replaced(Mailbox, "_erase", forgets_no_share),
+            _with_kits(tests.test_the_room_of_a_peer_is_what_its_letters_leave_whatever_became_of_them, "tmp_path"),
+        ),
+        Bug(
+            "the letters of all studies go out in the same few threads",
+            replaced(post_office, "ThreadPoolExecutor", lambda *_, **__: contextlib.nullcontext(shared)),
+            _with_kits(
+                tests.test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed,
+                "kits",
+                "bank",
+                with_patches=True,
+            ),
+            full=True,
+        ),
+        Bug(
+            "a link that is slow is tried again as soon as any other",
+            wrapped(Link, "_leave_alone", lambda honest, self, seconds: honest(self, links.REST)),
+            _with_kits(
+                tests.test_a_transfer_has_a_deadline_and_a_link_that_is_slow_again_rests_for_longer,
+                "kits",
+                with_patches=True,
+            ),
+        ),
+        Bug(
+            "a link outlasts the certificate at its other end",
+            replaced(Listener, "_check_again", lambda self, caller, peer: None),
+            _with_kits(
+                tests.test_a_link_that_is_open_ends_with_the_certificate_at_its_other_end,
+                "kits",
+                "tmp_path",
+                with_patches=True,
+            ),
+        ),
+        Bug(
+            "every stranger has a line in the log",
+            replaced(
+                links._Refusals, "note", lambda self, peer: self._log.event("link-refused", party=peer or None, times=1)
+            ),
+            _with_kits(tests.test_strangers_do_not_fill_the_log, "kits", "tmp_path", with_patches=True),
+        ),
+        Bug(
+            "the letters of a turn outlive its answer",
+            wrapped(Mailbox, "forget", lambda honest, self, study, *one: None if one else honest(self, study)),
+            _with_kits(office.test_letters_are_put_back_for_the_guard_and_erased_with_its_answer, "tmp_path"),
+        ),
+        Bug(
+            "a coordinator chooses how much of the letters a relay holds",
+            wrapped(PostOffice, "__init__", of_an_endless_semaphore),
+            _with_kits(office.test_a_few_turns_at_most_are_held_whole, "tmp_path"),
+        ),
+        Bug(
+            "mail outlives its member",
+            replaced(processes, "_erase_mail", lambda folder: None),
+            _on_a_site_with_links(
+                served.test_mail_is_erased_before_a_member_begins_and_after_it_has_ended,
+                with_patches=True,
+                direct=False,
+            ),
+            full=True,
+        ),
+        Bug(
+            "a forecast leaves out what givers write",
+            wrapped(
+                joint_traffic,
+                "_given_letters",
+                lambda honest, joint, forecast: honest(joint, Forecast(forecast.plan_bytes)),
+            ),
+            scores.test_what_givers_write_is_part_of_the_forecast_and_could_go_directly,
+            full=True,
+        ),
         Bug(
             "a link is open to anybody with a certificate of the federation",
             replaced(Kit, "recognise", anybody),
@@ -132,12 +240,15 @@ def _bugs() -> list[Bug]:
     ]
 
 
-def _on_a_site_with_links(test: Callable[..., None]) -> Callable[[], None]:
+def _on_a_site_with_links(
+    test: Callable[..., None], *, with_patches: bool = False, **arguments: object
+) -> Callable[[], None]:
     def run() -> None:
         from tests.network.served import Site
 
-        with tempfile.TemporaryDirectory() as folder:
-            test(papers=Site(Path(folder), direct=True))
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            given = {"monkeypatch": patch} if with_patches else {}
+            test(papers=Site(Path(folder), direct=True), **arguments, **given)
 
     return run
 

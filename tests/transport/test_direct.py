@@ -11,6 +11,7 @@ from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.protocol.messages import Ask, Released
+from colonnade.transport import direct
 from colonnade.transport.direct import Direct, UnixEndpoint
 from tests.federations import federation
 from tests.party.test_gate import a_plan, spent
@@ -199,3 +200,13 @@ def test_an_endpoint_is_anything_with_one_method():
     transport = Direct(echoes(("bank",)))
     assert transport.exchange({"bank": b"x"}) == {"bank": b"bank:x"}
     transport.close()
+
+
+def test_a_guard_that_takes_no_connection_is_given_up_long_before_one_that_works_on_an_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(direct, "CONNECT", 0.2)
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(tmp_path / "g.sock"))
+        listener.listen(0)
+        first.connect(str(tmp_path / "g.sock"))  # the line is full, and nobody takes from it
+        with pytest.raises(ProtocolError, match="did not answer"):
+            UnixEndpoint(tmp_path / "g.sock", timeout=3_600).handle(b"anything")

@@ -1,6 +1,8 @@
 """Direct links: the same release with them and without, and what a stranger, an impostor or a failing link brings about."""
 
 import contextlib
+import io
+import json
 import os
 import socket
 import ssl
@@ -17,15 +19,17 @@ import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.event_log import Log
 from colonnade.protocol import codec
-from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Posted, Refused, Ticket
+from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Opened, Posted, Ticket
 from colonnade.service.federation_setup import provision
 from colonnade.service.post_office import PostOffice
 from colonnade.transport import links as linking
+from colonnade.transport import mailbox as mailbox_module
 from colonnade.transport.direct import Direct
 from colonnade.transport.kit import Kit
 from colonnade.transport.links import Link, Listener
 from colonnade.transport.mailbox import Mailbox
 from tests.federations import federation
+from tests.transport.test_post_office import Says, a_turn
 
 PARTIES = ("bank", "telco", "insurer")
 STUDY = b"s" * 32
@@ -150,8 +154,17 @@ def same(found: cn.PCA, expected: cn.PCA) -> None:
 
 
 def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(linked, plain):
+    left: list[int] = []
+
+    def look(replies):
+        if any(isinstance(codec.decode_reply(data), Opened) for data in replies.values()):
+            left.append(linked.held)
+        return replies
+
+    linked.transport.after = look
     found = pca(linked.federation)
     same(found, plain)
+    assert left == [0], "the letters of a turn are erased once it is answered, also those of the last one"
     went = sum(found.transcript_.direct.values())
     saved = plain.transcript_.bytes - found.transcript_.bytes
     assert went > 100_000
@@ -382,6 +395,27 @@ def refused(open_one, member: Member) -> bool:
     return not answered and len(member.mailbox) == 0
 
 
+def refused_again(open_one) -> bool:
+    try:
+        with open_one() as connection:
+            announce(connection, Ticket.of(b"x" * 5_000))
+            return not connection.recv(1)
+    except OSError:
+        return True
+
+
+@dataclass
+class Somebody:
+    """Whoever listens at an address."""
+
+    address: str
+    name: str = "there"
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {self.name: self.address}
+
+
 @pytest.mark.parametrize("who", ["nobody", "outsider", "coordinator", "itself", "another federation", "plain text"])
 def test_whoever_is_no_peer_by_the_papers_and_by_certificate_is_refused(kits, bank, who):
     kit = {
@@ -428,6 +462,70 @@ def test_a_certificate_that_is_over_opens_no_link_at_either_end(kits, bank):
         Kit(kits / "bank", clock=lambda: later).recognise(shown)
 
 
+def in_time(kits, name: str, now: list[float]) -> Kit:
+    return Kit(kits / name, clock=lambda: now[0])
+
+
+def test_a_link_that_is_open_ends_with_the_certificate_at_its_other_end(kits, tmp_path, monkeypatch):
+    """At either end: whoever is connected is looked at again, by the kit and the clock as they are then."""
+    monkeypatch.setattr(linking, "RECHECK", -1.0)
+    theirs, ours, address = [time.time()], [time.time()], free_address()
+    box = Mailbox(tmp_path / "mail", ["telco"], spare=0)
+    listener = Listener(address, in_time(kits, "bank", theirs), ["telco"], box, SILENT)
+    link = Link("bank", address, in_time(kits, "telco", ours), SILENT)
+    letters = [os.urandom(5_000) for _ in range(5)]
+    assert link.send(STUDY, Ticket.of(letters[0]), letters[0])
+    opened = link._connection
+    assert link.send(STUDY, Ticket.of(letters[1]), letters[1])
+    assert link._connection is opened
+    ours[0] += 400 * 86_400
+    assert not link.send(STUDY, Ticket.of(letters[2]), letters[2])
+    with dialled(kits / "telco", Somebody(address)) as connection:
+        assert hand_over(connection, letters[3]) == linking.Answer.KEPT
+        theirs[0] += 400 * 86_400
+        announce(connection, Ticket.of(letters[4]))
+        with contextlib.suppress(OSError):
+            assert connection.recv(1) == b""
+    assert len(box) == 3
+    listener.close()
+
+
+def test_a_member_that_the_papers_do_not_name_any_more_is_hung_up_on(kits, bank):
+    with dialled(kits / "telco", bank) as telco, dialled(kits / "insurer", bank) as insurer:
+        for connection in (telco, insurer):
+            assert hand_over(connection, os.urandom(5_000)) == linking.Answer.KEPT
+        bank.listener.keep_only(["insurer", "somebody"])
+        with contextlib.suppress(OSError):
+            assert telco.recv(1) == b""
+        assert hand_over(insurer, os.urandom(5_000)) == linking.Answer.KEPT
+    assert refused_again(lambda: dialled(kits / "telco", bank))
+    assert refused_again(lambda: dialled(kits / "outsider", bank))
+
+
+def test_strangers_do_not_fill_the_log(kits, tmp_path, monkeypatch):
+    stream, address = io.StringIO(), free_address()
+    listener = Listener(
+        address, Kit(kits / "bank"), ["telco"], Mailbox(tmp_path / "m", []), Log(stream, "bank", "relay")
+    )
+
+    def knock() -> None:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(OSError):
+                while stranger.recv(100):
+                    pass
+        until(lambda: not listener._callers, "the stranger is gone")
+
+    for _ in range(5):
+        knock()
+    assert stream.getvalue().count("link-refused") == 1
+    monkeypatch.setattr(linking, "LOG_PAUSE", 0.0)
+    knock()
+    assert [json.loads(line)["times"] for line in stream.getvalue().splitlines()] == [1, 5]
+    listener.close()
+
+
 # What a peer may send -----------------------------------------------------------------------------------------------------
 
 
@@ -449,6 +547,76 @@ def test_a_letter_larger_than_any_letter_ends_the_connection_and_one_without_roo
     with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
         announce(connection, Ticket(20_000, b"x" * 32))
         assert connection.recv(1)[0] == linking.Answer.SEND
+
+
+def hand_over(connection, letter: bytes) -> linking.Answer:
+    announce(connection, Ticket.of(letter))
+    answer = linking.Answer(connection.recv(1)[0])
+    if answer == linking.Answer.SEND:
+        connection.sendall(letter)
+        answer = linking.Answer(connection.recv(1)[0])
+    return answer
+
+
+def test_a_letter_that_is_too_short_to_go_directly_ends_the_connection(kits, bank):
+    """A peer that sends bytes one by one would have a file made for each of them."""
+    with dialled(kits / "telco", bank) as connection:
+        announce(connection, Ticket.of(b"x" * (SHORTEST_DIRECT - 1)))
+        with contextlib.suppress(OSError):
+            assert connection.recv(1) == b""
+    with dialled(kits / "telco", bank) as connection:
+        assert hand_over(connection, os.urandom(SHORTEST_DIRECT)) == linking.Answer.KEPT
+    assert len(bank.mailbox) == 1
+
+
+def test_a_peer_has_so_many_letters_and_each_counts_as_a_file(kits, bank, monkeypatch):
+    monkeypatch.setattr(mailbox_module, "LETTERS", 3)
+    with dialled(kits / "telco", bank) as connection:
+        found = [hand_over(connection, os.urandom(1_024)) for _ in range(5)]
+        assert found == [linking.Answer.KEPT] * 3 + [linking.Answer.NO] * 2
+        bank.mailbox.forget(STUDY)
+        assert hand_over(connection, os.urandom(1_024)) == linking.Answer.KEPT
+    with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
+        assert hand_over(connection, os.urandom(1_024)) == linking.Answer.KEPT
+    monkeypatch.setattr(mailbox_module, "LETTERS", 1_000)
+    with dialled(kits / "telco", bank) as connection:
+        found = [hand_over(connection, os.urandom(1_024)) for _ in range(40)]
+        assert found.count(linking.Answer.KEPT) == 150_000 // mailbox_module.LEAST_COUNTED - 1  # one is there already
+
+
+def test_the_room_of_a_peer_is_what_its_letters_leave_whatever_became_of_them(tmp_path):
+    random = np.random.default_rng(3)
+    box = Mailbox(tmp_path / "mail", ["telco", "bank"], spare=0)
+    letters: list[tuple[str, bytes, Ticket]] = []
+    for number in range(200):
+        sender, study = str(random.choice(["telco", "bank"])), bytes([number % 3]) * 32
+        content = number.to_bytes(2, "big") * int(random.integers(500, 5_000))
+        with contextlib.suppress(ConnectionError), box.place(sender, study, Ticket.of(content)) as place:
+            place.file.write(content)
+            if random.random() < 0.2:
+                raise ConnectionError
+            place.whole = bool(random.random() < 0.8)
+            letters.append((sender, study, Ticket.of(content)))
+        if random.random() < 0.3 and letters:
+            sender, study, ticket = letters[int(random.integers(len(letters)))]
+            box.forget(study, sender, ticket)  # perhaps for the second time
+        if number % 50 == 49:
+            box.forget(study)
+        for peer in ("telco", "bank"):
+            sizes = [held.size for name, held in box._letters.items() if name[1] == peer]
+            share = box._shares[peer]
+            assert share.letters == len(sizes)
+            assert share.filled == sum(max(size, mailbox_module.LEAST_COUNTED) for size in sizes)
+    assert len(box) > 5
+    again = Mailbox(tmp_path / "mail", ["telco", "bank"], spare=0)
+    assert (again._shares, len(again)) == (box._shares, len(box))
+    assert box._coming == 0
+
+
+def test_a_folder_among_the_letters_keeps_no_member_from_serving(tmp_path):
+    (tmp_path / "mail" / "lost+found" / "deeper").mkdir(parents=True)
+    (tmp_path / "mail" / f"{STUDY.hex()}.telco.00").mkdir()
+    assert len(Mailbox(tmp_path / "mail", ["telco"], spare=0)) == 0
 
 
 def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
@@ -501,14 +669,14 @@ def test_a_letter_that_trickles_is_given_up_and_its_room_is_free_again(kits, ban
                 connection.sendall(b"x")
                 time.sleep(0.02)
             pytest.fail("a byte at a time is taken for ever")
-    until(lambda: bank.mailbox._coming["telco"] == 0, "the room is given back")
+    until(lambda: bank.mailbox._shares["telco"].letters == 0, "the room is given back")
 
 
 def test_a_peer_has_two_connections_and_the_newest_ones(kits, bank):
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(dialled(kits / "telco", bank)) for _ in range(4)]
         for connection in opened[-1:]:
-            announce(connection, Ticket(1_000, b"x" * 32))
+            announce(connection, Ticket(2_000, b"x" * 32))
             assert connection.recv(1)[0] == linking.Answer.SEND
         until(lambda: len(bank.listener._callers) == linking.CONNECTIONS, "older ones are hung up on")
 
@@ -537,16 +705,6 @@ def test_no_letter_is_taken_where_the_disk_would_be_full(tmp_path):
         assert place is None
 
 
-def test_a_guard_that_is_away_ends_the_connection_and_ends_no_server(tmp_path):
-    class Away:
-        def handle(self, data: bytes) -> bytes:
-            raise ProtocolError("The party's guard did not answer.")
-
-    office = PostOffice(Away(), Mailbox(tmp_path / "mail", [], spare=0), {})
-    with pytest.raises(ConnectionAbortedError):
-        office.handle(b"anything")
-
-
 @pytest.mark.full
 def test_studies_side_by_side_share_links(linked):
     """Three threads and six links: everyone gets the release that it gets without links."""
@@ -565,7 +723,96 @@ def test_studies_side_by_side_share_links(linked):
     assert linked.held == 0
 
 
-def test_a_refusal_of_a_relay_is_one_that_members_make_too():
-    from colonnade.service.post_office import LOST
+# Peers that are slow ------------------------------------------------------------------------------------------------------
 
-    assert codec.decode_reply(codec.encode(Refused.of(LOST))).code == ProtocolError.code
+
+class SlowPeer:
+    """A peer that lets itself be announced a letter, asks for it, and does not read it."""
+
+    def __init__(self, kits: Path, name: str) -> None:
+        self.address, self.met = free_address(), 0
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(kits / name / "client.crt", kits / name / "client.key")
+        host, port = self.address.split(":")
+        self._socket = socket.create_server((host, int(port)))
+        self._context, self._open = context, []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self._context.wrap_socket(self._socket.accept()[0], server_side=True)
+                connection.recv(linking._HEAD.size)
+                connection.sendall(bytes([linking.Answer.SEND]))
+                self._open.append(connection)
+                self.met += 1
+
+    def stop(self) -> None:
+        linking._hang_up(self._socket)
+        self._socket.close()
+        for connection in self._open:
+            connection.close()
+
+
+LONG = 1 << 25
+"""Bytes that no socket takes without a reader."""
+
+
+def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits, bank, monkeypatch):
+    """Nine turns wait for one that is on its way to a peer that does not read; letters to another member still go."""
+    monkeypatch.setattr(linking, "DIAL", 30.0)
+    slow = SlowPeer(kits, "insurer")
+    links = {
+        "insurer": Link("insurer", slow.address, Kit(kits / "telco"), SILENT),
+        "bank": Link("bank", bank.addresses["bank"], Kit(kits / "telco"), SILENT),
+    }
+    empty = Mailbox(bank.folder / "telco", ["bank", "insurer"], spare=0)
+    guard = Says({"insurer": bytes(LONG)})
+    answers: list[Posted] = []
+    office = PostOffice(guard, empty, links)
+    data = codec.encode(a_turn(3))
+    waiting = [
+        threading.Thread(target=lambda: answers.append(codec.decode_reply(office.handle(data))), daemon=True)
+        for _ in range(9)
+    ]
+    for thread in waiting:
+        thread.start()
+    until(lambda: slow.met == 1, "the slow peer was announced a letter")
+    until(lambda: len(guard.heard) == 9, "every turn is answered")
+    guard.letters = {"bank": os.urandom(5_000)}
+    found: list[Posted] = []
+    other = threading.Thread(target=lambda: found.append(codec.decode_reply(office.handle(data))), daemon=True)
+    other.start()
+    other.join(10)
+    assert found
+    assert Ticket.read(found[0].letters["bank"]) is not None, "it went directly"
+    assert not answers, "the others still wait"
+    monkeypatch.setattr(linking, "DIAL", 0.1)
+    guard.letters = {"insurer": bytes(2_000)}
+    assert codec.decode_reply(office.handle(data)).letters["insurer"] == Blob(bytes(2_000)), "it is relayed"
+    office.close()
+    for thread in waiting:
+        thread.join(20)
+    assert [len(one.letters["insurer"]) for one in answers] == [LONG] * 9, "what was on its way is relayed"
+    slow.stop()
+
+
+def test_a_transfer_has_a_deadline_and_a_link_that_is_slow_again_rests_for_longer(kits, monkeypatch):
+    monkeypatch.setattr(linking, "SILENCE", 0.2)
+    slow, now = SlowPeer(kits, "insurer"), [0.0]
+    link = Link("insurer", slow.address, Kit(kits / "telco"), SILENT, clock=lambda: now[0])
+    tries, tried, dial = 0, [], link._dial
+
+    def count():
+        nonlocal tries
+        tries += 1
+        return dial()
+
+    monkeypatch.setattr(link, "_dial", count)
+    for _ in range(6):
+        assert not link.send(STUDY, Ticket(LONG, b"x" * 32), bytes(LONG))
+        tried.append(tries)
+        now[0] += linking.REST + 1
+    assert tried == [1, 2, 2, 3, 3, 3]
+    assert linking._seconds_for(LARGEST_SEALED) <= 60
+    slow.stop()

@@ -232,13 +232,13 @@ class StudyQueue:
     @contextmanager
     def turn(self, study: Hashable) -> Iterator[None]:
         """Wait until it is this study's turn, and hold a place until the block is left."""
-        ticket = object()
+        place = object()
         with self._changed:
-            self._waiting.append((ticket, study))
+            self._waiting.append((place, study))
             try:
-                self._changed.wait_for(lambda: self._next() is ticket)
+                self._changed.wait_for(lambda: self._next() is place)
             finally:
-                self._waiting.remove((ticket, study))
+                self._waiting.remove((place, study))
             self._running.append(study)
             self._changed.notify_all()  # there may be room for one more
         try:
@@ -249,10 +249,10 @@ class StudyQueue:
                 self._changed.notify_all()
 
     def _next(self) -> object | None:
-        """Return the ticket of the first in line whose plan is not under way, if there is room."""
+        """Return the place of the first in line whose plan is not under way, if there is room."""
         if len(self._running) >= self._at_once:
             return None
-        return next((ticket for ticket, study in self._waiting if study not in self._running), None)
+        return next((place for place, study in self._waiting if study not in self._running), None)
 
 
 QUEUE = StudyQueue()

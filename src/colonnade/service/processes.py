@@ -30,10 +30,11 @@ from colonnade.service.party_folder import PartyFolder
 from colonnade.service.supervisor import REFUSED, Supervisor
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
+from colonnade.transport.mailbox import erase_mail
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
-    from colonnade.service.direct_links import DirectLinks
+    from colonnade.service.member_links import MemberLinks
 
 __all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
 
@@ -108,7 +109,11 @@ def serve_member(
         if health_port is not None:
             require_port(health_port)
             children["health"] = lambda: serve_health(folder.path, health_port)
-        return Supervisor(children, log, report).run()
+        _erase_mail(folder)
+        try:
+            return Supervisor(children, log, report).run()
+        finally:
+            _erase_mail(folder)
 
 
 def run_guard(
@@ -179,7 +184,7 @@ def run_relay(
     while not ended.wait(1.0):
         relay.tick()
         if links is not None:
-            links.mailbox.tick()
+            links.tick()
         write_status(
             folder.path / "relay.status",
             {
@@ -198,16 +203,22 @@ def run_relay(
     os._exit(0)  # FLARE may have left threads behind
 
 
+def _erase_mail(folder: PartyFolder) -> None:
+    """Erase letters that came directly, before a member begins and after it has ended: no guard has a run that they are for."""
+    erase_mail(folder.path / "mail")
+    (folder.path / "post.sock").unlink(missing_ok=True)
+
+
 def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
-    from colonnade.service.direct_links import where_to_listen
+    from colonnade.service.member_links import where_to_listen
 
     return where_to_listen(folder, chosen)
 
 
-def _open_links(folder: PartyFolder, listen: str, log: Log) -> "DirectLinks":
-    from colonnade.service.direct_links import DirectLinks
+def _open_links(folder: PartyFolder, listen: str, log: Log) -> "MemberLinks":
+    from colonnade.service.member_links import MemberLinks
 
-    return DirectLinks(folder, listen, log)
+    return MemberLinks(folder, listen, log)
 
 
 class MonitoredEndpoint:

@@ -26,7 +26,7 @@ IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
 AT_ONCE = 64
-KEPT = 32
+PASSAGES_KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
 _PREFIX = 8
@@ -69,13 +69,13 @@ class Passage:
         with self._lock:
             self.touched = self._clock()
             if self._failed:
-                return BlockAnswer(call.ticket, Status.AWAY)
+                return BlockAnswer(call.number, Status.AWAY)
             try:
                 return self._put(call, deadline) if call.verb == Verb.PUT else self._get(call, deadline)
             except (OSError, ValueError):  # the latter where the socket was closed from another thread
                 self._failed = True  # whatever was read of the answer is not one
                 self.close()
-                return BlockAnswer(call.ticket, Status.AWAY)
+                return BlockAnswer(call.number, Status.AWAY)
 
     @property
     def through(self) -> bool:
@@ -89,32 +89,32 @@ class Passage:
     def _put(self, call: BlockCall, deadline: float) -> BlockAnswer:
         end = call.offset + len(call.data)
         if call.total != self._total or not (call.offset == self._taken or end <= self._taken):
-            return BlockAnswer(call.ticket, Status.LOST)
+            return BlockAnswer(call.number, Status.LOST)
         if call.offset == self._taken:
             if not self._flush(deadline):
-                return BlockAnswer(call.ticket, Status.WAIT)  # the block before is not through yet
+                return BlockAnswer(call.number, Status.WAIT)  # the block before is not through yet
             self._unsent = memoryview(bytes(call.data))
             self._taken = end
         if not self._flush(deadline):
-            return BlockAnswer(call.ticket, Status.WAIT)
+            return BlockAnswer(call.number, Status.WAIT)
         if end < self._total:
-            return BlockAnswer(call.ticket, Status.MORE)
-        return self._give(call.ticket, 0, deadline)
+            return BlockAnswer(call.number, Status.MORE)
+        return self._give(call.number, 0, deadline)
 
     def _get(self, call: BlockCall, deadline: float) -> BlockAnswer:
-        return self._give(call.ticket, call.offset, deadline)
+        return self._give(call.number, call.offset, deadline)
 
-    def _give(self, ticket: int, offset: int, deadline: float) -> BlockAnswer:
+    def _give(self, number: int, offset: int, deadline: float) -> BlockAnswer:
         if self._taken < self._total:
-            return BlockAnswer(ticket, Status.LOST)
+            return BlockAnswer(number, Status.LOST)
         if offset == self._block_start + len(self._block) and self._full():
             self._block_start, self._block = offset, bytearray()
         if offset != self._block_start:
-            return BlockAnswer(ticket, Status.LOST)
+            return BlockAnswer(number, Status.LOST)
         if not self._fill(deadline):
-            return BlockAnswer(ticket, Status.WAIT)
+            return BlockAnswer(number, Status.WAIT)
         assert self._reply_total is not None  # known once anything was read
-        return BlockAnswer(ticket, Status.DATA, self._reply_total, offset, bytes(self._block))
+        return BlockAnswer(number, Status.DATA, self._reply_total, offset, bytes(self._block))
 
     def _full(self) -> bool:
         """Whether the block that is held is whole."""
@@ -319,13 +319,13 @@ class SiteRelay:
     def _answer(self, call: BlockCall) -> BlockAnswer:
         if call.total > LARGEST_FRAME:
             self._log.event("block-refused", bytes=call.total)
-            return BlockAnswer(call.ticket, Status.REFUSED)
+            return BlockAnswer(call.number, Status.REFUSED)
         try:
             passage = self._passage(call)
         except OSError:
             self._log.event("guard-away")
-            return BlockAnswer(call.ticket, Status.AWAY)
-        answer = BlockAnswer(call.ticket, Status.LOST) if passage is None else passage.call(call)
+            return BlockAnswer(call.number, Status.AWAY)
+        answer = BlockAnswer(call.number, Status.LOST) if passage is None else passage.call(call)
         if answer.status in (Status.AWAY, Status.LOST):
             with self._lock:
                 self._passages.pop(call.message, None)
@@ -342,7 +342,7 @@ class SiteRelay:
             return passage
 
     def _make_room(self) -> None:
-        for number in [number for number, passage in self._passages.items() if passage.through][:-KEPT]:
+        for number in [number for number, passage in self._passages.items() if passage.through][:-PASSAGES_KEPT]:
             del self._passages[number]
         if len(self._passages) >= AT_ONCE:
             raise OSError

@@ -40,6 +40,9 @@ from colonnade.protocol.messages import (
 ENDPOINTS_AT_ONCE = 8
 """Endpoints in this process that work at the same time. More would take turns on the processor, and waste it on turns."""
 
+CONNECT = 10.0
+"""Seconds until a guard on this machine takes a connection: it does so also while it works on an answer."""
+
 __all__ = ["Direct", "Endpoint", "Recorded", "Transcript", "Transport", "UnixEndpoint", "WithLocalNodes", "numbers_in"]
 
 
@@ -137,8 +140,9 @@ class UnixEndpoint:
         """Send one frame, await one frame."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(self._timeout)
+                connection.settimeout(min(self._timeout, CONNECT))
                 connection.connect(self._path)
+                connection.settimeout(self._timeout)
                 with connection.makefile("rwb") as stream:
                     write_frame(cast("BinaryIO", stream), data)
                     reply = read_frame(cast("BinaryIO", stream))

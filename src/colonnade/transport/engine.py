@@ -84,7 +84,7 @@ class BlockCall:
 
     Parameters
     ----------
-    ticket
+    number
         Which call this is; the answer carries it.
     verb
         Put or get.
@@ -100,7 +100,7 @@ class BlockCall:
         The block; empty for get.
     """
 
-    ticket: int
+    number: int
     verb: Verb
     session: bytes
     message: int
@@ -110,14 +110,14 @@ class BlockCall:
 
     def encode(self) -> bytes:
         """Return the call as bytes."""
-        head = _CALL.pack(_MARK, self.ticket, self.verb, self.session, self.message, self.total, self.offset)
+        head = _CALL.pack(_MARK, self.number, self.verb, self.session, self.message, self.total, self.offset)
         return b"".join((head, self.data))
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> "BlockCall":
         """Read a call, or refuse."""
         view = _checked(data, _CALL)
-        mark, ticket, verb, session, message, total, offset = _CALL.unpack(view[: _CALL.size])
+        mark, number, verb, session, message, total, offset = _CALL.unpack(view[: _CALL.size])
         if mark != _MARK or verb not in set(Verb):
             raise ProtocolError("These bytes are not a block of this version of the protocol.")
         body = view[_CALL.size :]
@@ -125,14 +125,14 @@ class BlockCall:
             raise ProtocolError("The block lies outside its message.")
         if verb == Verb.GET and len(body):
             raise ProtocolError("A request for a block must not carry one.")
-        return cls(ticket, Verb(verb), session, message, total, offset, body)
+        return cls(number, Verb(verb), session, message, total, offset, body)
 
 
 @dataclass(frozen=True)
 class BlockAnswer:
     """What a relay says to one call; ``total`` and ``offset`` describe the reply where there is a block of it."""
 
-    ticket: int
+    number: int
     status: Status
     total: int = 0
     offset: int = 0
@@ -140,19 +140,19 @@ class BlockAnswer:
 
     def encode(self) -> bytes:
         """Return the answer as bytes."""
-        return b"".join((_ANSWER.pack(_MARK, self.ticket, self.status, self.total, self.offset), self.data))
+        return b"".join((_ANSWER.pack(_MARK, self.number, self.status, self.total, self.offset), self.data))
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> "BlockAnswer":
         """Read an answer, or refuse."""
         view = _checked(data, _ANSWER)
-        mark, ticket, status, total, offset = _ANSWER.unpack(view[: _ANSWER.size])
+        mark, number, status, total, offset = _ANSWER.unpack(view[: _ANSWER.size])
         if mark != _MARK or status not in set(Status):
             raise ProtocolError("These bytes are not an answer of this version of the protocol.")
         body = view[_ANSWER.size :]
         if offset + len(body) > total or (status == Status.DATA) != bool(len(body)):
             raise ProtocolError("The block lies outside its reply.")
-        return cls(ticket, Status(status), total, offset, body)
+        return cls(number, Status(status), total, offset, body)
 
 
 def _checked(data: bytes | memoryview, head: struct.Struct) -> memoryview:

@@ -239,17 +239,17 @@ class FlareTransport:
         raise ProtocolError(f"Party {letter.party!r} has been at work on one answer for too long.")
 
     def _call(self, letter: "_Letter", verb: Verb, offset: int, block: memoryview | bytes) -> BlockAnswer:
-        ticket, waiting = next(self._numbers), _Waiting(letter.party)
+        number, waiting = next(self._numbers), _Waiting(letter.party)
         with self._lock:
-            self._waiting[ticket] = waiting
+            self._waiting[number] = waiting
         try:
-            call = BlockCall(ticket, verb, self._session, letter.number, len(letter.data), offset, block)
+            call = BlockCall(number, verb, self._session, letter.number, len(letter.data), offset, block)
             left = letter.seen + self._patience - self._clock()
             if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(_between(left)):
                 raise _Away
         finally:
             with self._lock:
-                self._waiting.pop(ticket, None)
+                self._waiting.pop(number, None)
         if waiting.answer is None:
             raise _Away
         return waiting.answer
@@ -263,7 +263,7 @@ class FlareTransport:
             self._log.event("block-refused", party=sender if sender in self.parties else None)
             return
         with self._lock:
-            waiting = self._waiting.get(answer.ticket)
+            waiting = self._waiting.get(answer.number)
         if waiting is not None and waiting.party == sender:  # nobody answers for another
             waiting.answer = answer
             waiting.arrived.set()

@@ -24,18 +24,22 @@ letters, which a coordinator gets anyway, and can fill that member's part of a m
     the letter                                ->
                                               <-      kept
 
-The sender tells its coordinator that a letter has gone only once it is kept. A link that fails on the way is tried once more on
-a new connection, then rests for some seconds, and meanwhile everything is relayed. The same letter may come twice, and is one.
+The sender tells its coordinator that a letter has gone only once it is kept. A link that is hung up on is tried once more on a
+new connection. One that fails rests for some seconds, one that is slow for longer each time, and meanwhile everything is
+relayed. So it is where another study's letter is on the way for more than some seconds. The same letter may come twice, and is
+one.
 
 *Bounds.* A stranger has ten seconds to show a certificate, and there are a few strangers at most: a new one takes the place of
-the oldest. A member has two connections at most, the newest ones. A letter has a deadline that follows from its length. A mailbox
-has so much room per member (`colonnade.transport.mailbox`). None of these sizes and times depends on rows: the length of a letter
-follows from the plan.
+the oldest, and the log has one line per minute for all of them. A member has two connections at most, the newest ones. A letter
+has a deadline of a minute at most, and is neither shorter than `SHORTEST_DIRECT` nor longer than `LARGEST_SEALED`. A mailbox
+has so much room per member (`colonnade.transport.mailbox`). A certificate is looked at again while a link lasts, by the kit as
+it is then. None of these sizes and times depends on rows: the length of a letter follows from the plan.
 """
 
 import contextlib
 import enum
 import hashlib
+import math
 import socket
 import ssl
 import struct
@@ -47,25 +51,33 @@ from dataclasses import dataclass, field
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.event_log import Log
 from colonnade.protocol.agreement import address_of
-from colonnade.protocol.messages import LARGEST_SEALED, Ticket
+from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Ticket
 from colonnade.transport.kit import Kit
 from colonnade.transport.mailbox import Mailbox, Place
 
 __all__ = ["Link", "Listener"]
 
 DIAL = 5.0
-"""Seconds to reach a peer; after that the coordinator relays."""
+"""Seconds to reach a peer, or to wait for another study's letter to it; after that the coordinator relays."""
 REST = 15.0
 """Seconds that a link which failed is left alone."""
+LONGEST_REST = 600.0
+"""Seconds that one which was slow again and again is left alone."""
 HANDSHAKE = 10.0
 """Seconds that somebody who connects has to show a certificate."""
 STRANGERS = 16
 CONNECTIONS = 2
 """Connections of one peer: one, and a new one while the old is not yet known to be dead."""
 SILENCE = 20.0
-GRACE = 30.0
-LEAST_RATE = 1 << 16
+GRACE = 10.0
+LEAST_RATE = 1 << 23
 """Bytes per second: a letter that comes more slowly is given up, and relayed."""
+LONGEST_TRANSFER = 60.0
+"""Seconds for a letter, however long it is: no study waits longer for a slow link before the coordinator relays."""
+RECHECK = 60.0
+"""Seconds after which the certificate at the other end is looked at again."""
+LOG_PAUSE = 60.0
+"""Seconds between two lines of the log about refusals of one peer, or of all strangers."""
 PIECE = 1 << 20
 
 _MARK = b"clndlnk\x01"
@@ -134,7 +146,7 @@ def _read(connection: socket.socket, count: int) -> bytes:
 
 
 def _seconds_for(size: int) -> float:
-    return GRACE + size / LEAST_RATE
+    return min(GRACE + size / LEAST_RATE, LONGEST_TRANSFER)
 
 
 class Link:
@@ -164,34 +176,64 @@ class Link:
         self._clock = clock
         self._lock = threading.Lock()
         self._connection: ssl.SSLSocket | None = None
-        self._rests_until = clock()
+        self._checked = self._rests_until = clock()
+        self._rest = REST
+        self._ended = False
         self.bytes_out = 0
 
     def send(self, study: bytes, ticket: Ticket, letter: bytes | memoryview) -> bool:
         """Hand a letter over; return whether the peer has kept it. If not, it is to be relayed."""
-        with self._lock:
-            if self._clock() < self._rests_until:
-                return False
-            while True:
+        if not self._lock.acquire(timeout=DIAL):
+            return False  # the letter of another study is on its way, slowly
+        try:
+            while not self._ended and self._clock() >= self._rests_until:
                 known = self._connection is not None
                 try:
-                    return self._hand_over(self._connection or self._dial(), study, ticket, memoryview(letter))
-                except (OSError, ColonnadeError):
+                    kept = self._hand_over(self._connected(), study, ticket, memoryview(letter))
+                except (OSError, ColonnadeError) as error:
                     self._drop()
-                    if not known:
-                        self._rests_until = self._clock() + REST
-                        self._log.event("link-failed", party=self.peer)
-                        return False
+                    if isinstance(error, TimeoutError):
+                        self._leave_alone(self._rest)
+                        self._rest = min(2 * self._rest, LONGEST_REST)
+                    elif not known:
+                        self._leave_alone(REST)
+                else:
+                    self._rest = REST
+                    return kept
+            return False
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up, also on a letter that is on its way."""
+        self._ended = True
+        connection = self._connection
+        if connection is not None:
+            _hang_up(connection)
         with self._lock:
             self._drop()
+
+    def _leave_alone(self, seconds: float) -> None:
+        self._rests_until = self._clock() + seconds
+        self._log.event("link-failed", party=self.peer, seconds=seconds)
 
     def _drop(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _connected(self) -> ssl.SSLSocket:
+        """Return the connection, if its other end is still who it was; else a new one."""
+        if self._connection is None:
+            return self._dial()
+        if self._clock() - self._checked > RECHECK:
+            self._recognise(self._connection)
+        return self._connection
+
+    def _recognise(self, connection: ssl.SSLSocket) -> None:
+        if self._security.name(connection) != self.peer:
+            raise PermissionError
+        self._checked = self._clock()
 
     def _dial(self) -> ssl.SSLSocket:
         context = self._security.context()
@@ -203,8 +245,7 @@ class Link:
             plain.close()
             raise
         try:
-            if self._security.name(found) != self.peer:
-                raise PermissionError
+            self._recognise(found)
         except BaseException:
             found.close()
             raise
@@ -214,19 +255,26 @@ class Link:
 
     def _hand_over(self, connection: ssl.SSLSocket, study: bytes, ticket: Ticket, letter: memoryview) -> bool:
         deadline = self._clock() + _seconds_for(ticket.size)
-        connection.settimeout(SILENCE)
+        self._allow(connection, deadline)
         connection.sendall(_HEAD.pack(_MARK, study, ticket.size, ticket.digest))
         answer = self._answer(connection)
         if answer == Answer.SEND:
             for start in range(0, len(letter), PIECE):
-                if self._clock() > deadline:
-                    raise TimeoutError
+                self._allow(connection, deadline)
                 connection.sendall(letter[start : start + PIECE])
             self.bytes_out += len(letter)
+            self._allow(connection, deadline)
             answer = self._answer(connection)
             if answer != Answer.KEPT:
                 raise ConnectionError
         return answer == Answer.KEPT
+
+    def _allow(self, connection: ssl.SSLSocket, deadline: float) -> None:
+        """Give the next piece the time that is left; a deadline that was looked at between pieces alone would be none."""
+        left = deadline - self._clock()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(min(left, SILENCE))
 
     def _answer(self, connection: ssl.SSLSocket) -> Answer:
         found = _read(connection, 1)
@@ -237,12 +285,33 @@ class Link:
 
 @dataclass(eq=False)
 class _Caller:
-    """Somebody who has connected: the connection, until when it has to have done something, and who it is."""
+    """Somebody who has connected: the connection, until when it has to have done something, who it is, and when that was seen."""
 
     connection: socket.socket
     deadline: float | None
     peer: str = ""
     since: float = field(default_factory=time.monotonic)
+    checked: float = field(default_factory=time.monotonic)
+
+
+class _Refusals:
+    """Refusals, counted, and said in one line per minute for each peer and for all strangers: no caller fills the disk."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._unsaid: dict[str, int] = {}
+        self._said: dict[str, float] = {}
+
+    def note(self, peer: str) -> None:
+        """Count one, of a peer or of somebody who did not come to be one."""
+        with self._lock:
+            now = time.monotonic()
+            count = self._unsaid[peer] = self._unsaid.get(peer, 0) + 1
+            if now - self._said.get(peer, -math.inf) < LOG_PAUSE:
+                return
+            self._unsaid[peer], self._said[peer] = 0, now
+        self._log.event("link-refused", party=peer or None, times=count)
 
 
 class Listener:
@@ -266,7 +335,7 @@ class Listener:
         self._security = _Security(kit, listening=True)
         self._peers = frozenset(peers)
         self._mailbox = mailbox
-        self._log = log
+        self._refusals = _Refusals(log)
         self._lock = threading.Lock()
         self._callers: list[_Caller] = []
         self._ended = False
@@ -281,6 +350,14 @@ class Listener:
         self._socket.settimeout(0.5)
         self._thread = threading.Thread(target=self._accept, name="colonnade-links", daemon=True)
         self._thread.start()
+
+    def keep_only(self, peers: Collection[str]) -> None:
+        """Take letters from these alone from now on, and hang up on every other caller, should it still be connected."""
+        with self._lock:
+            self._peers &= frozenset(peers)
+            for caller in self._callers:
+                if caller.peer and caller.peer not in self._peers:
+                    _hang_up(caller.connection)
 
     def close(self) -> None:
         """Stop listening, and hang up on everybody."""
@@ -336,7 +413,7 @@ class Listener:
             while self._letter(caller, peer):
                 pass
         except Exception:  # noqa: BLE001  # whatever a caller brings about ends its connection, and nothing more
-            self._log.event("link-refused", party=caller.peer or None)
+            self._refusals.note(caller.peer)
         finally:
             self._leave(caller)
 
@@ -349,9 +426,9 @@ class Listener:
         caller.connection = secured
         secured.do_handshake()
         peer = self._security.name(secured)
-        if peer not in self._peers:
-            raise PermissionError
         with self._lock:
+            if peer not in self._peers:
+                raise PermissionError
             caller.peer, caller.deadline = peer, None
             own = sorted((one for one in self._callers if one.peer == peer), key=lambda one: one.since)
             for older in own[:-CONNECTIONS]:
@@ -368,8 +445,9 @@ class Listener:
         if len(head) < _HEAD.size:
             raise ConnectionError
         mark, study, size, digest = _HEAD.unpack(head)
-        if mark != _MARK or not 0 < size <= LARGEST_SEALED:
+        if mark != _MARK or not SHORTEST_DIRECT <= size <= LARGEST_SEALED:
             raise ConnectionError
+        self._check_again(caller, peer)
         ticket = Ticket(size, digest)
         if self._mailbox.holds(peer, study, ticket):
             connection.sendall(bytes([Answer.KEPT]))
@@ -389,6 +467,14 @@ class Listener:
         caller.deadline = None
         connection.sendall(bytes([Answer.KEPT]))
         return True
+
+    def _check_again(self, caller: _Caller, peer: str) -> None:
+        """Refuse a caller whose certificate does not hold any more, or not by the kit as it is now."""
+        now, connection = time.monotonic(), caller.connection
+        if now - caller.checked > RECHECK:
+            if not isinstance(connection, ssl.SSLSocket) or self._security.name(connection) != peer:
+                raise PermissionError
+            caller.checked = now
 
     def _write(self, connection: socket.socket, place: Place, size: int) -> bytes:
         """Write so many bytes as they come; return their hash."""

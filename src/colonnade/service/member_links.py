@@ -1,9 +1,11 @@
 """A member's direct links, put together: whom they lead to, where it listens, and a socket in place of the guard's."""
 
+import contextlib
 import threading
+import time
 from pathlib import Path
 
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.event_log import Log
 from colonnade.party.serving import serve
 from colonnade.protocol import agreement
@@ -14,9 +16,10 @@ from colonnade.transport.direct import UnixEndpoint
 from colonnade.transport.links import Link, Listener
 from colonnade.transport.mailbox import Mailbox
 
-__all__ = ["DirectLinks", "where_to_listen"]
+__all__ = ["MemberLinks", "where_to_listen"]
 
 READY = 30.0
+RECHECK = 60.0
 LONGEST = 3_600.0
 """Seconds that a guard may work on one answer, as for a coordinator."""
 
@@ -48,7 +51,7 @@ def where_to_listen(folder: PartyFolder, chosen: str | None = None) -> str:
     return listen
 
 
-class DirectLinks:
+class MemberLinks:
     """Everything about links in a relay's process.
 
     Parameters
@@ -63,6 +66,8 @@ class DirectLinks:
 
     def __init__(self, folder: PartyFolder, listen: str, log: Log) -> None:
         addresses = agreement.read_agreement(folder.papers).direct_addresses()
+        self._papers = folder.papers
+        self._looked = time.monotonic()
         peers = {name: address for name, address in addresses.items() if name != folder.name}
         self.mailbox = Mailbox(folder.path / "mail", peers)
         self._links = {name: Link(name, address, folder.kit, log) for name, address in peers.items()}
@@ -93,6 +98,15 @@ class DirectLinks:
     def bytes_out(self) -> int:
         """Bytes of letters that went directly."""
         return sum(link.bytes_out for link in self._links.values())
+
+    def tick(self) -> None:
+        """Erase old mail; from time to time, see from the papers who is still a member."""
+        self.mailbox.tick()
+        now = time.monotonic()
+        if now - self._looked > RECHECK:
+            self._looked = now
+            with contextlib.suppress(ColonnadeError):  # papers that are being replaced, and do not hold yet
+                self._listener.keep_only(agreement.read_agreement(self._papers).check().direct_addresses())
 
     def close(self) -> None:
         """Stop listening, and hang up on everybody."""
