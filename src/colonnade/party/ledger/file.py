@@ -77,8 +77,8 @@ class HeadMemory:
 
     def keep(self, head: Head) -> None:
         """Remember a head durably. The caller keeps everybody from writing to the ledger meanwhile."""
-        if head != self.read():
-            self._file.write(msgspec.json.encode(head))
+        self.read()  # refuses: a memory that is damaged is not written over
+        self._file.keep(msgspec.json.encode(head))
 
     def read(self) -> Head | None:
         """Return the highest head; ``None`` if none was ever kept."""
