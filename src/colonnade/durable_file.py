@@ -62,8 +62,8 @@ class AlternatingFile:
     A file that is put in place anew takes two syncs and a new name. Overwriting takes one. Each place has a checksum and a number
     that grows. Cut off in the middle of a write, a file still holds the value before.
 
-    What can be read back need not be on disk: after a sync has failed, the system shows what it could not write, and the next sync
-    may say that all is well. So a value counts as durable once this object has written it and its sync has succeeded. Where the
+    What can be read back need not be on disk: after a failed sync the system shows what it could not write, and the next sync may
+    say that all is well. So a value counts as durable once this object has written it and its sync has succeeded. Where the
     value in the file is not known to be so (a sync failed, or another process wrote it), the next one is put in place anew, which
     touches neither of the two places.
 

@@ -78,7 +78,7 @@ def keep_all(folder, spoil: str, *, spoiled: int, restarts: bool) -> None:
             known = {before, value}
             if number == spoiled:
                 setattr(disk, spoil, True)
-                with pytest.raises(OSError, match="does not answer|in part"):
+                with pytest.raises(OSError, match=r"does not answer|in part"):
                     file.keep(value)
                 setattr(disk, spoil, False)
                 file = AlternatingFile(path) if restarts else file
