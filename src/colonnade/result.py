@@ -390,7 +390,7 @@ class TrustPicture:
             words.append(f"if {_coalitions(broken, self._has_secret)} pooled what they saw, nothing is guaranteed")
         joint = any(len(opening.scope) > 1 for opening in self._statement.openings)
         rest = " Every party has to follow the protocol." if joint else ""
-        return f"{'; '.join(words) or 'nothing; it holds whoever pools what they saw'}.{rest}"
+        return f"{'; '.join(words) or 'nothing; it holds even if all pool what they saw'}.{rest}"
 
     def _broken(self) -> list[frozenset[str]]:
         """Return the smallest coalitions towards which nothing is guaranteed, though it is towards each member of them."""

@@ -177,7 +177,7 @@ def dealing(degree: int, *, what: str = "_table", chunk: int | None = None) -> t
                 count = check_repetitions(honest.arithmetic)
                 dealt._mask_shares = steep.shares(0, np.zeros(count, dtype=np.int64))
             else:
-                dealt._table = _Mixed(honest, steep, chunk)
+                dealt._chunks = dealt._dealer.deal(_Mixed(honest, steep, chunk), self.joint.chunks)
 
     return Deals
 

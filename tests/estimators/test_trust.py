@@ -75,7 +75,7 @@ def test_a_loaded_model_carries_statement_and_receipt(tmp_path):
 def test_where_every_record_is_randomised_by_itself_nothing_must_not_happen():
     with federations.federation(600, epsilon=5.0) as f:
         study = cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
-    assert study.privacy_.trust.holds == "What must not happen: nothing; it holds whoever pools what they saw."
+    assert study.privacy_.trust.holds == "What must not happen: nothing; it holds even if all pool what they saw."
 
 
 def test_parties_that_hold_a_key_are_named_and_not_said_to_learn_anything():

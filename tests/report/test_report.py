@@ -20,7 +20,6 @@ from tests import federations
 from tests.cli.studies import call
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-5}
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +145,6 @@ def test_secure_studies_show_a_signature_of_every_member_and_local_ones_say_that
     assert studies["response"].transcript_.signatures == {}
     page = read(reports["response"])
     assert "No run was signed" in page.text
-
-
-def test_the_promise_is_the_documents_word_for_word():
-    page = " ".join((ROOT / "docs" / "explanation" / "promise.md").read_text(encoding="utf-8").split())
-    assert markup.PROMISE in page
 
 
 def test_what_a_party_calls_itself_cannot_become_markup(tmp_path):

@@ -113,7 +113,7 @@ BUGS = [
     Bug(
         "rounding is not in the bounds of a link",
         replaced(LinkBounds, "_rounded", lambda self, coefficients: 0.0),
-        partial(links.test_no_numbers_of_holders_lead_past_the_bounds, 12, 2, 4),
+        partial(links.test_no_numbers_of_holders_lead_past_the_bounds, 12, 2, 4, 16),
     ),
     Bug(
         "a part of a score is given away as it is",

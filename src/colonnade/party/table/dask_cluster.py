@@ -116,7 +116,7 @@ def pick(pieces: Any, place: int) -> Any:
 
 def is_dask_frame(data: object) -> bool:
     """Whether something is a Dask dataframe; told by its name, so that Dask need not be installed."""
-    return type(data).__module__.partition(".")[0] == "dask" and type(data).__name__ == "DataFrame"
+    return type(data).__module__.split(".")[0] == "dask" and type(data).__name__ == "DataFrame"
 
 
 class Cluster:
