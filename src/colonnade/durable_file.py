@@ -1,6 +1,7 @@
 """Small files that a crash leaves whole, on disk, for this user alone: put in place at once, or written in two places in turn."""
 
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -61,6 +62,11 @@ class AlternatingFile:
     A file that is put in place anew takes two syncs and a new name. Overwriting takes one. Each place has a checksum and a number
     that grows. Cut off in the middle of a write, a file still holds the value before.
 
+    What can be read back need not be on disk: after a failed sync the system shows what it could not write, and the next sync may
+    say that all is well. So a value counts as durable once this object has written it and its sync has succeeded. Where the
+    value in the file is not known to be so (a sync failed, or another process wrote it), the next one is put in place anew, which
+    touches neither of the two places.
+
     Parameters
     ----------
     path
@@ -73,20 +79,23 @@ class AlternatingFile:
     >>> file = AlternatingFile(Path(folder.name) / "place")
     >>> file.read() is None
     True
-    >>> for place in (b"one", b"two", b"three"):
-    ...     file.write(place)
+    >>> for place in (b"one", b"two", b"three", b"three"):
+    ...     file.keep(place)
     >>> file.read(), (Path(folder.name) / "place").stat().st_size
-    (b'three', 1024)
+    (b'three', 8192)
     >>> folder.cleanup()
     """
 
-    SLOT = 512
-    """Bytes of a place: what a disk writes at once."""
+    SLOT = 4096
+    """Bytes of a place: what a disk writes at once, so that a write into one place cannot damage the other."""
+    OLD_SLOT = 512
+    """Bytes of a place in files of older versions, which are put in place anew with the first value that is kept."""
     _HEADER = 48
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: tuple[bytes, _Slot | None] = (b"", None)
+        self._durable: _Slot | None = None
 
     def read(self) -> bytes | None:
         """Return the value; ``None`` if there is no file. Raise `ValueError` if neither place holds a whole one."""
@@ -99,22 +108,29 @@ class AlternatingFile:
             raise ValueError("Neither place holds a whole value.")
         return newest.content
 
-    def write(self, content: bytes) -> None:
-        """Write the next value durably. A file that holds none is put in place anew."""
+    def keep(self, content: bytes) -> None:
+        """Make this the value, durably."""
         if len(content) > self.SLOT - self._HEADER or content != content.rstrip(b" "):
             raise BadInput("A value that is kept in two places is short, and does not end with a blank.")
         newest = self._newest(self._path.read_bytes()) if self._path.exists() else None
-        if newest is not None:
+        if newest is None or newest != self._durable:
+            self._put_in_place(_Slot(0, 0 if newest is None else newest.number + 1, content))
+        elif newest.content != content:
             self._overwrite(_Slot(1 - newest.place, newest.number + 1, content))
-            return
+
+    def _put_in_place(self, slot: _Slot) -> None:
+        self._durable = None
         with replacing(self._path) as file:
-            file.write(_Slot(0, 0, content).encoded().ljust(2 * self.SLOT))
+            file.write(slot.encoded().ljust(2 * self.SLOT))
+        self._durable = slot
 
     def _overwrite(self, slot: _Slot) -> None:
+        self._durable, content = None, slot.encoded()
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW)
             try:
-                os.pwrite(file, slot.encoded(), slot.place * self.SLOT)
+                if os.pwrite(file, content, slot.place * self.SLOT) != len(content):
+                    raise OSError(errno.EIO, "A place of a file was written in part.")
                 os.fdatasync(file) if hasattr(os, "fdatasync") else os.fsync(file)  # no length changes
             finally:
                 os.close(file)
@@ -122,6 +138,7 @@ class AlternatingFile:
             if disk_is_full(error):
                 raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
             raise
+        self._durable = slot
 
     def _newest(self, data: bytes) -> _Slot | None:
         if data != self._seen[0]:  # it is read far more often than written
@@ -130,11 +147,12 @@ class AlternatingFile:
 
     @classmethod
     def _parsed(cls, data: bytes) -> _Slot | None:
-        if len(data) != 2 * cls.SLOT:
+        size = len(data) // 2
+        if len(data) not in (2 * cls.SLOT, 2 * cls.OLD_SLOT):
             return None
         found = []
         for place in range(2):
-            slot = data[place * cls.SLOT : (place + 1) * cls.SLOT]
+            slot = data[place * size : (place + 1) * size]
             body = slot[32:].rstrip(b" ")
             if len(body) >= 16 and hashlib.sha256(body).hexdigest()[:32].encode() == slot[:32]:
                 found.append(_Slot(place, int(body[:16], 16), body[16:]))

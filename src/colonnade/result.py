@@ -48,6 +48,9 @@ class Opening:
     key_holders, keyed_losses
         For a guarantee that rests on a key: who holds it, and what takes the place of ``losses`` towards an observer that
         includes one of them; by default nothing is guaranteed.
+    score_holders
+        For Newton steps: who holds a part of everybody's score alone, and who knows the part that is left. Nothing is guaranteed
+        towards an observer that includes all of the first and one of the second, whether or not any of them computed on shares.
     """
 
     mechanism: str
@@ -59,10 +62,11 @@ class Opening:
     threshold: int = 0
     key_holders: tuple[str, ...] = ()
     keyed_losses: tuple[Loss | None, ...] = (None,)
+    score_holders: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def replaced_loss_to(self, coalition: frozenset[str]) -> Loss | None:
         """Return what this opening tells a coalition if a record is replaced; ``None`` where nothing is known."""
-        if not self.replaced or coalition & frozenset(self.key_holders):
+        if not self.replaced or coalition & frozenset(self.key_holders) or self._knows_scores(coalition):
             return None
         if self.nodes and len(coalition & frozenset(self.nodes)) > self.threshold:
             return None
@@ -70,6 +74,8 @@ class Opening:
 
     def loss_to(self, coalition: frozenset[str], party: str | None = None) -> Loss | None:
         """Return what this opening tells a coalition about a person's record, whole or at one party outside the coalition."""
+        if self._knows_scores(coalition):
+            return None
         return self._loss(
             len(coalition & frozenset(self.nodes)),
             len(coalition & frozenset(self.scope)),
@@ -85,6 +91,8 @@ class Opening:
         everyone, coordinator = frozenset(parties), COORDINATOR in self.nodes
 
         def worst(count: int) -> list[Loss | None]:
+            if count > len(self.score_holders[0]) and self._knows_scores(everyone):
+                return [None]
             nodes = coordinator + min(count, len(everyone & frozenset(self.nodes)))
             keyed = count > 0 and bool(everyone & frozenset(self.key_holders))
             return [
@@ -96,6 +104,11 @@ class Opening:
         while covered + 1 < len(parties) and worst(covered + 1) == alone:
             covered += 1
         return covered
+
+    def _knows_scores(self, coalition: frozenset[str]) -> bool:
+        """Return whether a coalition has all parts of everybody's score."""
+        alone, told = self.score_holders
+        return coalition.issuperset(alone) and not coalition.isdisjoint(told)
 
     def _loss(self, nodes: int, colluders: int, party: str | None, *, keyed: bool) -> Loss | None:
         """Return the loss to an observer with so many of the nodes and of the noise holders, with the key or without it."""

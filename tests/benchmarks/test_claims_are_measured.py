@@ -14,6 +14,7 @@ from benchmarks.frame.claims import NOT_MEASURED
 from benchmarks.frame.pages import page
 from benchmarks.frame.records import Measured, Results
 from benchmarks.functional import run as functional
+from benchmarks.newton import run as newton
 
 PAPERS = ("IND-LAP", "LDP-AGG-2PEst", "DPFMPS-2PEst", "exact table", "LDP-AGG", "DPFMPS-BasicEst")
 
@@ -123,3 +124,17 @@ def test_every_claim_about_the_functional_mechanism_is_measured(monkeypatch: pyt
         ],
     }
     assert unmeasured(remeasured(functional.BENCHMARK, measures)) == []
+
+
+def test_every_claim_about_the_cost_of_newton_steps_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes and time of both sizes; the rows are those of a few people."""
+    monkeypatch.setitem(newton.newton_cost.SHAPES, 300, ((3, 2, 2, 2), 4))
+    few = list(newton.costs(1, 300))
+    held = Measured(runs=2, cases=[dict(case) for case in newton.BENCHMARK.part("cost").cases])
+    for case in held.cases * 2:
+        held.add(Row({**row.labels, **case}, row.values) for row in few)
+    results = Results({"commit": "none"}, {"cost": held})
+    judged = [claim.judged(results) for claim in newton.BENCHMARK.claims if "beside one Gram matrix" in claim.words]
+    assert [one.claim.published for one in judged] == ["at most 5 ×"] * 2 + ["at most 15 ×"] * 2
+    assert NOT_MEASURED not in [one.verdict for one in judged]
+    assert page(newton.BENCHMARK, results)

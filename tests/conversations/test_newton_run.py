@@ -1,5 +1,6 @@
 """Newton steps on shares: right, opened only with everyone's noise, silent about scores, and taken once."""
 
+import math
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -10,10 +11,12 @@ from scipy import stats
 from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
+from colonnade.result import PrivacyStatement
 from colonnade.secure.shamir import expand, reconstruct
+from colonnade.steps.kind import whole_steps
 from colonnade.steps.newton_terms import NewtonTerms, Phase
 from tests import kit
 from tests.conversations.newton_stage import NAME, SCALE, NewtonStage, Rows, a_plan
@@ -180,6 +183,43 @@ def test_no_set_of_members_that_may_collude_has_all_numbers_of_a_score(nodes: in
         assert not (set(terms.maskers) <= set(group) and told & set(group))
 
 
+@pytest.mark.parametrize("nodes", [3, 5])
+@pytest.mark.parametrize("parties", [2, 3, 4])
+@pytest.mark.parametrize("apart", [False, True], ids=["parties compute", "a committee computes"])
+def test_a_statement_promises_nothing_to_who_knows_every_score(nodes: int, parties: int, apart: bool) -> None:
+    """Whether or not those who know it compute; and to nobody else less than to as many others."""
+    owners, others = [f"p{number}" for number in range(parties)], [f"q{number}" for number in range(nodes)]
+    plan = a_plan(dict.fromkeys(owners, 1), nodes=others if apart else [*owners, *others][:nodes])
+    (whole,) = whole_steps(plan)
+    (opening,) = whole.kind.openings(whole, {}, "newton")
+    terms = NewtonTerms.read(plan, NAME)
+    told = {terms.teller, *terms.evaluators}
+    statement = PrivacyStatement((opening,), tuple(owners), 1e-5)
+    known = 0
+    for size in range(1, terms.threshold + 3):
+        for group in map(set, combinations(terms.members, size)):
+            if set(owners) <= group:
+                continue
+            knows = set(terms.maskers) <= group and bool(told & group)
+            known += knows and len(group & set(terms.nodes)) <= terms.threshold
+            broken = knows or len(group & set(terms.nodes)) > terms.threshold
+            observer = ("coordinator", *sorted(group))
+            assert math.isinf(statement.epsilon(observer=observer)) == broken
+            assert math.isinf(statement.epsilon(observer=observer, unit="party")) == broken
+            assert math.isinf(statement.epsilon_if_replaced(observer=observer)) == broken
+            if size == terms.threshold + 1 and knows:
+                assert frozenset(group) in statement.trust._broken()
+    assert bool(known) == (apart and not set(owners) <= set(terms.maskers))
+    assert statement.collusion == 1
+
+
+def test_whoever_holds_scores_is_trusted_to_compute_as_written_though_it_computes_nothing_on_shares() -> None:
+    (whole,) = whole_steps(a_plan({"ana": 1, "bo": 1, "cy": 1}, nodes=("n1", "n2", "n3")))
+    computing, pooling, *_ = whole.kind.assumptions(whole)
+    assert computing.startswith("The compute nodes and holders of scores n1, n2, n3, ana, bo compute as written.")
+    assert pooling.startswith("ana and any one of bo, n1, n2 do not pool")
+
+
 def test_only_evaluators_are_told_the_last_holders_numbers_and_no_masker_is() -> None:
     stage = _stage(people=60).meet().until(Phase.FACTORS, 0)
     assert (stage.terms.maskers, stage.terms.teller, stage.terms.evaluators) == (("ana",), "bo", ("bo", "cy"))
@@ -297,6 +337,32 @@ def test_there_is_one_holder_more_than_may_collude_and_the_target_is_at_the_firs
 
 
 # Plans
+
+
+def test_what_is_said_of_the_last_step_is_of_a_gradient_though_there_is_one_step() -> None:
+    """The curvature is the second round, so it is the last one of two."""
+    one, three = (a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3], parameters={"parts": p}) for p in ((5, 1), (5, 1, 5)))
+    for plan in (one, three):
+        (whole,) = whole_steps(plan)
+        terms = NewtonTerms.read(plan, NAME)
+        (words,) = whole.kind.noise_words(whole)
+        unit, variance = terms.bounds.unit * SCALE, terms.noise.opened_variance(0)
+        assert f"standard deviation {math.sqrt(variance) / unit:.6g} of" in words.scale
+        assert f"Δ₂ = {math.sqrt(terms.noise.moved(0)) / unit:.6g} per step" in words.sensitivity
+
+
+def test_steps_keep_fine_tables_where_only_the_noise_of_the_curvature_cannot_be_drawn(monkeypatch) -> None:
+    honest, finest = NewtonNoise._share, NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3]), NAME).bounds
+
+    def share(self, number: int):
+        if number == CURVATURE and self.weight >= finest.weight:
+            raise BadInput("So much noise cannot be drawn exactly.")
+        return honest(self, number)
+
+    monkeypatch.setattr(NewtonNoise, "_share", share)
+    terms = NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3], people=41), NAME)
+    assert terms.bounds == finest
+    assert terms.curvature_bounds.unit < finest.unit
 
 
 def test_where_there_is_little_room_tables_are_coarser_and_where_there_is_none_the_plan_is_refused() -> None:

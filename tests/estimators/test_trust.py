@@ -110,13 +110,29 @@ STATEMENTS = {
     "three compute": (("bank", "telco", "shop"), ("bank", "telco", "shop"), 1, (ONE, ONE)),
     "five compute": (("bank", "telco", "shop"), ("bank", "telco", "shop", "n1", "n2"), 2, (ONE, ONE, ONE + ONE)),
     "nobody computes": (("bank", "telco"), (), 0, (ONE,)),
+    "scores with a party that does not compute": (
+        ("bank", "telco", "shop"),
+        ("n1", "n2", "n3"),
+        1,
+        (ONE, ONE, ONE + ONE),
+        (("bank",), ("telco", "n1", "n2")),
+    ),
+    "scores with two parties that do not compute": (
+        ("bank", "telco", "shop", "clinic"),
+        ("n1", "n2", "n3", "n4", "n5"),
+        2,
+        (ONE, ONE, ONE),
+        (("bank", "telco"), ("shop", "n1", "n2", "n3")),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_second_line_is_what_a_search_over_all_coalitions_finds(name):
-    parties, nodes, threshold, losses = STATEMENTS[name]
-    opening = Opening("a count", parties, losses, nodes=nodes, threshold=threshold)
+    parties, nodes, threshold, losses, *scores = STATEMENTS[name]
+    opening = Opening(
+        "a count", parties, losses, nodes=nodes, threshold=threshold, score_holders=(*scores, ((), ()))[0]
+    )
     statement = PrivacyStatement((opening,), parties, 0.0)
     members = list(dict.fromkeys((COORDINATOR, *parties, *nodes)))
     broken = [

@@ -143,14 +143,14 @@ def test_a_memory_that_was_cut_off_while_it_was_written_is_the_one_before(tmp_pa
             ledger.debit(b"%d" % count, BODY, TENTH, label="x")
             ledger.remember_head()
             after = (tmp_path / "bank.head").read_bytes()
-            assert len(after) == 1024 or count == 0
-            differing = [place for place in range(1024) if file[place] != after[place]]
+            assert len(after) == 8192 or count == 0
+            differing = [place for place in range(8192) if file[place] != after[place]]
             for cut in range(differing[0], differing[-1], 7):
                 (tmp_path / "bank.head").write_bytes(after[: cut + 1] + file[cut + 1 :])
                 assert remembered(tmp_path / "bank.head") in (before, ledger.head())
                 ledger.refuse_set_back()
             (tmp_path / "bank.head").write_bytes(after)
-    (tmp_path / "bank.head").write_bytes(bytes(1024))
+    (tmp_path / "bank.head").write_bytes(bytes(8192))
     with pytest.raises(LedgerCorrupt, match="cannot be read"):
         SqliteLedger.open(tmp_path / "bank.ledger")
 
@@ -163,6 +163,15 @@ def test_a_memory_as_older_versions_wrote_it_is_read_and_goes_on(tmp_path):
         ledger.debit(b"two", BODY, TENTH, label="x")
         ledger.remember_head()
         assert remembered(tmp_path / "bank.head") == ledger.head()
+
+
+def test_a_memory_that_is_damaged_is_not_written_over(tmp_path):
+    with fresh(tmp_path) as ledger:
+        ledger.remember_head()
+        (tmp_path / "bank.head").write_bytes(b"damaged")
+        with pytest.raises(LedgerCorrupt, match="cannot be read"):
+            ledger.remember_head()
+    assert (tmp_path / "bank.head").read_bytes() == b"damaged"
 
 
 # When it is written ---------------------------------------------------------------------------------------------------

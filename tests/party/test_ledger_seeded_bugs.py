@@ -26,6 +26,7 @@ from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss
+from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
@@ -46,6 +47,22 @@ def _remembers_before_the_commit(patch):
 
 
 _overwritten = AlternatingFile._overwrite
+_kept = AlternatingFile.keep
+
+
+def _keeps_what_cannot_be_read_back(self, content):
+    if not self._path.exists() or self.read() != content:
+        _kept(self, content)
+
+
+def _ignores_how_much_was_written(patch):
+    def overwrite(self, slot):
+        with self._path.open("rb+") as opened:
+            os.pwrite(opened.fileno(), slot.encoded(), slot.place * self.SLOT)
+            os.fdatasync(opened.fileno())
+        self._durable = slot
+
+    patch.setattr(AlternatingFile, "_overwrite", overwrite)
 
 
 @dataclass(frozen=True)
@@ -350,6 +367,28 @@ SEEDED_BUGS = [
             AlternatingFile, "_overwrite", lambda self, slot: _overwritten(self, slot._replace(place=1 - slot.place))
         ),
         memory.test_a_memory_that_was_cut_off_while_it_was_written_is_the_one_before,
+    ),
+    Bug(
+        "a head that can be read back counts as durable",
+        lambda patch: patch.setattr(AlternatingFile, "keep", _keeps_what_cannot_be_read_back),
+        partial(alternating.test_once_a_value_is_kept_it_is_on_disk_though_a_sync_before_it_failed, restarts=False),
+    ),
+    Bug(
+        "a head that was written in part counts as written",
+        _ignores_how_much_was_written,
+        alternating.test_a_value_that_was_written_in_part_is_not_kept,
+    ),
+    Bug(
+        "both places of the highest head are in one sector",
+        lambda patch: patch.setattr(AlternatingFile, "SLOT", 512),
+        partial(alternating.test_once_a_value_is_kept_it_is_on_disk_though_a_sync_before_it_failed, restarts=True),
+    ),
+    Bug(
+        "a damaged memory is written over",
+        lambda patch: patch.setattr(
+            HeadMemory, "keep", lambda self, head: self._file.keep(ledger_file.msgspec.json.encode(head))
+        ),
+        memory.test_a_memory_that_is_damaged_is_not_written_over,
     ),
     Bug(
         "requests are answered from a ledger that went back",

@@ -172,6 +172,20 @@ def test_more_nodes_than_evaluation_points_are_refused(nodes):
         ALL[-1].require_nodes(nodes)
 
 
+def test_no_more_shares_are_added_up_than_float64_adds_exactly():
+    """With primes of 23 bits 256 products of the largest residues are whole numbers below 2⁵², and 257 are not."""
+    arithmetic = Arithmetic(PRIME_SETS[4])
+    arithmetic.require_nodes(256)
+    largest = (min(arithmetic.moduli) - 1) // 2
+    shares = np.full((256, 3), largest, dtype=np.uint64)
+    weights = np.full((2, 256), largest, dtype=np.int64)
+    assert set(arithmetic.weighted(shares, weights).tolist()) == {256 * largest**2 % arithmetic.modulus}
+    with pytest.raises(BadInput, match="small"):
+        arithmetic.require_nodes(257)
+    with pytest.raises(BadInput, match="small"):
+        arithmetic.weighted(np.vstack([shares, shares]), np.hstack([weights, weights]))
+
+
 @pytest.mark.parametrize("arguments", [(0, 1), (1, 0), (1.0, 1), (1, True), (1, 1, -1), (1, 1, 0.5)])
 def test_bounds_of_nonsense_are_refused(arguments):
     with pytest.raises(BadInput):

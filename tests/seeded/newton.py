@@ -11,8 +11,10 @@ from colonnade.conversations.newton import NewtonRun
 from colonnade.estimation import newton_information
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
-from colonnade.privacy.laws.newton import NewtonNoise
+from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.protocol.messages import unpack
+from colonnade.result import Opening
+from colonnade.secure import residues
 from colonnade.secure.link_shares import WeightedProduct
 from colonnade.secure.sine_link import LinkBounds
 from colonnade.steps import newton_terms as terms
@@ -20,6 +22,7 @@ from tests.conversations import test_newton_run as runs
 from tests.coordinator import test_newton_inference as inferences
 from tests.party import test_newton as parts
 from tests.privacy import test_newton_noise as noises
+from tests.secure import test_residues as sums
 from tests.secure import test_sine_link as links
 from tests.seeded.bug import Bug, replaced, wrapped
 
@@ -69,6 +72,21 @@ def _told_to_all(honest, self, beat, turn, inputs):
 
 BUGS = [
     Bug(
+        "a statement counts only nodes among those who know scores",
+        replaced(Opening, "_knows_scores", lambda self, coalition: False),
+        partial(runs.test_a_statement_promises_nothing_to_who_knows_every_score, 3, 3, apart=True),
+    ),
+    Bug(
+        "more shares are added up than float64 adds exactly",
+        replaced(residues, "LARGEST_SUM", 2**60),
+        sums.test_no_more_shares_are_added_up_than_float64_adds_exactly,
+    ),
+    Bug(
+        "the last round is taken for the last step",
+        replaced(NewtonNoise, "last_step", property(lambda self: self.rounds - 1)),
+        runs.test_what_is_said_of_the_last_step_is_of_a_gradient_though_there_is_one_step,
+    ),
+    Bug(
         "half the noise in a Newton step",
         wrapped(NewtonNoise, "draw_share", lambda honest, self, *given: honest(self, *given) // 2),
         partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, 5),
@@ -80,7 +98,7 @@ BUGS = [
             "draw_share",
             lambda self, number, sampler: sampler.discrete_gaussian(self.shares[number], self.entries(number)),
         ),
-        partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, 0),
+        partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, CURVATURE),
     ),
     Bug(
         "a coalition is accounted as if residuals did not move on its own columns",

@@ -265,7 +265,7 @@ class NewtonRun(SteppedRun):
         return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, own=self.point)
 
     def _seed(self, what: str, turn: int) -> bytes:
-        return keys.digest("colonnade newton v1", keys.subseed(self._secret, f"colonnade newton {what}"), turn)
+        return keys.digest("colonnade newton v2", keys.subseed(self._secret, f"colonnade newton {what}"), turn)
 
     def _weights(self, inputs: Mapping[str, Array]) -> tuple[NDArray[np.float64], Integers]:
         if set(inputs) != {"weights", "before"}:

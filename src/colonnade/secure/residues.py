@@ -49,6 +49,8 @@ PRIME_SETS = (
 LARGEST_MODULUS = 2**63
 LARGEST_WIDE_PRIME = 2**21
 LARGEST_PRIME = 2**23
+LARGEST_SUM = 2**52
+"""Sums of products of centred residues are below this in magnitude."""
 LARGEST_FACTORS = 2**28
 """How much public factors may be in magnitude, added up: times a centred residue that is below 2⁵¹."""
 NOISE_EXPONENT = 128
@@ -136,10 +138,15 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """Return how many bytes so many elements take on the wire."""
         return (count * self.element_bits + 7) // 8
 
+    @property
+    def _largest_product(self) -> int:
+        """The largest magnitude of a product of two centred residues."""
+        return ((max(self.moduli) - 1) // 2) ** 2
+
     def require_nodes(self, nodes: int) -> None:
-        """Refuse more nodes than there are evaluation points with invertible differences."""
-        if type(nodes) is not int or not 1 <= nodes < min(self.moduli):
-            raise BadInput("The number of compute nodes must be positive and below every modulus.")
+        """Refuse more nodes than there are evaluation points, or than `weighted` adds up exactly: 256 with primes of 23 bits."""
+        if type(nodes) is not int or not 1 <= nodes < min(self.moduli) or nodes * self._largest_product >= LARGEST_SUM:
+            raise BadInput("The number of compute nodes must be positive, below every modulus, and small.")
 
     # Integers to elements and back
 
@@ -232,6 +239,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
 
     def weighted(self, shares: Elements, weights: NDArray[np.int64]) -> Elements:
         """Return Σᵢ weightᵢ · shareᵢ over the first axis; ``weights`` holds a residue for each modulus and share."""
+        self.require_nodes(len(shares))
         elements = np.empty(math.prod(shares.shape[1:]), dtype=np.uint64)
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
         centred = np.where(2 * weights > self._primes[:, None], weights - self._primes[:, None], weights)

@@ -383,7 +383,7 @@ class GroupChain(GroupSums):
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, colluders and inputs."""
         nodes = cls.read(whole.plan, whole.name).nodes
-        return (COMPUTING.format(nodes=", ".join(nodes)), *super().assumptions(whole))
+        return (COMPUTING.format(roles="compute nodes", members=", ".join(nodes)), *super().assumptions(whole))
 
 
 class GroupTotals(_Groups, StepKind):

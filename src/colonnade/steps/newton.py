@@ -43,7 +43,7 @@ from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
 
 __all__ = ["NewtonSteps"]
 
-COMPUTING = "The compute nodes {nodes} compute as written. One that deviates could amplify a row past the noise."
+COMPUTING = "The {roles} {members} compute as written. One that deviates could amplify a row past the noise."
 POOLING = "{maskers} and any one of {told} do not pool their parts of people's scores."
 
 PLACE = 10
@@ -136,6 +136,7 @@ class NewtonSteps(LabelledSteps):
                 replaced=tuple(noise.replaced_loss(colluders=count) for count in counts),
                 nodes=terms.nodes,
                 threshold=terms.threshold,
+                score_holders=(terms.maskers, terms.told),
             ),
         )
 
@@ -143,10 +144,10 @@ class NewtonSteps(LabelledSteps):
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, holders, colluders and inputs."""
         terms = NewtonTerms.read(whole.plan, whole.name)
-        told = dict.fromkeys((terms.teller, *terms.evaluators))
+        computing = dict.fromkeys((*terms.nodes, *terms.holders))
         return (
-            COMPUTING.format(nodes=", ".join(terms.nodes)),
-            POOLING.format(maskers=" and ".join(terms.maskers), told=", ".join(told)),
+            COMPUTING.format(roles="compute nodes and holders of scores", members=", ".join(computing)),
+            POOLING.format(maskers=" and ".join(terms.maskers), told=", ".join(terms.told)),
             *secure_words(whole.plan, whole.plan.collusion),
         )
 
@@ -155,7 +156,7 @@ class NewtonSteps(LabelledSteps):
         """Return the noise of the last step."""
         first = whole.first
         terms = NewtonTerms.read(whole.plan, first.name)
-        sensitivity, scale = terms.noise.describe(terms.unit(terms.rounds - 1))
+        sensitivity, scale = terms.noise.describe(terms.unit(terms.noise.last_step))
         return (
             NoiseWords(
                 step=first.name,

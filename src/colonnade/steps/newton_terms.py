@@ -49,7 +49,8 @@ CHUNK_ELEMENTS = 1 << 21
 CHUNK_UNIT = 8_192
 
 TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) for finer in FIRST_FACTORS[::-1]][1:]
-"""How fine the tables of a link can be, the finest first: each is half as fine as the one before it."""
+"""How fine the tables of a link can be, the finest first. With two holders each is half as fine as the one before it. With h of
+them, one with fewer bits is 2ʰ⁻¹ times as coarse as the one before it."""
 
 _COMMON = ("scale", "window", "parts", "level")
 
@@ -162,6 +163,11 @@ class NewtonTerms(LabelledTerms):
         return tuple(node for node in self.nodes if node in chosen)
 
     @cached_property
+    def told(self) -> tuple[str, ...]:
+        """Who knows the last holder's numbers. Any one of them and all maskers have everybody's score."""
+        return tuple(dict.fromkeys((self.teller, *self.evaluators)))
+
+    @cached_property
     def constant(self) -> int:
         """Where the constant column stands among all."""
         return int(self.places(self.holders[0]).start)
@@ -192,7 +198,7 @@ class NewtonTerms(LabelledTerms):
 
     def bound(self, number: int) -> int:
         """Return what no integer exceeds that a round opens."""
-        return _bound(number, self.people, self.scale, self.link(number), self.noise)
+        return _bound(number, self.people, self.scale, self.link(number), self.noise.opened_variance(number))
 
     def link(self, number: int) -> LinkBounds:
         """Return the link of a round."""
@@ -296,11 +302,11 @@ def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: 
     )
 
 
-def _bound(number: int, people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> int:
+def _bound(number: int, people: int, scale: int, bounds: LinkBounds, variance: float) -> int:
     """Return what no opened integer exceeds: so many people of |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
     if number == CURVATURE:
-        return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * noise.opened_variance(number)))
-    return people * bounds.residual * scale + noise_tail(math.ceil(noise.opened_variance(number)))
+        return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * variance))
+    return people * bounds.residual * scale + noise_tail(math.ceil(variance))
 
 
 class _Room(NamedTuple):
@@ -329,12 +335,21 @@ WORDS = (
 
 
 class _Sized(NamedTuple):
-    """A link, and the largest integers that steps and the curvature would open with it."""
+    """A link, and the largest integers that steps and the curvature would open with it; infinite if noise cannot be drawn."""
 
     tables: tuple[int, int]
     bounds: LinkBounds
-    residual: int
-    weight: int
+    residual: float
+    weight: float
+
+
+def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
+    """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
+    try:
+        variance = noise.opened_variance(number)
+    except BadInput:  # coarser tables make it smaller
+        return math.inf
+    return _bound(number, plan.people, scale, bounds, variance)
 
 
 def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
@@ -347,10 +362,7 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
     for tables in TABLES:
         bounds = LinkBounds(link, holders, *tables)
         noise = _noise(plan, steps, bounds, bounds)
-        try:
-            sizes = [_bound(number, plan.people, _scale(steps), bounds, noise) for number in range(noise.rounds)]
-        except BadInput:  # the noise is too large to be drawn: coarser tables make it smaller
-            continue
+        sizes = [_size(number, plan, _scale(steps), bounds, noise) for number in range(noise.rounds)]
         of_curvature = sizes.pop(CURVATURE)
         sized.append(_Sized(tables, bounds, residual=max(sizes), weight=of_curvature))
     for word in WORDS:

@@ -177,7 +177,7 @@ class NewtonStudy:
 
     def gradient_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in one entry of the last gradient, a sum over people."""
-        last = terms.rounds - 1
+        last = terms.noise.last_step
         return float(np.sqrt(terms.noise.opened_variance(last))) / terms.unit(last)
 
     # One class ----------------------------------------------------------------------------------------------------------

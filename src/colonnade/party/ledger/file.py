@@ -21,8 +21,8 @@ continue it. The order of writing is the argument. *After the ledger's commit*: 
 not have, so that no crash can block the party. A ledger ahead of its memory is what a crash in between leaves, and is sound.
 *Before the message leaves*: whatever anybody was told rests on rows up to this head. The head changes with every row that is
 shown, so it is written in two places of the file in turn (`AlternatingFile`): a crash in the middle leaves the head before.
-Restoring a whole folder sets back both files; then the memories of the party's peers are the second line
-(`colonnade.conversations.conversation.LedgerHeads`).
+It counts as remembered once its own sync has succeeded, not once it can be read back. Restoring a whole folder sets back both
+files; then the memories of the party's peers are the second line (`colonnade.conversations.conversation.LedgerHeads`).
 """
 
 import contextlib
@@ -77,8 +77,8 @@ class HeadMemory:
 
     def keep(self, head: Head) -> None:
         """Remember a head durably. The caller keeps everybody from writing to the ledger meanwhile."""
-        if head != self.read():
-            self._file.write(msgspec.json.encode(head))
+        self.read()  # refuses: a memory that is damaged is not written over
+        self._file.keep(msgspec.json.encode(head))
 
     def read(self) -> Head | None:
         """Return the highest head; ``None`` if none was ever kept."""

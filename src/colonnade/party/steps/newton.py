@@ -132,7 +132,7 @@ class NewtonPart:
         return self._admitted.opened(self._key(number))
 
     def _key(self, number: int) -> bytes:
-        return digest("colonnade newton round v1", self._admitted.request, number)
+        return digest("colonnade newton round v2", self._admitted.request, number)
 
 
 def _record(before: Integers) -> bytes:

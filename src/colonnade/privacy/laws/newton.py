@@ -122,6 +122,11 @@ class NewtonNoise:
         return len(self.parts)
 
     @property
+    def last_step(self) -> int:
+        """The number of the last round that opens a gradient: the first one, if there is one step."""
+        return max(number for number in range(self.rounds) if number != CURVATURE)
+
+    @property
     def total(self) -> int:
         """R²."""
         return sum(self.row_bounds.values())
@@ -141,14 +146,24 @@ class NewtonNoise:
             return Fraction(own + self.weight_change**2 * rest**2, 2)
         return Fraction(self.residual**2 * (self.total - rest) + self.residual_change**2 * rest)
 
-    @cached_property
+    @property
     def shares(self) -> tuple[Fraction, ...]:
-        """s² of every round, exactly: the variance of one party's share of an entry, of the curvature off its diagonal."""
-        return tuple(self._share(number) for number in range(self.rounds))
+        """s² of every round."""
+        return tuple(self.share(number) for number in range(self.rounds))
+
+    def share(self, number: int) -> Fraction:
+        """Return s² of one round, exactly: the variance of one party's share of an entry, of the curvature off its diagonal."""
+        if number not in self._shares:
+            self._shares[number] = self._share(number)
+        return self._shares[number]
+
+    @cached_property
+    def _shares(self) -> dict[int, Fraction]:
+        return {}
 
     def opened_variance(self, number: int) -> float:
         """Return the variance of the noise in one number that a round opens; of the curvature off its diagonal."""
-        return float(self.shares[number]) * self.parties
+        return float(self.share(number)) * self.parties
 
     def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
         """Return what all rounds cost a person's record, whole or at one party; ``None`` if no noise is left.
@@ -176,7 +191,7 @@ class NewtonNoise:
 
     def describe(self, unit: float = 1.0) -> Description:
         """Return sensitivity and scale of the last step in words, in multiples of ``unit``."""
-        last = self.rounds - 1
+        last = self.last_step
         return Description(
             f"Δ₂ = {math.sqrt(self.moved(last)) / unit:.6g} per step, in units of the gradient with columns scaled to [−1, 1]",
             f"standard deviation {math.sqrt(self.opened_variance(last)) / unit:.6g} of a number opened in the last step",
@@ -184,7 +199,7 @@ class NewtonNoise:
 
     def draw_share(self, number: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise of one round. Of the curvature row by row, twice the variance on the diagonal."""
-        share = self.shares[number]
+        share = self.share(number)
         if number != CURVATURE:
             return sampler.discrete_gaussian(share, self.columns)
         rows, places = np.triu_indices(self.columns)
