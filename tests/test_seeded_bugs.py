@@ -26,8 +26,8 @@ def _forget() -> None:
             wrapper.cache_clear()
 
 
-SLICE = 16
-"""Every twelfth bug is planted in the usual run, all of them under ``--full``: each takes a whole test to catch."""
+SLICE = 24
+"""One bug in so many is planted in the usual run, all of them under ``--full``: each takes a whole test to catch."""
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a victim that fails leaves things open

@@ -90,7 +90,7 @@ def timeless(text: str) -> str:
 EXAMPLES = [page for page in PAGES if blocks(page, "python") and page not in SHOWN]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_code_on_a_page_that_shows_no_output_runs(page, tmp_path):
     done = run("\n".join(blocks(page, "python")), tmp_path)

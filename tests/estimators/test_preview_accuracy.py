@@ -200,7 +200,7 @@ def _marks(name: str, condition: str) -> list[pytest.MarkDecorator]:
     return needs if name in SHORT or condition == "ordinary" else [*needs, pytest.mark.full]
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [

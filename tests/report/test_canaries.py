@@ -181,7 +181,7 @@ def test_the_search_would_have_found_them():
             _assert_clean([text], [secret])
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize(
     ("kind", "method"),
     [pytest.param(*case, marks=kit.needs_mbi if case[0] is cn.SyntheticTable else ()) for case in CASES],
