@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# One BLAS thread a process: two threads on a busy machine run slower than one.
+# One BLAS thread per process: two threads on a busy machine run slower than one.
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
+# Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, and each would compile the library.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint format bench docs dist clean
 .DEFAULT_GOAL := help
