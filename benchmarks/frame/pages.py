@@ -14,6 +14,7 @@ OURS, CENTRAL, PEER, PLAIN = "ours", "central", "peer", "plain"
 """Roles in a comparison: ours; one curator at the same price; somebody else's; without privacy."""
 
 MOST_TICKS = 6
+NAMED_SIZE, NAMED_GAP = (7.6, 3.4), 0.075
 """With so few places along an axis, each has its number."""
 ACROSS = 3
 """Panels of a plot in one row."""
@@ -126,6 +127,8 @@ class Plot:
         The values are on a logarithmic axis too.
     where
         Only rows with these labels.
+    named
+        Lines have their names at their right ends, in place of a legend. For a picture of one panel that stands by itself.
     """
 
     name: str
@@ -138,6 +141,7 @@ class Plot:
     panel: str | None = None
     log: bool = False
     where: Mapping[str, Label] = field(default_factory=dict)
+    named: bool = False
 
     def draw(self, results: Results, folder: Path) -> Path | None:
         """Write an SVG picture, and return its path; ``None`` where nothing was measured or matplotlib is missing."""
@@ -163,7 +167,8 @@ class Plot:
         mpl.rcParams.update({"svg.hashsalt": self.name, "svg.fonttype": "none"})
         wide = min(len(panels), ACROSS)
         high = -(-len(panels) // wide)
-        figure, axes = plt.subplots(high, wide, figsize=(4.2 * wide, 3.2 * high), squeeze=False)
+        size = NAMED_SIZE if self.named else (4.2 * wide, 3.2 * high)
+        figure, axes = plt.subplots(high, wide, figsize=size, squeeze=False)
         for axis in axes.flat[len(panels) :]:
             axis.set_visible(False)
         for axis, (panel, lines) in zip(axes.flat, panels.items(), strict=False):
@@ -180,7 +185,10 @@ class Plot:
                 axis.minorticks_off()
             axis.set_title("" if panel is None else str(panel), fontsize=9)
             axis.grid(alpha=0.3)
-            axis.legend(fontsize=6, loc="best")
+            if self.named:
+                self._names(axis, lines, flat.get(panel, {}))
+            else:
+                axis.legend(fontsize=6, loc="best")
         for row in axes:
             row[0].set_ylabel(self.up)
         figure.suptitle(self.title, fontsize=10)
@@ -191,6 +199,21 @@ class Plot:
         plt.close(figure)
         path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
         return path
+
+    @staticmethod
+    def _names(axis: Any, lines: Mapping[Any, list[tuple[float, Sample]]], flat: Mapping[Any, Sample]) -> None:
+        """Write names beside the right ends of lines, from the top down, so far apart that they can be read."""
+        ends = {str(line): max(points, key=lambda point: point[0])[1].mean for line, points in lines.items()}
+        colours = {str(one.get_label()): one.lines[0].get_color() for one in axis.containers}
+        ends |= {str(line): sample.mean for line, sample in flat.items()}
+        low, high = axis.get_ylim()
+        gap = NAMED_GAP * (high - low)
+        place = max(ends.values()) + 1.5 * gap
+        for name, end in sorted(ends.items(), key=lambda one: -one[1]):
+            place = min(end + gap / 2 if name in flat else end, place - gap)
+            beside = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9}
+            axis.annotate(name, (1.02, place), color=colours.get(name, "dimgrey"), annotation_clip=False, **beside)
+        axis.spines[["top", "right"]].set_visible(False)
 
     @staticmethod
     def _line(axis: Any, name: str, points: list[tuple[float, Sample]]) -> None:

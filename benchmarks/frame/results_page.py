@@ -16,7 +16,16 @@ from benchmarks.frame.records import Measured, Results
 Recording = tuple[Benchmark, Results]
 PAGE = ROOT / "docs" / "results.md"
 NOTHING = "Nothing is recorded yet."
-HEADLINE = Plot("result", "headline", "auc", "epsilon", "line", "Who earns more than 50,000 (Adult): AUC", "AUC")
+HEADLINE = Plot(
+    "result",
+    "headline",
+    "auc",
+    "epsilon",
+    "line",
+    "Who earns more than 50,000 (Adult)",
+    "area under the curve",
+    named=True,
+)
 HEADLINE_LINES: dict[str, tuple[str, str, dict[str, Label]]] = {
     "without privacy, one table": ("additive", "beside", {"set": "adult", "method": "boosting, no privacy"}),
     "Colonnade, four parties": ("additive", "accuracy", {"set": "adult", "method": "additive"}),
