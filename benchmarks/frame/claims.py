@@ -135,6 +135,12 @@ class Claim:
     tests: Callable[[Results], Iterable[Test]]
     where: str = ""
 
+    @property
+    def bar(self) -> str:
+        """What was published and where, or the bar and who set it. Bars of issues are our own: a reader has no issues."""
+        where = self.where.replace("the issue's bar", "our bar").replace("the issue", "our bar")
+        return f"{self.published} ({where})" if where else self.published
+
     def judged(self, results: Results) -> "Judgement":
         """Return the verdict on recorded results."""
         try:

@@ -251,8 +251,7 @@ def claims_table(benchmark: Benchmark, results: Results) -> str:
     rows = []
     for claim in benchmark.claims:
         one = claim.judged(results)
-        published = f"{claim.published} ({claim.where})" if claim.where else claim.published
-        rows.append([claim.words, published, one.ours, str(one.runs), one.verdict])
+        rows.append([claim.words, claim.bar, one.ours, str(one.runs), one.verdict])
     return markdown(["claim", "published, or the bar", "ours, 95 % interval", "runs", "agrees?"], rows)
 
 
