@@ -238,7 +238,7 @@ BENCHMARK = Benchmark(
     title="Counts and means by group",
     about=__doc__ or "",
     parts=[
-        Part("flights", against_curator, [{"study": study} for study in STUDIES], 12, 2.0),
+        Part("flights", against_curator, [{"study": study} for study in STUDIES], 60, 2.5),
         Part(
             "independence",
             rejections,
