@@ -116,11 +116,11 @@ BENCHMARK = Benchmark(
     about=__doc__ or "",
     packages=("numpy", "numba", "pyarrow"),
     parts=[
-        Part("moments", measures.moment, [{"p": p} for p in ORDERS], 60, 2.0),
+        Part("moments", measures.moment, [{"p": p} for p in ORDERS], 400, 1.6),
         Part("as written", measures.as_written, [{}], 2, 2.0, quick=[{"alpha": 1.5}], machine=frozenset({"seconds"})),
-        Part("rates", rates, RATES, 40, 1.0),
-        Part("sketches", measures.sketches, [{"epsilon": 4.0}], 60, 0.7),
-        Part("lines", measures.lines, [{"people": people} for people in SIZES], 8, 0.4),
+        Part("rates", rates, RATES, 240, 1.2),
+        Part("sketches", measures.sketches, [{"epsilon": 4.0}], 240, 1.2),
+        Part("lines", measures.lines, [{"people": people} for people in SIZES], 40, 1.0),
         Part(
             "many people",
             measures.many_people,
