@@ -6,8 +6,10 @@ Otherwise the runs *cannot tell*.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from scipy import stats
 
 from benchmarks.frame import intervals
 from benchmarks.frame.intervals import LEVEL, Sample
@@ -114,6 +116,28 @@ def share(successes: float, trials: float, low: float, high: float) -> Test:
     return Test(successes / trials if trials else math.nan, interval, low, high, round(trials))
 
 
+def coverage_counts(inside: Sequence[int], called: Sequence[int]) -> dict[str, float]:
+    """Return values of a row for `covered_as_stated`: of how many intervals of each coefficient, how many covered."""
+    held = {f"in {place}": float(count) for place, count in enumerate(inside)}
+    return held | {f"of {place}": float(count) for place, count in enumerate(called)}
+
+
+def covered_as_stated(rows: Iterable[Mapping[str, Sample]], level: float, family: float) -> Iterator[Test]:
+    """Yield the test that no coefficient is covered less often than stated, all runs together, whatever their number.
+
+    It is the smallest p-value of one-sided binomial tests, times their number (Bonferroni), and should be at least ``family``.
+    """
+    held = [
+        (sum(samples[f"in {name[3:]}"].values), sum(of.values), of.runs)
+        for samples in rows
+        for name, of in samples.items()
+        if name.startswith("of ") and name[3:].isdigit() and any(of.values)
+    ]
+    if held:
+        least = min(1.0, len(held) * min(float(stats.binom.cdf(inside, of, level)) for inside, of, _ in held))
+        yield Test(least, lambda _level: (least, least), family, math.inf, min(runs for *_, runs in held))
+
+
 @dataclass(frozen=True)
 class Claim:
     """Something that the results should show.
@@ -149,7 +173,7 @@ class Claim:
             return Judgement(self, f"not measured: {missing}", 0, NOT_MEASURED)
         if not tests:
             return Judgement(self, "nothing to compare", 0, NOT_MEASURED)
-        worst = min(tests, key=lambda test: test.slack)
+        worst = min(tests, key=lambda test: (not test.outside(len(tests)), test.inside(), test.slack))  # it decides
         ours = worst.words() + (f", worst of {len(tests)}" if len(tests) > 1 else "")
         return Judgement(self, ours, min(test.runs for test in tests), _verdict(tests))
 

@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+from benchmarks.frame.claims import coverage_counts
 from central import Central
 from likelihood import LARGEST_ERROR, maximum_likelihood, sigmoid
 from newton_sets import Joined
@@ -83,6 +84,7 @@ def measured(
     }
     if widths:
         values["width"] = np.median(widths)
+    values |= coverage_counts((inside & called).sum(axis=0), called.sum(axis=0))
     mostly = np.flatnonzero(called.mean(axis=0) >= MOSTLY)
     if len(mostly):
         values["bias"] = max(_bias(truth, [one for _, one in found], called[:, k], k) for k in mostly)

@@ -45,7 +45,7 @@ from benchmarks.frame import (
     same,
     within,
 )
-from benchmarks.frame.claims import Test
+from benchmarks.frame.claims import Test, covered_as_stated
 from benchmarks.frame.peers import DIFFPRIVLIB
 
 import colonnade as cn
@@ -145,16 +145,6 @@ def total(found: Results, part: str, one: str, other: str) -> Sample:
     return Sample(tuple(sums(one, run) / max(sums(other, run), 1) for run in range(runs)))
 
 
-def every_coefficient(found: Results, part: str) -> Iterator[Test]:
-    """Yield the test of Bonferroni over all coefficients and batches: none is covered less often than stated."""
-    rows = [samples for _, samples in found.rows(part)]
-    tests = sum(samples["coefficients"].mean * samples["coefficients"].runs for samples in rows)
-    if rows:
-        least = min(1.0, tests * min(min(samples["worst"].values) for samples in rows))
-        runs = min(samples["worst"].runs for samples in rows)
-        yield Test(least, lambda _level: (least, least), FAMILY, math.inf, runs)
-
-
 def coverage_claims(part: str) -> Iterator[Claim]:
     def covered(found: Results) -> Iterator[Test]:
         one = total(found, part, "covered", "intervals")
@@ -171,7 +161,7 @@ def coverage_claims(part: str) -> Iterator[Claim]:
     yield Claim(
         f"{part}: every coefficient is covered as often as stated, by binomial tests of all",
         f"corrected p at least {FAMILY:g}",
-        lambda found: every_coefficient(found, part),
+        lambda found: covered_as_stated((samples for _, samples in found.rows(part)), intervals.LEVEL, FAMILY),
         "the issue",
     )
     yield Claim(f"{part}: of what the oracle determines, called determined", "at least 80 %", called, "the issue")
