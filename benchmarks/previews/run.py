@@ -1,4 +1,4 @@
-"""What previews foretell, held against what then happens, on public data that no preview was tuned to.
+"""What previews foretell, held against what then happens, on public data.
 
 Every set is a federation of three parties (`preview_sets.py`), and every study runs on the real channel of a simulation, once
 per run. What is foretold and what is measured is defined in `docs/explanation/previews.md` (`preview_measures.py`): the
@@ -9,6 +9,7 @@ the share is a rough one.
 
 The assumptions of previews are constants. They were settled with twelve public sets in view: the six of the first table, four
 others, and two that are not recorded. The sets of the last table were run afterwards. Nothing may be changed to suit them.
+Logistic regressions here are those of ``"secure"``, not of the default ``"newton"``.
 """
 
 import math
@@ -42,7 +43,7 @@ EXACT: dict[tuple[str, str], Any] = {}
 
 
 def studies(data: Divided, epsilon: float, *, every: bool) -> Iterator[tuple[Any, Measure]]:
-    """Yield the studies of a set at one ε, and how their errors are measured; by default those of the default methods."""
+    """Yield the studies of a set at one ε, and how their errors are measured; without ``every`` one method of each."""
     price = {"epsilon": epsilon, "delta": DELTA}
     categories = measures.levels_of(data)
     if len(categories) > 1:
