@@ -188,6 +188,8 @@ def _told(asked: Asked, todo: list[str], found: dict[str, int], minutes: float) 
     """Say how it went, and write the pages that are made from all recordings."""
     failed = [_shown(name) for name, status in found.items() if status not in (DONE, SKIPPED, STOPPED)]
     left = [_shown(name) for name in todo if found.get(name, STOPPED) == STOPPED]
+    if asked.record:  # somebody may have changed a benchmark after its recording, while others were made
+        left += [_shown(name) for name, status in found.items() if status == DONE and stale(name) is not None]
     print(f"{minutes:.0f} minutes; {len(failed)} failed: {', '.join(failed) or 'none'}")
     if left:
         print(f"Not finished: {', '.join(left)}. The same command goes on there.")

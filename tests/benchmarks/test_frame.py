@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -39,11 +40,20 @@ from benchmarks.frame import (
     within,
     workers,
 )  # fmt: skip
-from benchmarks.frame.claims import AGREES, CANNOT_TELL, DOES_NOT, NOT_MEASURED, Test
+from benchmarks.frame.claims import (
+    AGREES,
+    CANNOT_TELL,
+    DOES_NOT,
+    NOT_MEASURED,
+    Test,
+    coverage_counts,
+    covered_as_stated,
+)
 from benchmarks.frame.intervals import difference, proportion
 from benchmarks.frame.pages import page
 from benchmarks.frame.records import Measured, Results
 from benchmarks.frame.workers import OutOfTime, PartsFailed
+from scipy import stats
 
 from colonnade.errors import BadInput
 
@@ -101,6 +111,31 @@ def test_one_run_of_something_random_can_never_agree() -> None:
 def test_an_agreement_needs_every_test_and_one_refutation_is_enough() -> None:
     assert verdict(above(drawn(10.0), 5.0), above(drawn(10.0), 10.0)) == CANNOT_TELL
     assert verdict(above(drawn(10.0), 5.0), above(drawn(10.0), 15.0)) == DOES_NOT
+
+
+def test_a_claim_shows_the_test_that_decides_it() -> None:
+    held = [above(drawn(10.0), 5.0), above(drawn(100.0, seed=1), 99.99)]
+    assert held[0].slack > held[1].slack
+    claim = Claim("it is so", "so", lambda _: [below(drawn(10.0), 10.01), above(drawn(1_000.0, seed=1), 1_000.2)])
+    assert claim.judged(Results({}, {})).ours.startswith("1000"), (
+        "one that is refuted comes before one that cannot tell"
+    )
+
+
+def test_a_coefficient_that_is_covered_too_rarely_is_found_although_no_run_shows_it() -> None:
+    def rows(inside: float) -> list[dict[str, Sample]]:
+        held = [coverage_counts([38, inside], [40, 40]) for _ in range(5)]
+        return [{name: Sample(tuple(one[name] for one in held)) for name in held[0]}]
+
+    assert verdict(*covered_as_stated(rows(37), 0.95, 1e-3)) == AGREES
+    assert verdict(*covered_as_stated(rows(33), 0.95, 1e-3)) == DOES_NOT
+    assert stats.binom.cdf(33, 40, 0.95) > 1e-3 / 2, "one run by itself would not have told"
+    assert list(covered_as_stated([{"covered": Sample((1.0,))}], 0.95, 1e-3)) == []
+
+
+def test_a_bar_of_an_issue_is_our_own_on_a_page() -> None:
+    assert Claim("it is so", "at most 2", lambda _: [], "the issue").bar == "at most 2 (our bar)"
+    assert Claim("it is so", "at most 2", lambda _: [], "Table 1").bar == "at most 2 (Table 1)"
 
 
 def test_what_was_not_measured_is_not_an_agreement() -> None:
@@ -384,20 +419,20 @@ def test_a_results_page_without_recordings_says_so_everywhere(tmp_path: Path) ->
 
 def test_the_picture_of_the_readme_is_made_of_several_recordings(tmp_path: Path) -> None:
     held = []
-    for name, part, method in (
-        ("additive", "accuracy", "additive"),
-        ("additive", "accuracy", "DP-EBM"),
-        ("functional", "regressions", "the paper's, as written"),
-    ):
+    for line in ("Colonnade, four parties", "DP-EBM, one curator", "functional mechanism"):
+        name, part, labels = results_page.HEADLINE_LINES[line]
         measured = Measured(runs=2)
         for epsilon in (0.1, 1.0):
-            measured.rows.append(({"set": "adult", "method": method, "epsilon": epsilon}, {"auc": [0.8, 0.9]}))
+            measured.rows.append(({**labels, "epsilon": epsilon}, {"auc": [0.8, 0.9]}))
         held.append((replace(command.load("slr"), name=name), Results({}, {part: measured})))
     assert results_page.headline([], tmp_path) is None
     path = results_page.headline([held[0], held[2]], tmp_path)
     assert path is not None
     assert "Colonnade, four parties" in path.read_text()
-    assert "functional mechanism as published" in path.read_text()
+    assert "functional mechanism" in path.read_text()
+    places = [float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:Colonnade|functional)', path.read_text())]
+    assert len(places) == 2
+    assert abs(places[0] - places[1]) > 9  # both end at one height: the names stand one below the other
 
 
 @pytest.mark.parametrize("line", results_page.HEADLINE_LINES.values(), ids=list(results_page.HEADLINE_LINES))
@@ -471,6 +506,15 @@ def test_recordings_are_enforced_when_all_are_made(three: dict[str, int]) -> Non
     three["one"] = command.SKIPPED  # it needs what this machine lacks
     assert command.everything(record=True) == command.DONE
     assert marker.read() == (True, ["three", "two"])
+
+
+def test_one_that_was_changed_after_its_recording_is_said_and_nothing_is_enforced(
+    three: dict[str, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "stale", lambda name: "the benchmark has changed" if name == "three" else None)
+    assert command.everything(record=True) == command.STOPPED
+    assert "Not finished: three." in capsys.readouterr().out
+    assert not marker.read()[0]
 
 
 def test_a_check_of_one_benchmark_is_an_exit_status(
