@@ -16,18 +16,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every fault and audit matrix whole")
 
 
+THINNED = ("conversations", "coordinator", "estimators", "golden", "network", "party", "privacy", "report")
+"""Folders whose tests run whole studies: there the usual run takes a part of each test's parameters."""
+FEW, MANY = 3, 8
+
+
+def slice_of(item: pytest.Item, parameters: int) -> int:
+    """Return the n of "every n-th set of parameters", by the mark of a test or by how many it has."""
+    if every := item.get_closest_marker("every"):
+        return int(every.args[0])
+    folder = item.nodeid.split("/")[1]
+    if parameters < FEW or not (
+        folder in THINNED or folder.startswith(("test_what_refusals", "test_record_and_replay"))
+    ):
+        return 1
+    return 2 if parameters < MANY else 3
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a fixed slice of every large matrix, or all of it under ``--full``."""
+    """Take a fixed slice of every large matrix, or all of it under ``--full``: every test with its first parameters at least."""
     if config.getoption("--full"):
         return
-    seen: Counter[str] = Counter()
+    tests = [item.nodeid.partition("[")[0] for item in items]
+    parameters, seen = Counter(tests), Counter[str]()
     taken, left = [], []
-    for item in items:
-        every, test = item.get_closest_marker("every"), item.nodeid.partition("[")[0]
-        if "full" in item.keywords or (every is not None and seen[test] % every.args[0]):
-            left.append(item)
-        else:
-            taken.append(item)
+    for item, test in zip(items, tests, strict=True):
+        out = "full" in item.keywords or seen[test] % slice_of(item, parameters[test])
+        (left if out else taken).append(item)
         seen[test] += "full" not in item.keywords
     items[:] = taken
     config.hook.pytest_deselected(items=left)

@@ -43,6 +43,7 @@ def mypy(*files: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_a_users_script_passes_mypy_and_every_mistake_is_found_where_it_is(tmp_path):
     mistaken = tmp_path / "mistaken.py"
     mistaken.write_text(MISTAKES)
