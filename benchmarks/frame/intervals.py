@@ -40,7 +40,9 @@ class Sample:
     def foretells(self, value: float, alpha: float) -> bool | None:
         """Return whether a further run is where one of these runs would be; ``None`` if too few runs can tell."""
         spread = float(np.std(self.values, ddof=1)) if self.runs > 1 else 0.0
-        if self.exact or (self.runs > 2 and spread == 0.0):
+        if self.exact or (
+            self.runs > 2 and spread <= 1e-9 * abs(self.mean)
+        ):  # the mean of equal numbers may be off by a bit
             return math.isclose(value, self.mean, rel_tol=1e-6, abs_tol=1e-9)
         if self.runs < 3:
             return None

@@ -373,6 +373,14 @@ def test_a_check_notices_a_change_and_nothing_else(benchmark: Benchmark, measure
     assert len(running.check(benchmark, seed=1)) == 4
 
 
+def test_runs_that_are_all_the_same_foretell_that_number_up_to_the_digits_of_the_file() -> None:
+    same_always = Sample((120.6667,) * 20)
+    assert np.std(same_always.values) > 0, "by a bit of the mean"
+    assert same_always.foretells(120.66666667, 1e-6)
+    assert not same_always.foretells(120.7, 1e-6)
+    assert Sample((0.0,) * 20).foretells(0.0, 1e-6)
+
+
 def test_a_check_without_a_recording_says_so(benchmark: Benchmark) -> None:
     assert "no recording" in running.check(benchmark, seed=1)[0]
 
