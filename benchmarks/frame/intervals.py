@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 LEVEL = 0.95
+ALIKE, ENOUGH = 0.1, 10
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,15 @@ class Sample:
     def foretells(self, value: float, alpha: float) -> bool | None:
         """Return whether a further run is where one of these runs would be; ``None`` if too few runs can tell."""
         spread = float(np.std(self.values, ddof=1)) if self.runs > 1 else 0.0
-        if self.exact or (
-            self.runs > 2 and spread <= 1e-9 * abs(self.mean)
-        ):  # the mean of equal numbers may be off by a bit
+        if self.exact:
             return math.isclose(value, self.mean, rel_tol=1e-6, abs_tol=1e-9)
         if self.runs < 3:
             return None
+        if spread <= 1e-9 * abs(
+            self.mean
+        ):  # all the same, up to a bit of the mean: a count at its end, or no chance at all
+            near = math.isclose(value, self.mean, rel_tol=ALIKE, abs_tol=1e-9)
+            return True if near else False if self.runs >= ENOUGH else None
         reach = stats.t.ppf(1 - alpha / 2, self.runs - 1) * spread * math.sqrt(1 + 1 / self.runs)
         return bool(abs(value - self.mean) <= reach)
 

@@ -377,7 +377,9 @@ def test_runs_that_are_all_the_same_foretell_that_number_up_to_the_digits_of_the
     same_always = Sample((120.6667,) * 20)
     assert np.std(same_always.values) > 0, "by a bit of the mean"
     assert same_always.foretells(120.66666667, 1e-6)
-    assert not same_always.foretells(120.7, 1e-6)
+    assert same_always.foretells(140.0, 1e-6) is False
+    assert Sample((40.0,) * 5).foretells(39.0, 1e-6), "a count that was always at its end"
+    assert Sample((40.0,) * 5).foretells(20.0, 1e-6) is None, "five runs cannot tell"
     assert Sample((0.0,) * 20).foretells(0.0, 1e-6)
 
 
