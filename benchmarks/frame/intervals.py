@@ -51,7 +51,7 @@ class Sample:
             near = math.isclose(value, self.mean, rel_tol=ALIKE, abs_tol=1e-9)
             return True if near else False if self.runs >= ENOUGH else None
         reach = stats.t.ppf(1 - alpha / 2, self.runs - 1) * spread * math.sqrt(1 + 1 / self.runs)
-        return bool(abs(value - self.mean) <= reach)
+        return bool(abs(value - self.mean) <= max(reach, 1e-9))  # what is smaller is rounding
 
 
 def difference(one: Sample, other: Sample, level: float) -> tuple[float, float]:

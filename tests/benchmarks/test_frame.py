@@ -381,6 +381,7 @@ def test_runs_that_are_all_the_same_foretell_that_number_up_to_the_digits_of_the
     assert Sample((40.0,) * 5).foretells(39.0, 1e-6), "a count that was always at its end"
     assert Sample((40.0,) * 5).foretells(20.0, 1e-6) is None, "five runs cannot tell"
     assert Sample((0.0,) * 20).foretells(0.0, 1e-6)
+    assert Sample((2.104e-14, 2.1041e-14) * 6).foretells(2.108e-14, 1e-6), "rounding"
 
 
 def test_a_check_without_a_recording_says_so(benchmark: Benchmark) -> None:
