@@ -16,19 +16,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every fault and audit matrix whole")
 
 
-THINNED = ("conversations", "coordinator", "estimators", "golden", "network", "party", "privacy", "report")
-"""Folders whose tests run whole studies: there the usual run takes a part of each test's parameters."""
+_WHOLE_STUDIES = (
+    "conversations coordinator estimators golden network party privacy report test_what_refusals test_record_and_replay"
+)
+THINNED = tuple(f"tests/{place}" for place in _WHOLE_STUDIES.split())
+"""Where tests run whole studies: there the usual run takes a part of each test's sets of parameters."""
 FEW, MANY = 3, 8
+"""Of so many sets every second is taken, and of so many every third."""
 
 
 def slice_of(item: pytest.Item, parameters: int) -> int:
     """Return the n of "every n-th set of parameters", by the mark of a test or by how many it has."""
     if every := item.get_closest_marker("every"):
         return int(every.args[0])
-    folder = item.nodeid.split("/")[1]
-    if parameters < FEW or not (
-        folder in THINNED or folder.startswith(("test_what_refusals", "test_record_and_replay"))
-    ):
+    if parameters < FEW or not item.nodeid.startswith(THINNED):
         return 1
     return 2 if parameters < MANY else 3
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 LEVEL = 0.95
 ALIKE, ENOUGH = 0.1, 10
+"""Of runs that are all the same: how far a further one may lie from them, and how many can tell that it lies farther."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,9 @@ class Sample:
             return math.isclose(value, self.mean, rel_tol=1e-6, abs_tol=1e-9)
         if self.runs < 3:
             return None
-        if spread <= 1e-9 * abs(
-            self.mean
-        ):  # all the same, up to a bit of the mean: a count at its end, or no chance at all
-            near = math.isclose(value, self.mean, rel_tol=ALIKE, abs_tol=1e-9)
-            return True if near else False if self.runs >= ENOUGH else None
+        if spread <= 1e-9 * abs(self.mean):  # all the same, up to a bit of the mean
+            alike = math.isclose(value, self.mean, rel_tol=ALIKE, abs_tol=1e-9)
+            return alike if alike or self.runs >= ENOUGH else None
         reach = stats.t.ppf(1 - alpha / 2, self.runs - 1) * spread * math.sqrt(1 + 1 / self.runs)
         return bool(abs(value - self.mean) <= max(reach, 1e-9))  # what is smaller is rounding
 

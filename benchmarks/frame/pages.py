@@ -14,8 +14,9 @@ OURS, CENTRAL, PEER, PLAIN = "ours", "central", "peer", "plain"
 """Roles in a comparison: ours; one curator at the same price; somebody else's; without privacy."""
 
 MOST_TICKS = 6
-NAMED_SIZE, NAMED_GAP = (7.6, 3.4), 0.075
 """With so few places along an axis, each has its number."""
+NAMED_SIZE, NAMED_GAP = (7.6, 3.4), 0.075
+"""Inches of a plot whose lines have names, and the least distance of two names, as a part of its height."""
 ACROSS = 3
 """Panels of a plot in one row."""
 

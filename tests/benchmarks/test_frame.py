@@ -114,12 +114,15 @@ def test_an_agreement_needs_every_test_and_one_refutation_is_enough() -> None:
 
 
 def test_a_claim_shows_the_test_that_decides_it() -> None:
-    held = [above(drawn(10.0), 5.0), above(drawn(100.0, seed=1), 99.99)]
-    assert held[0].slack > held[1].slack
-    claim = Claim("it is so", "so", lambda _: [below(drawn(10.0), 10.01), above(drawn(1_000.0, seed=1), 1_000.2)])
-    assert claim.judged(Results({}, {})).ours.startswith("1000"), (
-        "one that is refuted comes before one that cannot tell"
-    )
+    """Not the one that is nearest to its bound: that one may be sure."""
+    sure = above(Sample((10.0,), exact=True), 9.9)
+    open_ = above(Sample((0.0, 60.0)), 5.0)
+    refuted = below(Sample((400.0,), exact=True), 300.0)
+    assert sure.slack < open_.slack
+    shown = lambda *tests: Claim("it is so", "so", lambda _: tests).judged(Results({}, {})).ours  # noqa: E731
+    assert shown(sure, open_).startswith("30 ")
+    assert shown(sure, open_, refuted).startswith("400,")
+    assert shown(below(Sample((0.0, 1e6)), 100.0), refuted).startswith("400,"), "a refutation before what cannot tell"
 
 
 def test_a_coefficient_that_is_covered_too_rarely_is_found_although_no_run_shows_it() -> None:
