@@ -6,6 +6,7 @@ Descriptions are declared, never inferred (`colonnade.schema`). A column may als
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Literal
@@ -24,7 +25,31 @@ THOUSANDS = (",", ".", "'", "_", " ", "\u00a0", "\u202f", "\u2019")
 
 
 class Number(msgspec.Struct, frozen=True):
-    """A column that is coded as one number between public bounds: `Numeric`, `Date` or `Indicator`."""
+    """A column that is coded as one number between public bounds: `Numeric`, `Date` or `Indicator`.
+
+    Whoever makes one passes here: a schema, a reading in a plan, a reading that arrives at a party. Coding divides by half the
+    range, and clipping rests on that. Bounds so close that half the range is 0, or rounds to 0 beside the numbers themselves,
+    would turn clipping off.
+    """
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise BadInput(
+                f"The lower bound of a column must be below its upper bound: {self.low:g} is not below {self.high:g}.",
+                remedy="For example cn.Numeric(0, 120).",
+            )
+        farthest = max(abs(self.low), abs(self.high))
+        apart = self.half_range >= sys.float_info.min and self.half_range > math.ulp(farthest)
+        if not apart or not math.isfinite(abs(self.low) + abs(self.high)):
+            raise BadInput(
+                f"The bounds {self.low!r} and {self.high!r} are too close together, or too far apart, to compute with.",
+                remedy="Count in another unit at the source, so that the bounds are ordinary numbers: cn.Numeric(0, 120).",
+            )
+        if self.whole and math.ceil(self.low) > math.floor(self.high):
+            raise BadInput(
+                "There is no whole number between the bounds of an integer column.",
+                remedy="Widen the bounds, or leave integer=True out of cn.Numeric.",
+            )
 
     @property
     def low(self) -> float:
@@ -102,16 +127,12 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
             if not _is_finite(bound):
                 raise BoundsRequired("The bounds of a numeric column must be finite numbers.")
             msgspec.structs.force_setattr(self, name, _plain_number(bound))
-        if not self.low < self.high:
-            raise BadInput(
-                f"The lower bound of a column must be below its upper bound: {self.lower!r} is not below {self.upper!r}.",
-                remedy="For example cn.Numeric(0, 120).",
-            )
+        _require_flags(integer=self.integer, indicator=self.indicator)
+        super().__post_init__()
         self._check_fill()
         self._check_text()
 
     def _check_fill(self) -> None:
-        _require_flags(integer=self.integer, indicator=self.indicator)
         if self.missing is None:
             _refuse_lonely_indicator(self.indicator)
             return
@@ -200,6 +221,7 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
             msgspec.structs.force_setattr(self, name, _iso_date(getattr(self, name)))
         if not self.first < self.last:
             raise BadInput("The first date of a column must be before its last.", remedy=_DATE_EXAMPLE)
+        super().__post_init__()
         _require_flags(indicator=self.indicator)
         _require_texts(self.na_values)
         msgspec.structs.force_setattr(self, "na_values", tuple(map(str, self.na_values)))
@@ -369,7 +391,12 @@ def _plain_number(value: object) -> float | int:
 
 
 def _is_finite(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:  # a whole number beyond any float
+        return False
 
 
 def _iso_date(value: object) -> str:

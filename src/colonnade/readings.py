@@ -115,7 +115,7 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
     @property
     def middles(self) -> tuple[float, ...]:
         """The middle of every bin, in the column's own unit; a code and a bin of missing values have none."""
-        return tuple((low + high) / 2 for low, high in pairwise(self.edges))
+        return tuple(low / 2 + high / 2 for low, high in pairwise(self.edges))
 
     def __repr__(self) -> str:
         rule = ", missing='level'" if self.missing else ""
@@ -252,12 +252,12 @@ def in_words(reading: object) -> str:
 
 
 def _checked_edges(edges: object, of: Numeric | Date) -> tuple[float, ...]:
-    example = f"For example edges=[{of.low:g}, {(of.low + of.high) / 2:g}, {of.high:g}]."
+    example = f"For example edges=[{of.low:g}, {of.midpoint:g}, {of.high:g}]."
     if isinstance(edges, str) or not isinstance(edges, Sequence) or len(edges) < 2:
         raise BadInput("Bins take a list of at least two edges.", remedy=example)
     try:
         numbers = tuple(float(edge) for edge in edges)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput("The edges of bins are numbers.", remedy=example) from None
     if numbers[0] != of.low or numbers[-1] != of.high:
         raise BadInput("The first and the last edge of bins are the column's bounds.", remedy=example)
@@ -276,7 +276,7 @@ def _checked_codes(codes: object, of: Numeric | Date) -> tuple[float, ...]:
     try:
         numbers = tuple(float(code) for code in codes)
         declared = {float(value) for value in of.na_values if _is_number(value)}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput("The codes of bins are numbers.", remedy="For example codes=[-999].") from None
     if isinstance(of, Date) or not set(numbers) <= declared:
         raise BadInput(

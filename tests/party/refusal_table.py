@@ -22,7 +22,12 @@ PAGE = ROOT / "SECURITY.md"
 BEGIN, END = "<!-- refusals: written by tests.party.refusal_table -->", "<!-- end of refusals -->"
 
 SPEAKER = "colonnade.party.guard"
-AMONG_ROWS = ("colonnade.coding", "colonnade.party.table", "colonnade.party.steps.importance")
+AMONG_ROWS = (
+    "colonnade.coding",
+    "colonnade.party.table",
+    "colonnade.party.steps.importance",
+    "colonnade.party.steps.integers",
+)
 """Modules that see rows. They run inside `among_rows`, or while the owner opens a table."""
 
 OWNERS = (

@@ -28,7 +28,7 @@ SCHEMA = Schema(
     segment=Category(["basic", "gold", "platinum"]),
     flag=Category(["no", "yes"]),
     age=Numeric(18, 95),
-    debt=Numeric(-1.7e308, 1.7e308),
+    debt=Numeric(-8e307, 8e307),
     claims=Numeric(0, 10, integer=True),
 )
 WIDTHS = {"segment": 3, "flag": 1, "age": 1, "debt": 1, "claims": 1}

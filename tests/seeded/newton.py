@@ -49,7 +49,7 @@ def _constant_for_all(honest, self, table):
 
 
 def _unclipped(self, rows, weights):
-    return self.terms.bounds.link.in_steps(weights @ rows.astype(float) / self.terms.scale)
+    return np.rint(weights @ rows.astype(float) / self.terms.scale / self.terms.bounds.link.step).astype(np.int64)
 
 
 def _forgets(honest, self, number, weights, before):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from colonnade.coding import cells
 from colonnade.coding.cells import flatten, is_text, places_of, texts_of
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.errors import SchemaMismatch
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
 
 __all__ = [
@@ -64,13 +64,7 @@ def number_bounds(column: Number) -> tuple[float, float]:
     """Return what a number is clipped to: the public bounds, or the whole numbers next to them inside."""
     if not column.whole:
         return column.low, column.high
-    low, high = float(math.ceil(column.low)), float(math.floor(column.high))
-    if low > high:
-        raise BadInput(
-            "There is no whole number between the bounds of an integer column.",
-            remedy="Widen the bounds, or leave integer=True out of cn.Numeric.",
-        )
-    return low, high
+    return float(math.ceil(column.low)), float(math.floor(column.high))
 
 
 class NumberReading(NamedTuple):

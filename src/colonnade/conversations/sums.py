@@ -47,6 +47,7 @@ from colonnade.result import COORDINATOR
 from colonnade.secure import keys, mail
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
+from colonnade.steps.terms import LARGEST_NUMBER
 
 __all__ = [
     "CHUNK",
@@ -255,6 +256,8 @@ class SagaRun(Conversation):
         residuals, step = arrays.get("residuals"), arrays.get("step")
         if residuals is None or step is None or residuals.shape != batch.shape or step.shape != (1,):
             raise ProtocolError("A turn of the training lacks its residuals or its step.")
+        if not (np.all(np.abs(residuals) <= LARGEST_NUMBER) and abs(step[0]) <= LARGEST_NUMBER):
+            raise ProtocolError("A residual or a step of the training is too large, or no number.")
         self._part.learn(batch, residuals.astype(np.float64), float(step.astype(np.float64)[0]))
 
     def _sum(self, number: int, values: NDArray[np.int64]) -> Posted:

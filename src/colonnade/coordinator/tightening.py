@@ -193,7 +193,10 @@ def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> di
 
 def _bounds(column: Numeric | Date, table: CountedTable, asked: _Asked) -> Numeric | Date:
     low, high = map(table.numbers().at, asked.quantiles)
-    return narrowed(column, *widened(low, high, column.low, column.high, asked.width))
+    try:
+        return narrowed(column, *widened(low, high, column.low, column.high, asked.width))
+    except BadInput:  # nothing narrower can be computed with, and the counts are paid for
+        return column
 
 
 def widened(low: float, high: float, least: float, most: float, width: float) -> tuple[float, float]:

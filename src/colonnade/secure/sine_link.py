@@ -95,10 +95,6 @@ class SineLink:
         """What one step is as a score."""
         return self.period / STEPS
 
-    def in_steps(self, scores: Floats) -> Integers:
-        """Return scores as whole numbers of steps, not reduced."""
-        return np.rint(scores / self.step).astype(np.int64)
-
     def probability(self, scores: Floats) -> Floats:
         """Return P without rounding."""
         return 0.5 + _series(scores / self.period, np.array((0, *self.sine)) / _UNIT, np.sin)

@@ -28,6 +28,8 @@ __all__ = ["LARGEST_BINS", "Cells", "ColumnCounts", "CountedColumn", "QuantilePo
 
 LARGEST_BINS = 4_095
 """The largest number of bins of a column; one more cell is for missing values."""
+MOST_DIGITS = 300
+"""The finest distance between cells is 10⁻³⁰⁰: it and its inverse are ordinary floats."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,13 @@ class Cells:
     """
 
     column: Numeric | Date
+
+    def __post_init__(self) -> None:
+        if self.digits > MOST_DIGITS:
+            raise BadInput(
+                "The bounds of a column are too close together for quantiles.",
+                remedy="Count in a smaller unit at the source.",
+            )
 
     @classmethod
     def of(cls, column: Column, name: str) -> "Cells":

@@ -30,7 +30,7 @@ from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.summation import SumRing
 from colonnade.steps.kind import Admission, Channel, Earlier, StepKind, WholeStep, nothing_earlier
-from colonnade.steps.terms import ScoreWeights, number_list, number_parameter, whole_parameter
+from colonnade.steps.terms import LARGEST_NUMBER, ScoreWeights, number_list, number_parameter, whole_parameter
 
 __all__ = [
     "LARGEST_SCORES",
@@ -360,8 +360,8 @@ class CoresetGradient(SumStep, CoresetStep):
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
         ridge = step.parameters.get("ridge", 0.0)
-        if not isinstance(ridge, float) or not 0 <= ridge < float("inf"):
-            raise BadInput("A ridge penalty is a finite number, zero or more.")
+        if not isinstance(ridge, float) or not 0 <= ridge <= LARGEST_NUMBER:
+            raise BadInput("A ridge penalty is a number of ordinary size, zero or more.")
         self.ridge = ridge
         _of_the_coordinator(plan, step.name)
 

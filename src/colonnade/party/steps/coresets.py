@@ -28,6 +28,7 @@ from colonnade.coding.columns import coded_block
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps.importance import leverage_scores, local_clusters
+from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import Arrays, SumPart, require_no_price
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
@@ -38,6 +39,7 @@ from colonnade.spilled_rows import SpilledRows
 from colonnade.steps import sums
 from colonnade.steps.kind import Earlier
 from colonnade.steps.sums import CoresetTerms
+from colonnade.steps.terms import LARGEST_NUMBER
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
@@ -226,7 +228,7 @@ class PrivateCoresetScores(sums.CoresetScores):
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the scores in whole units."""
         nonprivate: Array = row_scores(self.terms, table).take(self._sample[start:stop])
-        return np.rint(nonprivate * sums.SCORE_SCALE).astype(np.int64)
+        return whole_numbers(nonprivate, int(self.terms.largest_score * sums.SCORE_SCALE), scale=sums.SCORE_SCALE)
 
 
 def drawn_rows(scores: SpilledRows, count: int, question: bytes) -> NDArray[np.int64]:
@@ -353,6 +355,9 @@ class PrivateCoresetGradient(sums.CoresetGradient):
         self._average += change
         self._table[batch] = residuals
         self._phi -= step * (estimate + self._penalty @ self._phi)
+        np.clip(
+            self._phi, -LARGEST_NUMBER, LARGEST_NUMBER, out=self._phi
+        )  # a training that runs away stays made of numbers
 
     def coefficients(self) -> Array:
         """Return this party's coefficients of the coded columns; the intercept in front where the target is held."""
@@ -397,7 +402,7 @@ class SagaPart:
 
 
 def _units(values: Array) -> NDArray[np.int64]:
-    return np.rint(np.clip(values * MARGIN_SCALE, -(2.0**62), 2.0**62)).astype(np.int64)
+    return whole_numbers(values, 2**62, scale=MARGIN_SCALE)
 
 
 def _inverse_root(gram: Array) -> Array:

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Bins, Schema
 from colonnade.spilled_rows import SpilledRows
 from colonnade.steps import describing
-from colonnade.steps.describing import Cells, CountedColumn
+from colonnade.steps.describing import CountedColumn
 
 __all__ = ["PrivateColumnCounts", "PrivateQuantilePositions"]
 
@@ -73,10 +74,7 @@ class PrivateQuantilePositions(describing.QuantilePositions):
         presence = self._presence(table)
         for place, (name, cells) in enumerate(self.cells.items()):
             there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
-            nonprivate[:, place] = np.where(there, _cells(table.values(name, start, stop), cells), NOBODY)
+            values = table.values(name, start, stop)
+            whole = whole_numbers(values, cells.number - 1, least=0, middle=cells.first, half=cells.width)
+            nonprivate[:, place] = np.where(there, whole, NOBODY)
         return nonprivate
-
-
-def _cells(nonprivate_values: NDArray[np.float64], cells: Cells) -> NDArray[np.int32]:
-    places = np.rint((nonprivate_values - cells.first) / cells.width)
-    return np.clip(places, 0, cells.number - 1).astype(np.int32)

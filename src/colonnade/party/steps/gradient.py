@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.refusals import among_rows
+from colonnade.party.steps.integers import require_within
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.batches import Batches
@@ -121,8 +122,7 @@ class DescentPart:
         labels = found[:, -1] if self._half.target else None
         nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
         nonprivate[1:, : len(people)] = rows.T
-        if max(-int(nonprivate.min()), int(nonprivate.max())) > terms.largest:
-            raise ValueError("A coded row exceeds the bound of its step.")
+        require_within(nonprivate, terms.largest)
         return nonprivate
 
     def _checked_batches(self, key: bytes) -> Batches:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import to_unit_range
+from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import OpensJointly
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Number
@@ -66,17 +66,18 @@ def group_rows(
         table.joint_codes(by, start, stop)[0] if by else table.present(part.values, start, stop).astype(np.int32) - 1
     )
     nonprivate = np.zeros((part.width, stop - start), dtype=np.int64)
-    _put(codes, np.full(stop - start, float(part.height)), float(part.height), 0, nonprivate)
+    _put(codes, np.full(stop - start, part.height), 0, nonprivate)
     for place, name in enumerate(part.values, start=1):
         column = table.schema[name]
         assert isinstance(column, Number)  # the step's kind has checked it
-        coded = np.rint(to_unit_range(table.values(name, start, stop), column) * scale)
-        _put(codes, coded, float(scale), place * part.groups, nonprivate)
+        values = table.values(name, start, stop)
+        coded = whole_numbers(values, scale, middle=column.midpoint, half=column.half_range, scale=scale)
+        _put(codes, coded, place * part.groups, nonprivate)
     return nonprivate
 
 
 @njit(cache=True, nogil=True)
-def _put(codes: Any, values: Any, largest: float, first: int, out: Any) -> None:
+def _put(codes: Any, values: Any, first: int, out: Any) -> None:
     for i in range(len(codes)):
         if codes[i] >= 0:
-            out[first + codes[i], i] = np.int64(min(max(values[i], -largest), largest))
+            out[first + codes[i], i] = values[i]

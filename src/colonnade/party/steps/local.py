@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import to_unit_range
+from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import Local, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import Mechanism, Sampler
@@ -161,9 +162,7 @@ def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) ->
 def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
     """Return numbers within integer bounds as integers; a null record is the midpoint, rounded like any other number."""
     whole = np.empty(len(numbers), dtype=np.int32 if values.high < 2**31 else np.int64)
-    for start in range(0, len(numbers), BLOCK):
-        whole[start : start + BLOCK] = np.clip(np.rint(numbers[start : start + BLOCK]), values.low, values.high)
-    return whole
+    return whole_numbers(numbers, values.high, least=values.low, out=whole)
 
 
 class PrivateValues(local.Values):
@@ -225,8 +224,7 @@ class PrivateSquaredLength(local.SquaredLength):
 
     def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
         lengths = partial_scores(self.scores, table, start, stop, 0) + self._squares(table, start, stop)
-        steps = np.clip(np.rint(lengths / self.largest * self.height), -self.height, self.height)
-        nonprivate += steps.astype(np.int64).sum()
+        nonprivate += whole_numbers(lengths, self.height, half=self.largest, scale=self.height).sum()
 
     def _squares(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.float64]:
         nonprivate = np.zeros(stop - start)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
 from colonnade.party.refusals import among_rows
+from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.secure.keys import digest
@@ -46,15 +47,14 @@ class PrivateNewtonSteps(NewtonSteps):
             nonprivate[:, 0] = (codes >= 0) * np.int16(self.terms.scale)
         if self.coding is not None:
             nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
-        if max(-int(nonprivate.min(initial=0)), int(nonprivate.max(initial=0))) > self.terms.scale:
-            raise ValueError("A coded row exceeds the bound of its step.")
+        require_within(nonprivate, self.terms.scale)
         return nonprivate
 
     def in_steps(self, rows: NDArray[np.int16], weights: NDArray[np.float64]) -> Integers:
         """Return this party's part of some people's scores in whole steps, clipped to the link's window."""
         link = self.terms.bounds.link
         nonprivate = weights @ rows.astype(np.float64) / self.terms.scale
-        return link.in_steps(np.clip(nonprivate, -link.window, link.window))
+        return whole_numbers(nonprivate, round(link.window / link.step), half=link.step)
 
 
 class NewtonPart:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.handles import tile_key
+from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
@@ -63,8 +64,14 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
     for name, width in zip(coding.columns, coding.widths, strict=True):
         column = coding.schema[name]
         if isinstance(column, Number):
-            middle, half = column.midpoint, column.half_range
-            _code_numbers(table.values(name, start, stop), middle, half, coding.scale, nonprivate, position)
+            whole_numbers(
+                table.values(name, start, stop),
+                coding.scale,
+                middle=column.midpoint,
+                half=column.half_range,
+                scale=coding.scale,
+                out=nonprivate[position],
+            )
         else:
             nonprivate[position : position + width] = 0
             code = _code_signs if name in coding.signed else _code_levels
@@ -73,14 +80,6 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
     if coding.clips:
         _clip_rows(nonprivate, coding.row_bound)
     return nonprivate
-
-
-@njit(cache=True, nogil=True)
-def _code_numbers(values: Any, middle: float, half: float, scale: int, out: Any, column: int) -> None:
-    """Map to [−γ, γ] and round; the clamp also catches what rounding in the map itself could add."""
-    for i in range(len(values)):
-        coded = np.rint((values[i] - middle) / half * scale)
-        out[column, i] = np.int64(min(max(coded, -float(scale)), float(scale)))
 
 
 @njit(cache=True, nogil=True)
@@ -157,9 +156,12 @@ def partial_scores(
 def bounded_scores(coding: BoundedScores, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
     """Return some people's scores as integers, an output along each row."""
     nonprivate = partial_scores(coding.scores, table, start, stop)
-    spread = nonprivate * (coding.heights / coding.largest)[:, None]
-    limits = coding.heights[:, None].astype(np.float64)
-    return np.asarray(np.clip(np.rint(spread), -limits, limits), dtype=np.int64)
+    whole = np.empty(nonprivate.shape, dtype=np.int64)
+    for scores, height, scale, out in zip(
+        nonprivate, coding.heights.tolist(), coding.heights / coding.largest, whole, strict=True
+    ):
+        whole_numbers(scores, height, scale=scale, out=out)
+    return whole
 
 
 @njit(cache=True, nogil=True)
@@ -320,8 +322,7 @@ class DealtRows:
         A share that travels as a seed is left out.
         """
         rows = self._half.rows(table, start, stop)
-        if rows.size and max(-int(rows.min()), int(rows.max())) > self._half.joint.largest:
-            raise ValueError("A coded row exceeds the bound of its step.")  # nothing after this can fail on a row
+        require_within(rows, self._half.joint.largest)
         if self._memory.shape[1:] != rows.shape:
             self._memory = np.empty((len(self._memory), *rows.shape), dtype=np.uint64)
         shares = self._dealing.shares(self._numbers[start], rows.T, self._memory)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.party.refusals import among_rows
+from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import Arrays, SumPart, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.protocol.messages import Array
@@ -40,7 +41,8 @@ class PrivatePredictions(Predictions):
             output, first = divmod(place, self.people)
             last = min(self.people, first + stop - place)
             some = partial_scores(self.scores, table, first, last, output)
-            _whole(some, self.scale, float(self.bound), nonprivate[place - start : place - start + last - first])
+            whole = nonprivate[place - start : place - start + last - first]
+            whole_numbers(some, self.bound, scale=self.scale, out=whole)
             place += last - first
         return nonprivate
 
@@ -77,11 +79,3 @@ class PredictionPart(SumPart):
     @property
     def _predictions(self) -> PrivatePredictions:
         return cast("PrivatePredictions", self._half)
-
-
-def _whole(some: NDArray[np.float64], scale: float, bound: float, out: NDArray[np.int64]) -> None:
-    """Round scaled scores into place; what lies outside the bound, as no plan of ours has it, is clamped."""
-    some *= scale
-    np.rint(some, out=some)
-    np.clip(some, -bound, bound, out=some)
-    out[:] = some

@@ -14,6 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
 from colonnade.party.steps.parts import JointPart, OpensJointly, bounded_scores, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
@@ -221,7 +222,7 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
         if self.scores is not None:
             above = (partial_scores(self.scores, table, start, stop, 0) - self.low) / self.bin_width
             counted = np.floor(above + self._coins(start, stop))
-            nonprivate = np.clip(counted, 0, self.parts - 1).astype(np.int64)
+            nonprivate = whole_numbers(counted, self.parts - 1, least=0)
         return np.where(table.present(self.columns, start, stop), nonprivate, NOBODY)
 
     def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
