@@ -88,7 +88,7 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
     Parameters
     ----------
     lower, upper
-        Finite bounds that hold for any data whatever, not the extremes of this table.
+        Finite bounds that hold for any data whatever, not the extremes of this table. Floats between them can be told apart.
     integer
         Whether values are whole numbers (moments need that); others are then rounded.
     missing
@@ -384,10 +384,10 @@ def _plain_level(level: Level) -> Level:
 
 
 def _plain_number(value: object) -> float | int:
-    """Return a number as Python's own: a numpy number would not travel."""
-    if type(value) is int or type(value) is float:
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)  # type: ignore[arg-type]  # checked to be a number
+    """Return a number as Python's own: neither a numpy number nor a whole one of more than 64 bits would travel."""
+    if isinstance(value, Integral) and -(2**63) <= value < 2**63:
+        return int(value)
+    return float(value)  # type: ignore[arg-type]  # checked to be a number
 
 
 def _is_finite(value: object) -> bool:

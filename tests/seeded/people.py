@@ -5,16 +5,21 @@ from functools import partial
 
 import numpy as np
 
+from colonnade.coding.columns import coded_block
 from colonnade.coding.encoders import CategoryEncoder, NumericEncoder
+from colonnade.party.steps import coresets as coreset_rows
+from colonnade.party.steps import integers
 from colonnade.party.steps import parts as coding
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.party.table import row_order as alignment
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
+from colonnade.schema import Number
 from colonnade.steps.local import Reports
 from tests import test_record_and_replay as replay
 from tests.party import test_alignment as alignments
+from tests.party import test_integer_bounds as integer_bounds
 from tests.party import test_statistics as statistics
 from tests.party import test_statistics_joint as joint_statistics
 from tests.party import test_table as tables
@@ -38,6 +43,34 @@ def _drops_the_missing(honest, self, table):
 
 def _passes_nan(self, column):
     return self._bounded(np.array(self.read(column).numbers, dtype=np.float64))
+
+
+def _old_integers(numbers, middle, half, scale, low, high, out):
+    """As it was: a clamp that lets NaN through, and a cast that makes −2⁶³ of it."""
+    with np.errstate(all="ignore"):
+        coded = np.rint((numbers - middle) / half * scale)
+        out[:] = np.clip(coded, low, high).astype(np.int64)
+    return True
+
+
+def _old_coding(patch):
+    """All three at once: any bounds, no check of integers, and no clip of coded numbers."""
+    patch.setattr(Number, "__post_init__", lambda self: None)
+    patch.setattr(integers, "_made", _old_integers)
+    _unclipped_coding(patch)
+
+
+def _unclipped_coding(patch):
+    patch.setattr(coreset_rows, "coded_block", _unclipped_block)
+    patch.setattr(integer_bounds, "to_unit_range", _unclipped)
+
+
+def _unclipped(values, column):
+    return (values - column.midpoint) / column.half_range
+
+
+def _unclipped_block(cells, column):
+    return _unclipped(cells, column)[None] if isinstance(column, Number) else coded_block(cells, column)
 
 
 def _scales_by_the_data(honest, self, column):
@@ -78,6 +111,49 @@ BUGS = [
         "NaN passes through",
         replaced(NumericEncoder, "__call__", _passes_nan),
         joint_statistics.test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound,
+    ),
+    Bug(
+        "bounds between which no number can be told apart are accepted",
+        replaced(Number, "__post_init__", lambda self: None),
+        partial(
+            integer_bounds.test_bounds_too_close_together_or_too_far_apart_to_compute_with_are_refused,
+            *integer_bounds.REFUSED[0],
+        ),
+    ),
+    Bug(
+        "bounds between which no number can be told apart are accepted, seen by the steps",
+        replaced(Number, "__post_init__", lambda self: None),
+        integer_bounds.test_no_column_no_reading_and_no_cell_takes_any_kind_of_step_past_its_bound,
+        full=True,
+    ),
+    Bug(
+        "a forged reading switches clipping off",
+        _old_coding,
+        integer_bounds.test_a_forged_reading_that_switches_clipping_off_is_refused_the_same_for_every_table_and_stops_nobody,
+    ),
+    Bug(
+        "a reading switches clipping off, seen by the steps",
+        _old_coding,
+        integer_bounds.test_no_column_no_reading_and_no_cell_takes_any_kind_of_step_past_its_bound,
+        full=True,
+    ),
+    Bug(
+        "NaN becomes an integer",
+        replaced(integers, "_made", _old_integers),
+        partial(integer_bounds.test_what_is_no_finite_number_never_becomes_an_integer, math.nan),
+    ),
+    Bug(
+        "nobody checks that shared rows keep their bound",
+        replaced(coding, "require_within", lambda rows, largest: None),
+        integer_bounds.test_rows_beyond_their_bound_are_not_shared,
+    ),
+    Bug(
+        "coded numbers leave [-1, 1] where a midpoint was rounded",
+        _unclipped_coding,
+        partial(
+            integer_bounds.test_every_cell_of_a_column_that_is_accepted_is_coded_between_minus_one_and_one,
+            *integer_bounds.ACCEPTED[2],
+        ),
     ),
     Bug(
         "an unknown category is the first level",
