@@ -385,7 +385,7 @@ def _plain_level(level: Level) -> Level:
 
 def _plain_number(value: object) -> float | int:
     """Return a number as Python's own: neither a numpy number nor a whole one of more than 64 bits would travel."""
-    if isinstance(value, Integral) and -(2**63) <= value < 2**63:
+    if isinstance(value, Integral) and -(2**63) <= int(value) < 2**63:
         return int(value)
     return float(value)  # type: ignore[arg-type]  # checked to be a number
 

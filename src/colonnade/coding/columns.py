@@ -315,9 +315,10 @@ def places_beside_constant(parties: Sequence[str], widths: Sequence[int]) -> dic
 
 def to_unit_range(values: NDArray[Any], column: Number) -> Array:
     """Map numbers from their bounds to [−1, 1]: also where the midpoint of close bounds was rounded."""
-    coded = np.subtract(values, column.midpoint, dtype=np.float64)
+    coded: Array = np.subtract(values, column.midpoint, dtype=np.float64)
     coded /= column.half_range
-    return np.clip(coded, -1.0, 1.0, out=coded)
+    np.clip(coded, -1.0, 1.0, out=coded)
+    return coded
 
 
 def coded_block(cells: NDArray[Any], column: Column) -> Array:

@@ -72,7 +72,7 @@ def _outside() -> SchemaMismatch:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")  # dividing by zero gives no number, and is refused as such
 def _made(numbers: Any, middle: float, half: float, scale: float, low: float, high: float, out: Any) -> bool:
     """Round and clamp; return whether all were finite. What is no number is not above the lower bound, and becomes that."""
     finite = True
