@@ -297,12 +297,20 @@ def gaussian_share_variance(
     price: Price, l2_sensitivity_squared: int | Fraction, shares: int, entries: int
 ) -> Fraction:
     """Return the least variance of a share, to 32 bits, with which ``shares`` of them keep within the price."""
-    cap = ledger_rho(price)
-    share = max(round_up(gaussian_sigma_squared(price, l2_sensitivity_squared) / shares), Fraction(1, 4))
-    step = Fraction(1, 2**31)
-    while summed_gaussian_rho(l2_sensitivity_squared, share, shares, entries) > cap:
-        share = round_up(share * (1 + step))
-        step *= 2
+    start = round_up(gaussian_sigma_squared(price, l2_sensitivity_squared) / shares)
+    return _grown(start, ledger_rho(price), l2_sensitivity_squared, shares, entries)
+
+
+def share_within(rho: Fraction, l2_sensitivity_squared: int | Fraction, shares: int, entries: int) -> Fraction:
+    """Return the least variance of a share, to 32 bits, with which ``shares`` of them cost at most ρ."""
+    start = round_up(Fraction(l2_sensitivity_squared) / (2 * rho * shares))
+    return _grown(start, rho, l2_sensitivity_squared, shares, entries)
+
+
+def _grown(share: Fraction, most: Fraction, moved: int | Fraction, shares: int, entries: int) -> Fraction:
+    share, step = max(share, Fraction(1, 4)), Fraction(1, 2**31)
+    while summed_gaussian_rho(moved, share, shares, entries) > most:
+        share, step = round_up(share * (1 + step)), step * 2
     return share
 
 

@@ -63,18 +63,18 @@ from colonnade.privacy import _distributions as distributions
 from colonnade.privacy._distributions import ACCEPTED, ACCURACY, REJECTED, UNDECIDED, Distribution, try_cells
 from colonnade.privacy._exact import WORD, is_below, of_real, ratio
 from colonnade.privacy.laws import (
+    LARGEST_LAPLACE,
     LARGEST_MEAN,
     LARGEST_PARTS,
-    LARGEST_SCALE,
     LARGEST_SIGMA_SQUARED,
     Size,
 )
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 
 __all__ = [
+    "LARGEST_LAPLACE",
     "LARGEST_MEAN",
     "LARGEST_PARTS",
-    "LARGEST_SCALE",
     "LARGEST_SIGMA_SQUARED",
     "REACH",
     "SLACK",
@@ -371,7 +371,7 @@ def discrete_laplace(scale: Fraction, size: Size, randomness: Randomness) -> NDA
     size, randomness
         As in `uniform_below`.
     """
-    law = distributions.LaplaceDistribution(_positive(scale, "A scale", LARGEST_SCALE))
+    law = distributions.LaplaceDistribution(_positive(scale, "A scale", LARGEST_LAPLACE))
     shape, count = _shape(size)
     return draw(law, count, randomness).reshape(shape)
 
@@ -410,7 +410,7 @@ def polya_share(scale: Fraction, parts: int, size: Size, randomness: Randomness)
     size, randomness
         As in `uniform_below`.
     """
-    exact = _positive(scale, "A scale", LARGEST_SCALE)
+    exact = _positive(scale, "A scale", LARGEST_LAPLACE)
     law = distributions.NegativeBinomialDistribution(exact, _whole(parts, "A number of parts", LARGEST_PARTS))
     return _difference(law, size, randomness)
 

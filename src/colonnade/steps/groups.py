@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.laws import JointLaw, Mechanism
+from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.groups import GroupNoise
+from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.result import COORDINATOR
 from colonnade.schema import Category, Number, Schema
 from colonnade.secure.rectangles import entry_pairs
@@ -342,7 +343,7 @@ class GroupSums(_Groups, JointStep):
         return terms.fold_of_two()
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return the noise of all numbers together."""
         return GroupTerms.read(steps).noise(shared_price(steps), plan.unit, plan.collusion)
 
@@ -406,7 +407,7 @@ class GroupTotals(_Groups, StepKind):
         """Return discrete noise on every number: Laplace at δ = 0, otherwise Gaussian."""
         noise = self.group_terms.noise(price, "person", 0)
         kind = DiscreteLaplace if noise.family == "laplace" else DiscreteGaussian
-        return kind(price, noise.moved)
+        return kind(price, noise.moved())
 
     @property
     def release_bytes(self) -> int:
@@ -417,4 +418,4 @@ class GroupTotals(_Groups, StepKind):
         """Return the loss times what Δ₁, or Δ₂², grows by, rounded up."""
         assert self.price is not None  # or there is no loss
         noise = self.group_terms.noise(self.price, "person", 0)
-        return loss * math.ceil(Fraction(noise.replaced, noise.moved))
+        return loss * math.ceil(Fraction(noise.replaced, noise.moved()))

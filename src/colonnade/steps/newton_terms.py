@@ -198,7 +198,7 @@ class NewtonTerms(LabelledTerms):
 
     def bound(self, number: int) -> int:
         """Return what no integer exceeds that a round opens."""
-        return _bound(number, self.people, self.scale, self.link(number), self.noise.opened_variance(number))
+        return _bound(number, self.people, self.scale, self.link(number), self.noise.variance(number))
 
     def link(self, number: int) -> LinkBounds:
         """Return the link of a round."""
@@ -346,7 +346,7 @@ class _Sized(NamedTuple):
 def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
     """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
     try:
-        variance = noise.opened_variance(number)
+        variance = noise.variance(number)
     except BadInput:  # coarser tables make it smaller
         return math.inf
     return _bound(number, plan.people, scale, bounds, variance)

@@ -178,7 +178,7 @@ class NewtonStudy:
     def gradient_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in one entry of the last gradient, a sum over people."""
         last = terms.noise.last_step
-        return float(np.sqrt(terms.noise.opened_variance(last))) / terms.unit(last)
+        return float(np.sqrt(terms.noise.variance(last))) / terms.unit(last)
 
     # One class ----------------------------------------------------------------------------------------------------------
 
@@ -330,8 +330,8 @@ class Reading:
     def see(self, number: int, opened: Integers) -> None:
         """Take in what a round opened; nothing if that was lost."""
         self.opened.append(opened)
-        unit, variance = self._terms.unit(number), self._terms.noise.opened_variance(number)
-        if opened.size not in (0, self._terms.noise.entries(number)):
+        unit, variance = self._terms.unit(number), self._terms.noise.variance(number)
+        if opened.size not in (0, self._terms.noise.entries_of(number)):
             raise ProtocolError("What a round opened is of another shape.")
         found = None
         if opened.size:
@@ -391,7 +391,7 @@ class _NewtonReading(Reading):
 
 
 def _opened(terms: NewtonTerms, number: int, replies: Mapping[str, Reply]) -> Integers:
-    shares = shares_of(terms.nodes, replies, terms.noise.entries(number))
+    shares = shares_of(terms.nodes, replies, terms.noise.entries_of(number))
     return reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound(number))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
-from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, Sampler
+from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "NarrowGaussian"]
 
@@ -61,7 +61,7 @@ class DiscreteLaplace:
 
     def __init__(self, price: Price, l1_sensitivity: int | Fraction) -> None:
         self.scale = laplace_scale(price, l1_sensitivity)
-        if self.scale > LARGEST_SCALE:
+        if self.scale > LARGEST_LAPLACE:
             raise BadInput(
                 "The noise would be too large to draw.", remedy="Raise epsilon or use a coarser fixed point."
             )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho, round_up
-from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, RowBlocks, Sampler
+from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, RowBlocks, Sampler
 from colonnade.privacy.laws._clustering_cells import fold
 from colonnade.privacy.laws.clustering_rounds import COUNTS, Analyst, Answer, Block, Query, clustering_schedule
 
@@ -213,7 +213,7 @@ class LocalClustering:
         smallest = min(self.schedule.location, self.schedule.sweep) * (1 - COUNTS)
         radius = 2 * self.block.row
         widest = 2 * (radius**2 if self.euclidean else radius)
-        limit = LARGEST_SIGMA_SQUARED if self.euclidean else LARGEST_SCALE
+        limit = LARGEST_SIGMA_SQUARED if self.euclidean else LARGEST_LAPLACE
         counts = min(self.schedule.level, smallest) if self.schedule.depth else smallest
         if self.parameter(widest, smallest) > limit or self.parameter(1, counts * COUNTS) > limit:
             raise BadInput("The noise would be too large to draw.", remedy="Raise epsilon.")
