@@ -39,11 +39,10 @@ from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, StepKind, Steps, WholeStep, nothing_earlier
 from colonnade.steps.newton import COMPUTING
-from colonnade.steps.terms import whole_parameter, word_list
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale, whole_parameter, word_list
 
 __all__ = ["LARGEST_ENTRIES", "MOST_HOLDERS", "GroupChain", "GroupPart", "GroupSums", "GroupTerms", "GroupTotals"]
 
-LARGEST_SCALE = 1 << 14
 LARGEST_GROUPS = 1 << 14
 LARGEST_ENTRIES = 200_000
 """The most numbers that one study opens."""
@@ -88,7 +87,7 @@ class GroupPart:
         by = word_list(step.parameters, "by")
         if len({*by, *values}) != len(by) + len(values) or {*by, *values} != set(step.columns):
             raise PlanMismatch("A step of groups names other columns than it groups by and adds up.")
-        height = whole_parameter(step.parameters, "height", LARGEST_SCALE)
+        height = whole_parameter(step.parameters, "height", LARGEST_SHORT_SCALE)
         groups = whole_parameter(step.parameters, "groups", LARGEST_GROUPS)
         part = cls(step.party, groups, values, height if values else 1, not step.columns)
         if step.parameters.get("width") != part.width or (not by and groups != 1):
@@ -124,8 +123,8 @@ class GroupTerms:
         if len(shared) != 1:
             raise PlanMismatch("The parties of groups are asked for different scales.")
         first = next(iter(steps.values()))
-        scale = whole_parameter(first.parameters, "scale", LARGEST_SCALE)
-        height = whole_parameter(first.parameters, "height", LARGEST_SCALE)
+        scale = valid_scale(first.parameters.get("scale"), LARGEST_SHORT_SCALE)
+        height = whole_parameter(first.parameters, "height", LARGEST_SHORT_SCALE)
         terms = cls(tuple(GroupPart.read(step) for step in steps.values()), scale, height)
         if not 1 <= len(terms.holders) <= MOST_HOLDERS:
             raise BadInput(

@@ -36,11 +36,13 @@ from colonnade.secure.signs import Signs
 from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
 from colonnade.steps.terms import (
     LARGEST_NUMBER,
+    LARGEST_SHORT_SCALE,
     FixedPoint,
     ScoreWeights,
     number_list,
     number_parameter,
     seed_parameter,
+    valid_scale,
     whole_parameter,
 )
 
@@ -63,9 +65,6 @@ __all__ = [
 ]
 
 
-LARGEST_SCALE = 2**14
-
-
 class CodedBlock:
     """One party's columns as small integers, behind a flag that says whether there is a record at all.
 
@@ -79,7 +78,7 @@ class CodedBlock:
     """
 
     def __init__(self, step: Step, schema: Schema) -> None:
-        scale = whole_parameter(step.parameters, "scale", LARGEST_SCALE)
+        scale = valid_scale(step.parameters.get("scale"), LARGEST_SHORT_SCALE)
         self.columns = step.columns
         self.coding = FixedPoint(step.columns, schema, scale=scale, row_bound=scale**2 * len(step.columns))
         self.scale = scale

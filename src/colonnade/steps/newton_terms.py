@@ -36,8 +36,8 @@ from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
 from colonnade.steps.joint import HashedStep, check_nodes
-from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledTerms
-from colonnade.steps.terms import whole_list, whole_parameter
+from colonnade.steps.labelled import LARGEST_WIDTH, LabelledTerms
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale, whole_list, whole_parameter
 
 __all__ = ["KIND", "Beat", "NewtonTerms", "Phase"]
 
@@ -251,7 +251,7 @@ def _first(steps: Mapping[str, Step]) -> Step:
 
 
 def _scale(steps: Mapping[str, Step]) -> int:
-    return whole_parameter(_first(steps).parameters, "scale", LARGEST_SCALE)
+    return valid_scale(_first(steps).parameters.get("scale"), LARGEST_SHORT_SCALE)
 
 
 def _link(steps: Mapping[str, Step]) -> SineLink:

@@ -39,9 +39,9 @@ from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Repl
 from colonnade.schema import Category, Column
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.labelled import LARGEST_SCALE
 from colonnade.steps.newton import NewtonSteps
 from colonnade.steps.newton_terms import NewtonTerms, Phase
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
 __all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy", "Reading", "default_scale", "step_name"]
 
@@ -127,11 +127,7 @@ class NewtonStudy:
                 "method='newton' needs a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people; for delta=0 use method='functional'.",
             )
-        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(
-                f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.",
-                remedy="For example method=cn.methods.Newton(scale=4096).",
-            )
+        valid_scale(self.scale, LARGEST_SHORT_SCALE, example="method=cn.methods.Newton(scale=4096)")
         if self.window not in LINKS:
             raise BadInput(
                 f"window is one of {', '.join(map(str, LINKS))}.",

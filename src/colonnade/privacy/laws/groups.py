@@ -52,8 +52,8 @@ class GroupNoise(SharedNoise):
     cells
         How many groups there are.
     price, unit, collusion
-        As in `colonnade.privacy.laws.shared.SharedNoise`. δ = 0 takes discrete Laplace noise in Pólya shares, a positive δ discrete
-        Gaussian shares.
+        As in `colonnade.privacy.laws.shared.SharedNoise`. δ = 0 takes discrete Laplace noise in Pólya shares, a positive δ
+        discrete Gaussian shares.
 
     Privacy
     -------
