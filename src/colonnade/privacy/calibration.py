@@ -39,26 +39,6 @@ from scipy.special import gammaln, logsumexp
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Loss, Price, Unit, conversion_nano, valid_unit
 
-__all__ = [
-    "between_whole_orders",
-    "discrete_laplace_variance",
-    "gaussian_party_price",
-    "gaussian_share_variance",
-    "gaussian_sigma_squared",
-    "laplace_scale",
-    "largest_step_rho",
-    "ledger_rho",
-    "price_of_loss",
-    "price_of_rho",
-    "round_up",
-    "sampled_loss",
-    "sampled_part_loss",
-    "skellam_rdp",
-    "sum_correction",
-    "summed_gaussian_rho",
-]
-
-
 _SIGNIFICANT_BITS = 32
 LARGEST_SINH = 300.0
 """Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""

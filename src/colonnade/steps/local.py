@@ -27,8 +27,7 @@ from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, NarrowGaussian
-from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
-from colonnade.privacy.laws.local_clustering import LocalClustering
+from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, LocalClustering
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
 from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
 from colonnade.schema import Category, Schema

@@ -12,8 +12,6 @@ from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
 from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "NarrowGaussian"]
-
 
 class DiscreteLaplace:
     """Add independent integers with ``P(k) ∝ e^(-|k|/scale)``, ``scale = Δ₁/ε``, to a vector of integers.
@@ -79,7 +77,6 @@ class DiscreteLaplace:
         return nonprivate.astype(np.int64) + sampler.discrete_laplace(self.scale, nonprivate.shape)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         epsilon = (self.loss.pure or 0) / NANO
         sensitivity = f"Δ₁ = {float(self.scale) * epsilon:.6g} (whole numbers released)"
         return Description(sensitivity, f"b = {float(self.scale):.6g}")
@@ -159,7 +156,6 @@ class DiscreteGaussian:
         return nonprivate.astype(np.int64) + sampler.discrete_gaussian(self.sigma_squared, nonprivate.shape)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         rho = self.loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
         sigma = math.sqrt(self.sigma_squared)
         return Description(f"Δ₂ = {math.sqrt(2 * rho) * sigma:.6g} (whole numbers released)", f"σ = {sigma:.6g}")

@@ -117,7 +117,6 @@ class GroupNoise(SharedNoise):
         return max(2 * self.moved(), 4 * self.values * self.value_height**2)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         deviation = math.sqrt(self.opened_variance)
         count = f"standard deviation {deviation / self.count_height:.6g} of a count (people)"
         if not self.values:

@@ -79,7 +79,6 @@ class TableNoise(SharedNoise):
         return math.comb(len(self.parties), 2) if party is None else len(self.parties) - 1
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         moved = self.moved()
         return Description(
             f"{moved} {'cell' if moved == 1 else 'cells'} of the tables, by 1 each",
