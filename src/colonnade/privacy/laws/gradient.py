@@ -116,10 +116,6 @@ class GradientNoise(SharedNoise):
     name = "gaussian noise in shares, in every step"
 
     @property
-    def parties(self) -> tuple[str, ...]:
-        return tuple(self.row_bounds)
-
-    @property
     def honest(self) -> int:
         """How many shares must suffice: all of them where the promise is against the coordinator alone, else P − c."""
         return len(self.parties) if self.secret else super().honest

@@ -25,7 +25,7 @@ from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import gaussian_share_variance, skellam_rdp
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
-from colonnade.privacy.laws.shared import SharedNoise, diagonal
+from colonnade.privacy.laws.shared import SharedNoise, diagonal, words_of_products
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,6 @@ class GramNoise(SharedNoise):
             raise BadInput("The noise of a Gram matrix is 'gaussian' or 'skellam'.", remedy='Use noise="gaussian".')
 
     @property
-    def parties(self) -> tuple[str, ...]:
-        return tuple(self.row_bounds)
-
-    @property
     def total(self) -> int:
         """R²."""
         return sum(self.row_bounds.values()) + self.constant
@@ -135,11 +131,7 @@ class GramNoise(SharedNoise):
         return self._skellam_loss(moved, self.share, shares, l1=l1 * self.total)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
-        return Description(
-            f"Δ² = {float(self.moved()) / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
-        )
+        return words_of_products(self, self.constant)
 
     def draw_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
         """Draw the same tile by tile, of given numbers of entries. Gaussian shares are those of one draw, whatever the tiles."""

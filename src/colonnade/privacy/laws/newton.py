@@ -102,10 +102,6 @@ class NewtonNoise(SharedNoise):
     name = "gaussian noise in shares, in every round"
 
     @property
-    def parties(self) -> tuple[str, ...]:
-        return tuple(self.row_bounds)
-
-    @property
     def rounds(self) -> int:
         """How many rounds there are: the curvature and the steps."""
         return len(self.parts)

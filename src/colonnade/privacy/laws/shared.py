@@ -8,6 +8,7 @@ Public mathematics: the parties and the coordinator compute the same figures fro
 """
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -34,7 +35,7 @@ Moved = int | Fraction
 
 
 class SharedNoise:
-    """Noise of numbers that are opened together; a law is a subclass, a frozen dataclass with these three fields.
+    """Noise of numbers that are opened together; a law is a subclass, a frozen dataclass with these fields.
 
     Parameters
     ----------
@@ -42,6 +43,8 @@ class SharedNoise:
         What is offered, and what it protects: a whole record, or one party's part of it.
     collusion
         c: how many parties may pool their shares of the noise with the coordinator.
+    row_bounds
+        By data party what its rows are bounded by. A law without such bounds says otherwise who its `parties` are.
 
     Privacy
     -------
@@ -63,11 +66,12 @@ class SharedNoise:
     price: Price
     unit: Unit
     collusion: int
+    row_bounds: Mapping[str, int]
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Everybody who adds a share of the noise."""
-        raise NotImplementedError
+        """Everybody who adds a share of the noise; by default those whose rows are bounded."""
+        return tuple(self.row_bounds)
 
     def moved(self, party: str | None = None) -> Moved:
         """Return how far a whole record, or one party's part of it, moves what is opened."""
@@ -181,6 +185,14 @@ class SharedNoise:
         drawn = self._draw(variance, size, sampler)
         drawn[doubled] = self._draw(2 * variance, len(doubled), sampler)
         return drawn
+
+
+def words_of_products(noise: SharedNoise, constant: int) -> Description:
+    """Return sensitivity and scale of products in words, with columns scaled to [−1, 1]; ``constant`` is γ²."""
+    return Description(
+        f"Δ² = {float(noise.moved()) / constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
+        f"standard deviation {math.sqrt(noise.opened_variance) / constant:.6g} of an opened entry (columns in [−1, 1])",
+    )
 
 
 def diagonal(columns: int) -> NDArray[np.int64]:

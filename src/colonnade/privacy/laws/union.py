@@ -5,7 +5,6 @@ a person in one list only contributes nothing. All products of v are opened thro
 parties' columns and indicators (*cross*: γ², γx₁, γx₂, x₁x₂), and each party's own products times the other's indicator (*own*).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +18,7 @@ from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.privacy.calibration import gaussian_share_variance, summed_gaussian_rho
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
-from colonnade.privacy.laws.shared import SharedNoise, diagonal
+from colonnade.privacy.laws.shared import SharedNoise, diagonal, words_of_products
 
 
 @dataclass(frozen=True)
@@ -86,10 +85,6 @@ class UnionNoise(SharedNoise):
             raise BadInput("There is no such part of the moments of a union.")
 
     @property
-    def parties(self) -> tuple[str, ...]:
-        return tuple(self.row_bounds)
-
-    @property
     def _parts(self) -> tuple[str, ...]:
         return ("cross", *self.row_bounds)
 
@@ -144,11 +139,7 @@ class UnionNoise(SharedNoise):
         return np.array([0]) if self.part == "cross" else diagonal(self.widths[self.part])
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
-        return Description(
-            f"Δ² = {float(self.moved()) / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
-        )
+        return words_of_products(self, self.constant)
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise: s² per entry, twice that where the entry has variance V."""
