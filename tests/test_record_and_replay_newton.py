@@ -106,7 +106,7 @@ def test_a_person_removed_changes_nothing_but_what_is_opened_and_that_within_bou
     assert all(np.array_equal(drawn, shared_other.noise[key]) for key, drawn in shared_one.noise.items())
     for number in range(terms.rounds):
         gap = shared_one.sums(terms, number) - shared_other.sums(terms, number)
-        assert 0 < gap @ gap <= float(terms.noise.moved(number))
+        assert 0 < gap @ gap <= float(terms.noise.moved_by(number))
 
 
 def test_weights_and_what_was_opened_before_are_all_that_a_coordinator_sends(monkeypatch) -> None:

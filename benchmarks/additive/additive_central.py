@@ -144,7 +144,7 @@ class Central:
         prior = ShapePrior.of(self.data.features, self.data.columns)
         search = AdditiveSearch(prior, self.data.features, moments, target, secants=division == STEPS)
         for number in range(noise.rounds):
-            variance = noise.opened_variance(number) / bounds.unit**2
+            variance = noise.variance(number) / bounds.unit**2
             scores = self._scores(search.next_weights)
             if number == CURVATURE:
                 opened = (rows * link.weight(scores)[:, None]).T @ rows

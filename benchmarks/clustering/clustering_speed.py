@@ -22,8 +22,7 @@ from benchmarks.clustering.clustering_variations import decoded, released
 from benchmarks.frame import Row
 
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.sketch_law import SKETCHES, least_phantoms, sketching
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketches import SKETCHES, PairSide, PartitionSketches, least_phantoms, sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 

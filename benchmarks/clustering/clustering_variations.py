@@ -13,8 +13,7 @@ from colonnade.estimation.clustering_budget import RULES, clustering_prices
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.tables import consistent_tables
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.sketch_law import sketching
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches, sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 

@@ -124,9 +124,7 @@ class Central:
         target = np.zeros(len(self.features))
         target[[0, self.aim]] = 0.5
         rows, terms = self.data.rows, self.terms(epsilon)
-        deviations = [
-            np.sqrt(terms.noise.opened_variance(number)) / terms.unit(number) for number in range(terms.rounds)
-        ]
+        deviations = [np.sqrt(terms.noise.variance(number)) / terms.unit(number) for number in range(terms.rounds)]
         start = start_weights(moments, target, self.kept[1:])
         explaining = moments.select(list(self.data.explaining))
         search = NewtonSearch(start, BlendedCurvature.of(None, 0.0, explaining, start), len(rows))

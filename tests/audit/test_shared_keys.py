@@ -8,7 +8,7 @@ from colonnade.audit import distinguish as audits
 from colonnade.audit.distinguish import ColonnadeSketches, PaperSketches, attack, largest_common, loss_bounds
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import sketches
-from colonnade.privacy.laws.sketch_law import least_floor, least_phantoms
+from colonnade.privacy.laws.sketches import least_floor, least_phantoms
 from tests import kit
 
 PRICE = Price.of(0.49, 1e-5)

@@ -110,7 +110,7 @@ class Rows:
 
     def noise(self, number: int) -> np.ndarray:
         generator = np.random.default_rng([number, *self.name.encode()])
-        self.drawn[number] = generator.integers(-4 * 10**8, 4 * 10**8, size=self.terms.noise.entries(number))
+        self.drawn[number] = generator.integers(-4 * 10**8, 4 * 10**8, size=self.terms.noise.entries_of(number))
         return self.drawn[number]
 
 

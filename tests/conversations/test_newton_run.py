@@ -346,20 +346,20 @@ def test_what_is_said_of_the_last_step_is_of_a_gradient_though_there_is_one_step
         (whole,) = whole_steps(plan)
         terms = NewtonTerms.read(plan, NAME)
         (words,) = whole.kind.noise_words(whole)
-        unit, variance = terms.bounds.unit * SCALE, terms.noise.opened_variance(0)
+        unit, variance = terms.bounds.unit * SCALE, terms.noise.variance(0)
         assert f"standard deviation {math.sqrt(variance) / unit:.6g} of" in words.scale
-        assert f"Δ₂ = {math.sqrt(terms.noise.moved(0)) / unit:.6g} per step" in words.sensitivity
+        assert f"Δ₂ = {math.sqrt(terms.noise.moved_by(0)) / unit:.6g} per step" in words.sensitivity
 
 
 def test_steps_keep_fine_tables_where_only_the_noise_of_the_curvature_cannot_be_drawn(monkeypatch) -> None:
-    honest, finest = NewtonNoise._share, NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3]), NAME).bounds
+    honest, finest = NewtonNoise.share_of, NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3]), NAME).bounds
 
     def share(self, number: int):
         if number == CURVATURE and self.weight >= finest.weight:
             raise BadInput("So much noise cannot be drawn exactly.")
         return honest(self, number)
 
-    monkeypatch.setattr(NewtonNoise, "_share", share)
+    monkeypatch.setattr(NewtonNoise, "share_of", share)
     terms = NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3], people=41), NAME)
     assert terms.bounds == finest
     assert terms.curvature_bounds.unit < finest.unit

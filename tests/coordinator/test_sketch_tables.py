@@ -25,8 +25,7 @@ from colonnade.estimation.sketch_tables import (
 from colonnade.estimation.tables import consistent_tables, plausible_total
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws.sketch_law import SKETCHES, Sketching, sketching
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketches import SKETCHES, PairSide, PartitionSketches, Sketching, sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests import kit

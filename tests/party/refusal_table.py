@@ -137,6 +137,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.steps.describing", "column.of"): DECLARED,
     ("colonnade.steps.describing", "name"): PLAN,
     ("colonnade.steps.local", "name"): PLAN,
+    ("colonnade.steps.terms", "example"): CONSTANT,
     ("colonnade.steps.terms", "largest"): CONSTANT,
     ("colonnade.steps.terms", "least"): CONSTANT,
     ("colonnade.steps.terms", "name"): PLAN,

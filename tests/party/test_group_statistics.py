@@ -94,7 +94,7 @@ def test_one_partys_own_totals_move_by_no_more_than_the_law_is_made_for(records,
     order = np.array([-1 if person == place % len(records) else person for person in range(len(records))])
     moved = half.compute(table(records)) - half.compute(table(records, order=order))
     noise = half.group_terms.noise(PRICE, "person", 0)
-    assert np.sum(moved**2) <= noise.moved
+    assert np.sum(moved**2) <= noise.moved()
     assert np.count_nonzero(moved) <= 3
     assert half.law(PRICE).loss.epsilon(1e-5) <= 1.0
 

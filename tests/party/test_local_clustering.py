@@ -13,9 +13,7 @@ from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws._clustering_cells import Nearest, fold
-from colonnade.privacy.laws.clustering_rounds import COUNTS, Query, clustering_schedule
-from colonnade.privacy.laws.local_clustering import LocalClustering
+from colonnade.privacy.laws.local_clustering import COUNTS, LocalClustering, Nearest, Query, clustering_schedule, fold
 from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 

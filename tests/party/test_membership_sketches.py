@@ -9,7 +9,7 @@ from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolErr
 from colonnade.party.steps.local import PrivateMembershipSketches
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.sketch_law import sketching
+from colonnade.privacy.laws.sketches import sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests.party.test_memberships import CENTRES, FRAME, SCHEMA, table

@@ -202,8 +202,8 @@ def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category
 def test_a_partys_noise_has_the_declared_law_in_every_round(number: int) -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
     noise, source = _half("bank").terms.noise, kit.sampler(f"a party's share of the noise of round {number}")
-    drawn = np.array([noise.draw_share(number, source) for _ in range(300)]).astype(float)
-    variance = np.full(noise.entries(number), float(noise.shares[number]))
+    drawn = np.array([noise.draw_round(number, source) for _ in range(300)]).astype(float)
+    variance = np.full(noise.entries_of(number), float(noise.shares[number]))
     if number == CURVATURE:
         rows, places = np.triu_indices(noise.columns)
         variance[rows == places] *= 2

@@ -16,17 +16,20 @@ from scipy import stats
 
 from colonnade.errors import BadInput
 from colonnade.privacy import samplers as _envelope
-from colonnade.privacy._distributions import (
+from colonnade.privacy._exact import Threshold, is_below, of_rational, of_real, ratio
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.samplers import (
     ACCURACY,
+    SLACK,
     Distribution,
     GaussianDistribution,
     LaplaceDistribution,
     NegativeBinomialDistribution,
     PoissonDistribution,
+    Table,
+    build_table,
+    draw,
 )
-from colonnade.privacy._exact import Threshold, is_below, of_rational, of_real, ratio
-from colonnade.privacy.randomness import KeyedRandomness, Randomness
-from colonnade.privacy.samplers import SLACK, Table, build_table, draw
 from tests import kit
 
 FULL = 2**64

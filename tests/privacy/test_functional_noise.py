@@ -16,7 +16,6 @@ from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import coefficients
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
-from colonnade.privacy.samplers import LARGEST_SCALE
 
 
 def noise_of(holdings, *, epsilon=1.0, unit="person", collusion=0, gamma=1, emphasis=1, budgets=None):
@@ -255,10 +254,6 @@ def test_slope_gets_less_noise_by_the_emphasis():
     noise = noise_of({"one": Holding(2, 1, 1), "other": Holding(3, 0)}, emphasis=3)
     for block in noise.blocks:
         assert noise.scale(block) == 3 * noise.scale(block, slope=True)
-
-
-def test_the_limit_is_the_samplers_own():
-    assert coefficients.LARGEST_SCALE == LARGEST_SCALE
 
 
 PLAIN = {"one": Holding(1, 0, 1), "other": Holding(1, 0)}

@@ -87,7 +87,7 @@ def test_one_party_costs_less_than_the_whole_record_and_parts_cover_the_whole() 
 
 def test_whoever_knows_the_batches_is_accounted_by_participations_without_amplification() -> None:
     noise = noise_of()
-    shares = noise.parties - 1
+    shares = len(noise.parties) - 1
     rho = Fraction(noise.moved()) / (2 * shares * noise.share) * noise.participations
     peer = noise.loss(colluders=1)
     assert peer is not None
@@ -120,7 +120,7 @@ def test_what_is_not_a_bound_is_refused() -> None:
 
 def _opened(noise: GradientNoise, samples: int, name: str, factor: Fraction = Fraction(1)) -> np.ndarray:
     randomness = kit.source(name)
-    return sum(samplers.discrete_gaussian(noise.share * factor, samples, randomness) for _ in range(noise.parties))
+    return sum(samplers.discrete_gaussian(noise.share * factor, samples, randomness) for _ in range(len(noise.parties)))
 
 
 @pytest.mark.parametrize(("factor", "fits"), [(1.0, True), (0.9, False), (1.1, False)])

@@ -82,13 +82,13 @@ def test_no_person_moves_more_than_the_law_says(data):
     one, other = data.draw(record), data.draw(record)
     for price, norm in ((PURE, lambda table: np.abs(table).sum()), (GAUSSIAN, lambda table: (table**2).sum())):
         noise = noise_of(count=count, value=value, values=values, cells=cells, price=price)
-        assert norm(moved(one)) <= noise.moved
+        assert norm(moved(one)) <= noise.moved()
         assert norm(moved(one) - moved(other)) <= noise.replaced
 
 
 def test_the_bounds_are_reached():
     noise = noise_of(price=GAUSSIAN)
-    assert noise.moved == 3**2 + 4**2
+    assert noise.moved() == 3**2 + 4**2
     assert noise.replaced == max(2 * (9 + 16), 4 * 16)
     assert noise_of(price=PURE).replaced == 2 * (3 + 4)
 

@@ -65,24 +65,24 @@ def test_no_record_moves_a_round_by_more_than_the_bound(data) -> None:
         data.draw(st.integers(weight - 27, weight + 27)),
     )
     gradient, curvature = residual * row, _triangle(weight, row)
-    assert gradient @ gradient <= noise.moved(SLOPE)
-    assert curvature @ curvature <= float(noise.moved(CURVATURE)) * (1 + 1e-12)
+    assert gradient @ gradient <= noise.moved_by(SLOPE)
+    assert curvature @ curvature <= float(noise.moved_by(CURVATURE)) * (1 + 1e-12)
     for party, own in places.items():
         without, only = row.copy(), np.zeros_like(row)
         without[own], only[own] = 0, row[own]
         for kept, limit in ((without, {"party": party}), (only, {"colluders": 1})):
             steps, bent = gradient - later * kept, curvature - _triangle(lighter, kept)
-            assert steps @ steps <= noise.moved(SLOPE, **limit)
-            assert bent @ bent <= float(noise.moved(CURVATURE, **limit)) * (1 + 1e-12)
+            assert steps @ steps <= noise.moved_by(SLOPE, **limit)
+            assert bent @ bent <= float(noise.moved_by(CURVATURE, **limit)) * (1 + 1e-12)
 
 
 def test_the_bounds_are_reached() -> None:
     noise = noise_of({"a": 9, "b": 16}, residual=12, residual_change=12, weight=3, weight_change=3, columns=2)
     row = np.array([3, 4])
-    assert (12 * row) @ (12 * row) == noise.moved(SLOPE)
-    assert math.isclose(float(_triangle(3, row) @ _triangle(3, row)), float(noise.moved(CURVATURE)), rel_tol=1e-12)
+    assert (12 * row) @ (12 * row) == noise.moved_by(SLOPE)
+    assert math.isclose(float(_triangle(3, row) @ _triangle(3, row)), float(noise.moved_by(CURVATURE)), rel_tol=1e-12)
     moved = np.concatenate([12 * row[:1], (12 + 0) * row[1:]])  # the coalition's column moves by D, the other by M
-    assert moved @ moved == noise.moved(SLOPE, colluders=1)
+    assert moved @ moved == noise.moved_by(SLOPE, colluders=1)
 
 
 @pytest.mark.parametrize("unit", ["person", "party"])
@@ -98,7 +98,7 @@ def test_every_round_costs_its_part_of_the_price() -> None:
     noise = noise_of()
     whole = float(ledger_rho(PRICE))
     for number, part in enumerate(PARTS):
-        cost = float(noise.moved(number, colluders=1) / (2 * noise.shares[number] * noise.honest))
+        cost = float(noise.moved_by(number, colluders=1) / (2 * noise.shares[number] * noise.honest))
         assert math.isclose(cost, whole * part / sum(PARTS), rel_tol=1e-6)
     alone = [Loss.of_zcdp(Fraction(whole * part / sum(PARTS))).epsilon(1e-5) for part in PARTS]
     assert max(alone) < 1.0 < sum(alone)
@@ -110,8 +110,8 @@ def test_a_known_answer_of_the_noise() -> None:
         {"a": 9, "b": 16}, residual=7, residual_change=7, weight=2, weight_change=2, parts=(4, 1), collusion=0
     )
     rho = 0.030553
-    assert math.isclose(noise.opened_variance(SLOPE), 35**2 / (2 * rho * 4 / 5), rel_tol=1e-4)
-    assert math.isclose(noise.opened_variance(CURVATURE), (2 * 25) ** 2 / 2 / (2 * rho / 5), rel_tol=1e-4)
+    assert math.isclose(noise.variance(SLOPE), 35**2 / (2 * rho * 4 / 5), rel_tol=1e-4)
+    assert math.isclose(noise.variance(CURVATURE), (2 * 25) ** 2 / 2 / (2 * rho / 5), rel_tol=1e-4)
 
 
 def test_colluders_beyond_those_covered_cost_more_and_all_of_them_leave_nothing() -> None:
@@ -123,7 +123,7 @@ def test_colluders_beyond_those_covered_cost_more_and_all_of_them_leave_nothing(
 
 def test_a_replaced_record_costs_four_times_as_much() -> None:
     noise = noise_of()
-    whole = sum(float(noise.moved(number, colluders=1) / (2 * noise.shares[number] * 2)) for number in range(6))
+    whole = sum(float(noise.moved_by(number, colluders=1) / (2 * noise.shares[number] * 2)) for number in range(6))
     assert noise.replaced_loss() == noise.replaced_loss(colluders=1)
     wanted = Loss.of_zcdp(Fraction(4 * whole)).epsilon(1e-5)
     assert math.isclose(noise.replaced_loss().epsilon(1e-5), wanted, rel_tol=1e-6)
@@ -157,11 +157,11 @@ def test_all_shares_together_have_the_declared_deviation(number: int, factor: fl
     rounds = 30 if number == CURVATURE else 600
     drawn = sum(
         np.concatenate(
-            [noise.draw_share(number, kit.sampler(f"newton {number} {party} {one}")) for one in range(rounds)]
+            [noise.draw_round(number, kit.sampler(f"newton {number} {party} {one}")) for one in range(rounds)]
         )
         for party in noise.row_bounds
     ).astype(float)
-    variance = np.full(noise.entries(number), noise.opened_variance(number))
+    variance = np.full(noise.entries_of(number), noise.variance(number))
     if number == CURVATURE:
         rows, places = np.triu_indices(40)
         variance[rows == places] *= 2
@@ -186,7 +186,7 @@ def test_an_audit_of_the_worst_coalition_convicts_half_the_noise_and_not_the_tru
         price=Price.of(3.0, 1e-2),
     )
     moved = np.array([63 * 4, 60 * 3])
-    assert moved @ moved == noise.moved(SLOPE, colluders=1)
+    assert moved @ moved == noise.moved_by(SLOPE, colluders=1)
     direction = moved / math.sqrt(moved @ moved)
 
     def outputs(present: int, scale: Fraction, name: str) -> np.ndarray:

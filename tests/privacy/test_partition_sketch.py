@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import ORDERS, Loss, Price
-from colonnade.privacy.laws import sketch_law as partition_sketch
-from colonnade.privacy.laws.sketch_law import (
+from colonnade.privacy.laws import sketches as partition_sketch
+from colonnade.privacy.laws.sketches import (
     GAMMA,
     SKETCHES,
     Sketching,

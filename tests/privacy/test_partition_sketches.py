@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.laws import sketches as module
-from colonnade.privacy.laws.sketch_law import Sketching, sketch_law
 from colonnade.privacy.laws.sketches import (
     PairSide,
     PartitionSketches,
+    Sketching,
     phantom_values,
     real_values,
+    sketch_law,
 )
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import ExactSampler

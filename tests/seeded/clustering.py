@@ -9,7 +9,6 @@ from colonnade.estimation import clustering_budget
 from colonnade.party import gate as gate_module
 from colonnade.party.steps import local as counts
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.privacy.laws import clustering_rounds as schedules
 from colonnade.privacy.laws import local_clustering
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from tests.coordinator import test_weighted_clustering as grids
@@ -30,7 +29,9 @@ def _everybody_has_a_record(honest, rows, *arguments, **options):
 
 
 def _one_sweep_free(honest, self, sensitivity, share):
-    return honest(self, sensitivity, share * 2 if share == self.schedule.sweep * (1 - schedules.COUNTS) else share)
+    return honest(
+        self, sensitivity, share * 2 if share == self.schedule.sweep * (1 - local_clustering.COUNTS) else share
+    )
 
 
 def _half_the_noise(honest, self, sensitivity, share):

@@ -88,26 +88,26 @@ BUGS = [
     ),
     Bug(
         "half the noise in a Newton step",
-        wrapped(NewtonNoise, "draw_share", lambda honest, self, *given: honest(self, *given) // 2),
+        wrapped(NewtonNoise, "draw_round", lambda honest, self, *given: honest(self, *given) // 2),
         partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, 5),
     ),
     Bug(
         "the diagonal of the curvature has the noise of the rest",
         replaced(
             NewtonNoise,
-            "draw_share",
-            lambda self, number, sampler: sampler.discrete_gaussian(self.shares[number], self.entries(number)),
+            "draw_round",
+            lambda self, number, sampler: sampler.discrete_gaussian(self.shares[number], self.entries_of(number)),
         ),
         partial(parts.test_a_partys_noise_has_the_declared_law_in_every_round, CURVATURE),
     ),
     Bug(
         "a coalition is accounted as if residuals did not move on its own columns",
-        wrapped(NewtonNoise, "moved", lambda honest, self, number, **_: honest(self, number) * 99 // 100),
+        wrapped(NewtonNoise, "moved_by", lambda honest, self, number, **_: honest(self, number) * 99 // 100),
         noises.test_the_bounds_are_reached,
     ),
     Bug(
         "rounds are not added up",
-        wrapped(NewtonNoise, "_share", lambda honest, self, number: honest(self, number) / len(self.parts)),
+        wrapped(NewtonNoise, "share_of", lambda honest, self, number: honest(self, number) / len(self.parts)),
         noises.test_every_round_costs_its_part_of_the_price,
     ),
     Bug(

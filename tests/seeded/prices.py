@@ -34,7 +34,7 @@ def _one_gaussian(l2_sensitivity_squared, share_variance, shares, entries):
 
 
 def _own_square(self, party=None):
-    return (self.total if party is None else self.row_bounds[party]) ** 2
+    return Fraction((self.total if party is None else self.row_bounds[party]) ** 2, 2)
 
 
 _STATEMENT = studies.test_the_statement_divides_a_persons_price_between_the_parties
@@ -110,7 +110,7 @@ BUGS = [
     ),
     Bug(
         "a Gram matrix is charged by its rows' length, not its square",
-        replaced(GramNoise, "moved", lambda self, party=None: self.total),
+        replaced(GramNoise, "moved", lambda self, party=None: Fraction(self.total)),
         _MOVEMENT,
     ),
     Bug("one party's part is charged without its products", replaced(GramNoise, "moved", _own_square), _MOVEMENT),

@@ -7,9 +7,8 @@ import numpy as np
 from colonnade.estimation import clustering_budget, sketch_tables
 from colonnade.estimators.methods.clusters import SketchedClusters
 from colonnade.party.steps.local import PrivateMembershipSketches, require_centres
-from colonnade.privacy.laws import sketch_law as one_sketch
 from colonnade.privacy.laws import sketches as all_sketches
-from colonnade.privacy.laws.sketch_law import Sketching, SketchLaw
+from colonnade.privacy.laws.sketches import Sketching, SketchLaw
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import Opening
 from colonnade.steps import keys as membership_sketches
@@ -24,7 +23,7 @@ from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _half_the_phantoms(honest, law, sketches, clusters, source):
-    return honest(one_sketch.sketch_law(max(1, law.phantoms // 2)), sketches, clusters, source)
+    return honest(all_sketches.sketch_law(max(1, law.phantoms // 2)), sketches, clusters, source)
 
 
 def _each_partys_own(honest, law, sketches, clusters, source):

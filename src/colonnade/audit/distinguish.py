@@ -32,8 +32,15 @@ from scipy.stats import beta
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import Mechanism, Sampler
-from colonnade.privacy.laws.sketch_law import GAMMA, Sketching, least_floor, least_phantoms, sketching
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketches import (
+    GAMMA,
+    PairSide,
+    PartitionSketches,
+    Sketching,
+    least_floor,
+    least_phantoms,
+    sketching,
+)
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 

@@ -275,7 +275,7 @@ class NewtonRun(SteppedRun):
             raise ProtocolError("A round takes one number per weight.")
         if not np.all(np.abs(weights) <= LARGEST_WEIGHT):
             raise ProtocolError("A weight is too large, or no number.")
-        if before.dtype != np.int64 or before.ndim != 1 or before.size > self.terms.noise.entries(CURVATURE) + 1:
+        if before.dtype != np.int64 or before.ndim != 1 or before.size > self.terms.noise.entries_of(CURVATURE) + 1:
             raise ProtocolError("What was opened before is of another shape.")
         return weights.astype(np.float64), before.astype(np.int64)
 
@@ -386,7 +386,7 @@ class _Node:
 
     def _hear_noise(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
         if beat.chunk == len(self._terms.chunks) - 1:
-            entries = (self._terms.noise.entries(beat.number),)
+            entries = (self._terms.noise.entries_of(beat.number),)
             self._noise = [self._share(heard, owner, entries, noise=True) for owner in self._terms.owners]
 
     def _add(self, beat: Beat, weighted: Elements) -> None:

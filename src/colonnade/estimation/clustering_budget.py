@@ -40,9 +40,9 @@ from colonnade.privacy.calibration import (
     price_of_loss,
     price_of_rho,
 )
-from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.laws.response import best_channel
-from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
+from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.privacy.laws.tables import TableNoise
 
 __all__ = [

@@ -13,19 +13,24 @@ diagonal with variances V, the products E·a are correlated in a way that has a 
 coefficient's standard error is a quadratic form in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature, to_own_units
+from colonnade.coding.columns import Feature, places_beside_constant, to_own_units
 from colonnade.errors import BadInput
+from colonnade.privacy.laws.gram import GramNoise
+from colonnade.secure.rectangles import entry_pairs
+from colonnade.steps.joint import Joint
 
 __all__ = [
     "ComponentsFit",
     "Moments",
     "deviations",
+    "gram_variance",
+    "opened_gram",
     "operator_norm",
     "orient",
     "pca_from_moments",
@@ -38,6 +43,39 @@ __all__ = [
 
 Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9
+
+
+def opened_gram(joint: Joint, cross: NDArray[np.int64], own: Mapping[str, NDArray[np.int64]]) -> Array:
+    """Return a Gram matrix as it was opened, in integers of the fixed point; the number of people, in front, is 0.
+
+    Parameters
+    ----------
+    joint
+        Whose columns, and how many.
+    cross
+        The entries between two parties.
+    own
+        Each party's own upper triangle with its sums in front, without the number of people.
+    """
+    matrix = np.zeros((sum(joint.widths) + 1,) * 2)
+    first, second = entry_pairs(joint.widths)
+    matrix[first + 1, second + 1] = cross
+    for party, places in places_beside_constant(joint.owners, joint.widths).items():
+        rows, columns = np.triu_indices(len(places))
+        matrix[places[rows[1:]], places[columns[1:]]] = own[party]
+    return np.asarray(np.triu(matrix) + np.triu(matrix, 1).T)
+
+
+def gram_variance(joint: Joint) -> Array:
+    """Return the variance of every entry of `opened_gram`; the number of people is public."""
+    noise = joint.noise
+    assert isinstance(noise, GramNoise)  # the step's kind decided
+    variance, alone = np.full((sum(joint.widths) + 1,) * 2, noise.opened_variance), float(noise.own_variance)
+    for places in places_beside_constant(joint.owners, joint.widths).values():
+        variance[np.ix_(places, places)] = alone
+    np.fill_diagonal(variance, 2 * alone)
+    variance[0, 0] = 0.0
+    return variance
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.estimation.tables import NoisyTables
-from colonnade.privacy.laws.sketch_law import SketchLaw
+from colonnade.privacy.laws.sketches import SketchLaw
 
 __all__ = [
     "LARGEST_SKETCHED",

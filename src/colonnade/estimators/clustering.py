@@ -24,7 +24,7 @@ from colonnade.estimators.methods import clusters, coresets
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
+from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS
 from colonnade.steps.registry import STUDIES
 
 __all__ = ["LARGEST_SEED", "ClusteringStudy", "KMeans", "KMedian"]

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 
-__all__ = ["WORD", "Enclosure", "Threshold", "UniformBits", "is_below", "log_rising", "of_rational", "of_real", "ratio"]
-
 WORD = 64
 Enclosure = Callable[[int], tuple[int, int]]
 """Given b, integers ``low ≤ p·2^b ≤ high`` that are a few units apart."""

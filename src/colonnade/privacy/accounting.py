@@ -41,26 +41,6 @@ import numpy as np
 
 from colonnade.errors import BadInput
 
-__all__ = [
-    "GRID",
-    "NANO",
-    "NOTHING",
-    "ORDERS",
-    "UNITS",
-    "Budget",
-    "Loss",
-    "Price",
-    "Unit",
-    "conversion_nano",
-    "nano_epsilon",
-    "nano_up",
-    "party_price",
-    "total",
-    "valid_delta",
-    "valid_unit",
-]
-
-
 NANO = 10**9
 LARGEST_EPSILON = 10_000
 

@@ -39,26 +39,6 @@ from scipy.special import gammaln, logsumexp
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Loss, Price, Unit, conversion_nano, valid_unit
 
-__all__ = [
-    "between_whole_orders",
-    "discrete_laplace_variance",
-    "gaussian_party_price",
-    "gaussian_share_variance",
-    "gaussian_sigma_squared",
-    "laplace_scale",
-    "largest_step_rho",
-    "ledger_rho",
-    "price_of_loss",
-    "price_of_rho",
-    "round_up",
-    "sampled_loss",
-    "sampled_part_loss",
-    "skellam_rdp",
-    "sum_correction",
-    "summed_gaussian_rho",
-]
-
-
 _SIGNIFICANT_BITS = 32
 LARGEST_SINH = 300.0
 """Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
@@ -297,12 +277,20 @@ def gaussian_share_variance(
     price: Price, l2_sensitivity_squared: int | Fraction, shares: int, entries: int
 ) -> Fraction:
     """Return the least variance of a share, to 32 bits, with which ``shares`` of them keep within the price."""
-    cap = ledger_rho(price)
-    share = max(round_up(gaussian_sigma_squared(price, l2_sensitivity_squared) / shares), Fraction(1, 4))
-    step = Fraction(1, 2**31)
-    while summed_gaussian_rho(l2_sensitivity_squared, share, shares, entries) > cap:
-        share = round_up(share * (1 + step))
-        step *= 2
+    start = round_up(gaussian_sigma_squared(price, l2_sensitivity_squared) / shares)
+    return _grown(start, ledger_rho(price), l2_sensitivity_squared, shares, entries)
+
+
+def share_within(rho: Fraction, l2_sensitivity_squared: int | Fraction, shares: int, entries: int) -> Fraction:
+    """Return the least variance of a share, to 32 bits, with which ``shares`` of them cost at most ρ."""
+    start = round_up(Fraction(l2_sensitivity_squared) / (2 * rho * shares))
+    return _grown(start, rho, l2_sensitivity_squared, shares, entries)
+
+
+def _grown(share: Fraction, most: Fraction, moved: int | Fraction, shares: int, entries: int) -> Fraction:
+    share, step = max(share, Fraction(1, 4)), Fraction(1, 2**31)
+    while summed_gaussian_rho(moved, share, shares, entries) > most:
+        share, step = round_up(share * (1 + step)), step * 2
     return share
 
 

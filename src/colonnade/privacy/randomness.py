@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 
-__all__ = ["KEY_BYTES", "KeyedRandomness", "Randomness", "SystemRandomness"]
-
 KEY_BYTES = 32
 REKEY_AFTER = 1 << 30
 """Bytes that are drawn from one ChaCha20 key at most; far below the 2³⁸ at which its block counter would wrap."""

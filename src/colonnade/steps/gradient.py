@@ -239,14 +239,15 @@ class Gradient(LabelledSteps):
         first = whole.first
         terms = GradientTerms.read(whole.plan, first.name)
         noise, unit = terms.noise, 4.0 * terms.scale**2 * terms.weight_scale  # integers per coded unit of a gradient
+        sensitivity, scale = noise.describe(unit)
         return (
             NoiseWords(
                 step=first.name,
                 parties=terms.owners,
                 kind=cls.name,
                 mechanism=f"gaussian noise in shares of {len(whole.steps)} parties, in each of {terms.steps:,} steps",
-                sensitivity=f"Δ₂ = {math.sqrt(noise.moved()) / unit:.6g} per step (after scaling each column to [−1, 1])",
-                scale=f"standard deviation {noise.gradient_deviation(unit):.6g} of an opened number",
+                sensitivity=sensitivity,
+                scale=scale,
                 price=price_words(first),
                 proof=GradientNoise,
             ),

@@ -29,20 +29,20 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.laws import JointLaw, Mechanism
+from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.groups import GroupNoise
+from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.result import COORDINATOR
 from colonnade.schema import Category, Number, Schema
 from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, StepKind, Steps, WholeStep, nothing_earlier
 from colonnade.steps.newton import COMPUTING
-from colonnade.steps.terms import whole_parameter, word_list
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale, whole_parameter, word_list
 
 __all__ = ["LARGEST_ENTRIES", "MOST_HOLDERS", "GroupChain", "GroupPart", "GroupSums", "GroupTerms", "GroupTotals"]
 
-LARGEST_SCALE = 1 << 14
 LARGEST_GROUPS = 1 << 14
 LARGEST_ENTRIES = 200_000
 """The most numbers that one study opens."""
@@ -87,7 +87,7 @@ class GroupPart:
         by = word_list(step.parameters, "by")
         if len({*by, *values}) != len(by) + len(values) or {*by, *values} != set(step.columns):
             raise PlanMismatch("A step of groups names other columns than it groups by and adds up.")
-        height = whole_parameter(step.parameters, "height", LARGEST_SCALE)
+        height = whole_parameter(step.parameters, "height", LARGEST_SHORT_SCALE)
         groups = whole_parameter(step.parameters, "groups", LARGEST_GROUPS)
         part = cls(step.party, groups, values, height if values else 1, not step.columns)
         if step.parameters.get("width") != part.width or (not by and groups != 1):
@@ -123,8 +123,8 @@ class GroupTerms:
         if len(shared) != 1:
             raise PlanMismatch("The parties of groups are asked for different scales.")
         first = next(iter(steps.values()))
-        scale = whole_parameter(first.parameters, "scale", LARGEST_SCALE)
-        height = whole_parameter(first.parameters, "height", LARGEST_SCALE)
+        scale = valid_scale(first.parameters.get("scale"), LARGEST_SHORT_SCALE)
+        height = whole_parameter(first.parameters, "height", LARGEST_SHORT_SCALE)
         terms = cls(tuple(GroupPart.read(step) for step in steps.values()), scale, height)
         if not 1 <= len(terms.holders) <= MOST_HOLDERS:
             raise BadInput(
@@ -342,7 +342,7 @@ class GroupSums(_Groups, JointStep):
         return terms.fold_of_two()
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return the noise of all numbers together."""
         return GroupTerms.read(steps).noise(shared_price(steps), plan.unit, plan.collusion)
 
@@ -406,7 +406,7 @@ class GroupTotals(_Groups, StepKind):
         """Return discrete noise on every number: Laplace at δ = 0, otherwise Gaussian."""
         noise = self.group_terms.noise(price, "person", 0)
         kind = DiscreteLaplace if noise.family == "laplace" else DiscreteGaussian
-        return kind(price, noise.moved)
+        return kind(price, noise.moved())
 
     @property
     def release_bytes(self) -> int:
@@ -417,4 +417,4 @@ class GroupTotals(_Groups, StepKind):
         """Return the loss times what Δ₁, or Δ₂², grows by, rounded up."""
         assert self.price is not None  # or there is no loss
         noise = self.group_terms.noise(self.price, "person", 0)
-        return loss * math.ceil(Fraction(noise.replaced, noise.moved))
+        return loss * math.ceil(Fraction(noise.replaced, noise.moved()))

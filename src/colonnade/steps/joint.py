@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, PolicyRefusal
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.laws import JointLaw
+from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
@@ -133,7 +133,7 @@ class Joint:
 
     steps: Mapping[str, Step]
     widths: list[int]
-    noise: JointLaw
+    noise: SharedNoise
     nodes: tuple[str, ...]
     threshold: int
     people: int
@@ -285,7 +285,7 @@ class JointStep(StepKind):
         return len(cls.read(plan, name).tiles)
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return how much noise the opening has."""
         raise NotImplementedError
 

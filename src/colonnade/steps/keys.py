@@ -13,8 +13,7 @@ from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.sketch_law import sketching
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches
+from colonnade.privacy.laws.sketches import PairSide, PartitionSketches, sketching
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Schema

@@ -10,11 +10,8 @@ from functools import cached_property
 
 from colonnade.plan import Step
 from colonnade.steps.kind import StepKind
-from colonnade.steps.terms import FixedPoint, whole_parameter
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, FixedPoint, valid_scale, whole_parameter
 
-__all__ = ["LARGEST_SCALE", "LARGEST_WIDTH", "LabelledSteps", "LabelledTerms"]
-
-LARGEST_SCALE = 2**15 - 1
 LARGEST_WIDTH = 20_000
 
 
@@ -70,7 +67,7 @@ class LabelledTerms:
     @cached_property
     def scale(self) -> int:
         """γ: entries of rows are at most γ in magnitude."""
-        return whole_parameter(self.first.parameters, "scale", LARGEST_SCALE)
+        return valid_scale(self.first.parameters.get("scale"), LARGEST_SHORT_SCALE)
 
     @property
     def first(self) -> Step:

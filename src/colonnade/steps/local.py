@@ -27,8 +27,7 @@ from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, NarrowGaussian
-from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS
-from colonnade.privacy.laws.local_clustering import LocalClustering
+from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, LocalClustering
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
 from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
 from colonnade.schema import Category, Schema
@@ -36,11 +35,13 @@ from colonnade.secure.signs import Signs
 from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
 from colonnade.steps.terms import (
     LARGEST_NUMBER,
+    LARGEST_SHORT_SCALE,
     FixedPoint,
     ScoreWeights,
     number_list,
     number_parameter,
     seed_parameter,
+    valid_scale,
     whole_parameter,
 )
 
@@ -63,9 +64,6 @@ __all__ = [
 ]
 
 
-LARGEST_SCALE = 2**14
-
-
 class CodedBlock:
     """One party's columns as small integers, behind a flag that says whether there is a record at all.
 
@@ -79,7 +77,7 @@ class CodedBlock:
     """
 
     def __init__(self, step: Step, schema: Schema) -> None:
-        scale = whole_parameter(step.parameters, "scale", LARGEST_SCALE)
+        scale = valid_scale(step.parameters.get("scale"), LARGEST_SHORT_SCALE)
         self.columns = step.columns
         self.coding = FixedPoint(step.columns, schema, scale=scale, row_bound=scale**2 * len(step.columns))
         self.scale = scale

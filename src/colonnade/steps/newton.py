@@ -182,7 +182,7 @@ class NewtonSteps(LabelledSteps):
 
 def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     members, owners = terms.members, terms.owners
-    answer = 8 * sum(1 + terms.noise.entries(number) for number in range(terms.rounds))
+    answer = 8 * sum(1 + terms.noise.entries_of(number) for number in range(terms.rounds))
     if kept:
         forecast.round(dict.fromkeys(owners, SMALL), dict.fromkeys(owners, answer + LOSS + SMALL))
         return
@@ -199,7 +199,8 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
         said = _by(letters, members, place=0)
         if beat.phase == Phase.OPEN:
             said = {
-                name: SMALL + (8 * terms.noise.entries(beat.number) if name in terms.nodes else 0) for name in members
+                name: SMALL + (8 * terms.noise.entries_of(beat.number) if name in terms.nodes else 0)
+                for name in members
             }
         inputs = _inputs(terms, beat)
         forecast.round({name: size + inputs for name, size in arriving.items()}, said)
@@ -211,7 +212,7 @@ def _inputs(terms: NewtonTerms, beat: Beat) -> int:
     """Return how large the public inputs of a turn are: weights, and what the round before opened."""
     if beat.phase != Phase.PARTS or beat.chunk:
         return 0
-    return 8 * terms.columns + (8 * terms.noise.entries(beat.number - 1) if beat.number else 0)
+    return 8 * terms.columns + (8 * terms.noise.entries_of(beat.number - 1) if beat.number else 0)
 
 
 def _by(letters: dict[tuple[str, str], int], members: tuple[str, ...], *, place: int) -> dict[str, int]:
@@ -227,7 +228,7 @@ def _letters(terms: NewtonTerms, beat: Beat) -> Iterator[tuple[tuple[str, str], 
     start, stop = terms.chunks[beat.chunk]
     people, last = stop - start, beat.chunk == len(terms.chunks) - 1
     if beat.phase == Phase.PARTS:
-        entries, double = terms.noise.entries(beat.number), 2 * terms.threshold
+        entries, double = terms.noise.entries_of(beat.number), 2 * terms.threshold
         for owner in terms.owners:
             for other in {*terms.holders, *(terms.nodes if last else ())} - {owner}:
                 size = LETTER

@@ -36,8 +36,8 @@ from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
 from colonnade.steps.joint import HashedStep, check_nodes
-from colonnade.steps.labelled import LARGEST_SCALE, LARGEST_WIDTH, LabelledTerms
-from colonnade.steps.terms import whole_list, whole_parameter
+from colonnade.steps.labelled import LARGEST_WIDTH, LabelledTerms
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale, whole_list, whole_parameter
 
 __all__ = ["KIND", "Beat", "NewtonTerms", "Phase"]
 
@@ -198,7 +198,7 @@ class NewtonTerms(LabelledTerms):
 
     def bound(self, number: int) -> int:
         """Return what no integer exceeds that a round opens."""
-        return _bound(number, self.people, self.scale, self.link(number), self.noise.opened_variance(number))
+        return _bound(number, self.people, self.scale, self.link(number), self.noise.variance(number))
 
     def link(self, number: int) -> LinkBounds:
         """Return the link of a round."""
@@ -251,7 +251,7 @@ def _first(steps: Mapping[str, Step]) -> Step:
 
 
 def _scale(steps: Mapping[str, Step]) -> int:
-    return whole_parameter(_first(steps).parameters, "scale", LARGEST_SCALE)
+    return valid_scale(_first(steps).parameters.get("scale"), LARGEST_SHORT_SCALE)
 
 
 def _link(steps: Mapping[str, Step]) -> SineLink:
@@ -346,7 +346,7 @@ class _Sized(NamedTuple):
 def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
     """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
     try:
-        variance = noise.opened_variance(number)
+        variance = noise.variance(number)
     except BadInput:  # coarser tables make it smaller
         return math.inf
     return _bound(number, plan.people, scale, bounds, variance)

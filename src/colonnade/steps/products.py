@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, PlanMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws import JointLaw
 from colonnade.privacy.laws.coefficients import Block, CoefficientNoise, Holding
 from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
@@ -88,7 +88,7 @@ class Gram(JointStep):
         return self.coding.width
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return the noise of the matrix."""
         scales = {whole_parameter(step.parameters, "scale") for step in steps.values()}
         laws = {step.parameters.get("noise", "gaussian") for step in steps.values()}
@@ -135,7 +135,7 @@ class PairTables(JointStep):
         return self.category.size
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return the noise of all tables together."""
         widths = [whole_parameter(step.parameters, "width") for step in steps.values()]
         cells = len(entry_pairs(widths)[0])
@@ -183,7 +183,7 @@ class UnionCross(JointStep):
         return 1 + self.coding.width
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return the noise of one of the three steps; it is calibrated for all of them, whichever are asked for."""
         shared = {(step.parameters.get("scale"), step.parameters.get("part")) for step in steps.values()}
         if len(shared) != 1 or len(steps) != 2:
@@ -351,7 +351,7 @@ class Coefficients(JointStep):
         return self.coding.width
 
     @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> JointLaw:
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
         """Return the noise of the coefficients; refuse steps that do not fit together."""
         names = ("scale", "emphasis", "protocol")
         same = {tuple(step.parameters.get(name) for name in names) for step in steps.values()}

@@ -30,6 +30,7 @@ __all__ = [
     "number_parameter",
     "only_parameters",
     "seed_parameter",
+    "valid_scale",
     "whole_list",
     "whole_parameter",
     "word_list",
@@ -106,6 +107,16 @@ def _number(value: object, name: str) -> float:
 
 
 LARGEST_SCALE = 1 << 20
+"""The largest γ of a fixed point."""
+LARGEST_SHORT_SCALE = 2**15 - 1
+"""The largest γ where a party keeps its rows in two bytes per number."""
+
+
+def valid_scale(scale: object, largest: int = LARGEST_SCALE, *, example: str = "scale=4096") -> int:
+    """Return γ; refuse what is no whole number within bounds."""
+    if type(scale) is not int or not 1 <= scale <= largest:
+        raise BadInput(f"scale is a whole number between 1 and {largest:,}.", remedy=f"For example {example}.")
+    return scale
 
 
 class FixedPoint:
@@ -126,8 +137,6 @@ class FixedPoint:
     def __init__(
         self, columns: Sequence[str], schema: Schema, *, scale: int, signed: Sequence[str] = (), row_bound: int
     ) -> None:
-        if type(scale) is not int or not 1 <= scale <= LARGEST_SCALE:
-            raise BadInput(f"scale is a whole number between 1 and {LARGEST_SCALE}.")
         if type(row_bound) is not int or row_bound < 1:
             raise BadInput("row_bound is a positive whole number.")
         if not set(signed) <= set(columns) or len(set(columns)) != len(columns):
@@ -137,7 +146,7 @@ class FixedPoint:
             )
         self.columns = tuple(columns)
         self.schema = schema
-        self.scale = scale
+        self.scale = valid_scale(scale)
         self.signed = frozenset(signed)
         self.widths = [self._width(name) for name in columns]
         self.row_bound = row_bound
@@ -163,9 +172,6 @@ class FixedPoint:
                 remedy="Leave it out of signed=: numbers need no sign.",
             )
         return 1
-
-
-LARGEST_HEIGHT = 1 << 20
 
 
 class ScoreWeights:
@@ -232,7 +238,7 @@ class BoundedScores:
         self.heights = np.array(whole_list(parameters, "heights"), dtype=np.int64)
         if not len(self.largest) == len(self.heights) == self.width or not np.all(self.largest >= 1 / LARGEST_NUMBER):
             raise PlanMismatch("The plan describes another number of scores than it has weights for.")
-        if np.any(self.heights < 1) or np.any(self.heights > min(scale, LARGEST_HEIGHT)):
+        if np.any(self.heights < 1) or np.any(self.heights > valid_scale(scale)):
             raise BadInput("The height of a score is at least 1 and at most the scale.")
         if row_bound != int(self.heights @ self.heights):
             raise PlanMismatch("The plan's row bound is not the one that the heights of the scores give.")

@@ -95,7 +95,7 @@ class AdditiveStudy(NewtonStudy):
 
     def table_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in a count of people with the event."""
-        return float(np.sqrt(terms.noise.opened_variance(FIRST_TABLE))) / terms.unit(FIRST_TABLE)
+        return float(np.sqrt(terms.noise.variance(FIRST_TABLE))) / terms.unit(FIRST_TABLE)
 
     def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
         return _AdditiveReading(self, terms, moments, level)

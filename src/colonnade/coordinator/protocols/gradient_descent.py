@@ -28,7 +28,7 @@ from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP, Gradient, GradientTerms
-from colonnade.steps.labelled import LARGEST_SCALE
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
 __all__ = ["Descent", "GradientDescent", "Schedule"]
 
@@ -164,11 +164,7 @@ class GradientDescent:
                 "method='gradient' needs a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people.",
             )
-        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(
-                f"For gradients scale is a whole number between 1 and {LARGEST_SCALE:,}.",
-                remedy="For example method=cn.methods.Gradient(scale=1024).",
-            )
+        valid_scale(self.scale, LARGEST_SHORT_SCALE, example="method=cn.methods.Gradient(scale=1024)")
 
     @property
     def parties(self) -> tuple[str, ...]:

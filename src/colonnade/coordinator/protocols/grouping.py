@@ -161,7 +161,7 @@ class GroupRelease:
             return read_joint(plan, GROUPS).noise.opened_variance
         noise: GroupNoise = self.terms.noise(self.price, "person", 0)
         kind = DiscreteLaplace if noise.family == "laplace" else DiscreteGaussian
-        return kind(self.price, noise.moved).variance
+        return kind(self.price, noise.moved()).variance
 
     def _arranged(self, cells: Array) -> Array:
         """Turn cells in the order of parties into a table with an axis per column, in the order that was asked for."""

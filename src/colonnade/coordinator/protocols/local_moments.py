@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature, coded_widths, columns_at, features_of, parties_of
-from colonnade.coordinator.protocols.moment_releases import LARGEST_SCALE, is_positive, row_bound
+from colonnade.coordinator.protocols.moment_releases import is_positive, row_bound
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import Moments
 from colonnade.plan import Plan, Step
@@ -23,6 +23,7 @@ from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.secure.signs import Signs
 from colonnade.steps.local import Rows, Sketch
+from colonnade.steps.terms import valid_scale
 
 __all__ = [
     "LARGEST_SIZE",
@@ -70,10 +71,7 @@ class PerturbedRows:
     def __post_init__(self) -> None:
         if self.price.delta == 0:
             raise BadInput("Perturbed rows need a positive delta.", remedy="For example delta=1e-6.")
-        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(
-                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=1024."
-            )
+        valid_scale(self.scale, example="scale=1024")
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -181,10 +179,7 @@ class SketchedMoments:
     def __post_init__(self) -> None:
         if self.price.delta == 0:
             raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, well below 1/people.")
-        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(
-                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=1024."
-            )
+        valid_scale(self.scale, example="scale=1024")
         norms = {} if self.row_norms is None else self.row_norms
         if (
             not isinstance(norms, Mapping)

@@ -24,26 +24,21 @@ from numpy.typing import NDArray
 from colonnade.coding import columns as coding
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.moments import Moments
+from colonnade.estimation.moments import Moments, gram_variance, opened_gram
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
-from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Category, Column
 from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps import products
 from colonnade.steps.joint import Joint
-
-__all__ = ["LARGEST_SCALE", "FunctionalRelease", "GramRelease", "UnionRelease", "is_positive", "row_bound"]
-
+from colonnade.steps.terms import valid_scale
 
 DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
 """γ: a coded column takes 2γ + 1 values. Skellam noise has a coarser grid, since it is drawn exactly up to a mean of 2⁵²."""
-
-LARGEST_SCALE = 1 << 20
 
 Array = NDArray[np.float64]
 
@@ -93,10 +88,7 @@ class GramRelease:
                 "Secure moments need a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people.",
             )
-        if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
-            raise BadInput(
-                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=4096."
-            )
+        valid_scale(self.gamma)
         norms = {} if self.row_norms is None else self.row_norms
         if (
             not isinstance(norms, Mapping)
@@ -138,29 +130,12 @@ class GramRelease:
 
     def read(self, opened: JointResult) -> Moments:
         """Put the opened entries and the parties' own parts together."""
-        unit = float(self.gamma) ** 2
-        matrix = np.zeros((len(self.features), len(self.features)))
-        first, second = entry_pairs(opened.joint.widths)
-        matrix[first + 1, second + 1] = opened.cross / unit
-        for party, places in coding.places_beside_constant(opened.joint.owners, opened.joint.widths).items():
-            rows, columns = np.triu_indices(len(places))
-            matrix[places[rows[1:]], places[columns[1:]]] = opened.own[party] / unit
-        whole = np.triu(matrix) + np.triu(matrix, 1).T
+        whole = opened_gram(opened.joint, opened.cross, opened.own) / float(self.gamma) ** 2
         return Moments.of_release(whole, self.variance(opened.joint), opened.joint.people, self.features)
 
     def variance(self, joint: Joint) -> Array:
         """Return the variance of every entry."""
-        noise = joint.noise
-        assert isinstance(noise, GramNoise)  # the step's kind decided
-        unit = float(self.gamma) ** 4
-        variance = np.full((len(self.features), len(self.features)), noise.opened_variance / unit)
-        alone = float(noise.own_variance) / unit
-        for places in coding.places_beside_constant(joint.owners, joint.widths).values():
-            variance[np.ix_(places, places)] = alone
-        diagonal = np.arange(len(variance))
-        variance[diagonal, diagonal] = 2 * alone
-        variance[0, 0] = 0.0
-        return variance
+        return gram_variance(joint) / float(self.gamma) ** 4
 
     def _step(self, party: str) -> Step:
         own = coding.columns_at(party, self.columns)
@@ -325,10 +300,7 @@ class FunctionalRelease:
                 "budgets must name every party whose columns enter, and no other.",
                 remedy=f"Here these are {', '.join(self.parties)}.",
             )
-        if type(self.gamma) is not int or not 1 <= self.gamma <= LARGEST_SCALE:
-            raise BadInput(
-                f"scale is a whole number between 1 and {LARGEST_SCALE:,}.", remedy="For example scale=4096."
-            )
+        valid_scale(self.gamma)
 
     @property
     def parties(self) -> tuple[str, ...]:

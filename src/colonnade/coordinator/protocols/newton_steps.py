@@ -39,9 +39,9 @@ from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Repl
 from colonnade.schema import Category, Column
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.labelled import LARGEST_SCALE
 from colonnade.steps.newton import NewtonSteps
 from colonnade.steps.newton_terms import NewtonTerms, Phase
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
 __all__ = ["SCALE", "WINDOW", "NewtonFit", "NewtonStudy", "Reading", "default_scale", "step_name"]
 
@@ -127,11 +127,7 @@ class NewtonStudy:
                 "method='newton' needs a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people; for delta=0 use method='functional'.",
             )
-        if type(self.scale) is not int or not 1 <= self.scale <= LARGEST_SCALE:
-            raise BadInput(
-                f"For Newton steps scale is a whole number between 1 and {LARGEST_SCALE:,}.",
-                remedy="For example method=cn.methods.Newton(scale=4096).",
-            )
+        valid_scale(self.scale, LARGEST_SHORT_SCALE, example="method=cn.methods.Newton(scale=4096)")
         if self.window not in LINKS:
             raise BadInput(
                 f"window is one of {', '.join(map(str, LINKS))}.",
@@ -178,7 +174,7 @@ class NewtonStudy:
     def gradient_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in one entry of the last gradient, a sum over people."""
         last = terms.noise.last_step
-        return float(np.sqrt(terms.noise.opened_variance(last))) / terms.unit(last)
+        return float(np.sqrt(terms.noise.variance(last))) / terms.unit(last)
 
     # One class ----------------------------------------------------------------------------------------------------------
 
@@ -330,8 +326,8 @@ class Reading:
     def see(self, number: int, opened: Integers) -> None:
         """Take in what a round opened; nothing if that was lost."""
         self.opened.append(opened)
-        unit, variance = self._terms.unit(number), self._terms.noise.opened_variance(number)
-        if opened.size not in (0, self._terms.noise.entries(number)):
+        unit, variance = self._terms.unit(number), self._terms.noise.variance(number)
+        if opened.size not in (0, self._terms.noise.entries_of(number)):
             raise ProtocolError("What a round opened is of another shape.")
         found = None
         if opened.size:
@@ -391,7 +387,7 @@ class _NewtonReading(Reading):
 
 
 def _opened(terms: NewtonTerms, number: int, replies: Mapping[str, Reply]) -> Integers:
-    shares = shares_of(terms.nodes, replies, terms.noise.entries(number))
+    shares = shares_of(terms.nodes, replies, terms.noise.entries_of(number))
     return reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound(number))
 
 

@@ -12,19 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, places_beside_constant
+from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly, relay_sum
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import quadratic_variance
+from colonnade.estimation.moments import gram_variance, opened_gram, quadratic_variance
 from colonnade.estimation.scoring import PartyScores
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.gram import GramNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Level
-from colonnade.secure.rectangles import entry_pairs
 from colonnade.steps import products, score_table, sums
-from colonnade.steps.joint import Joint
 
 __all__ = [
     "SCALE",
@@ -160,32 +157,14 @@ class ScoreGram:
     def read(self, opened: JointResult) -> ScoreMoments:
         """Put the opened entries and the parties' own parts together, in the columns' own units."""
         joint = opened.joint
-        first, second = entry_pairs(joint.widths)
-        whole = np.zeros((sum(joint.widths) + 1,) * 2)
-        whole[first + 1, second + 1] = opened.cross
-        for party, places in places_beside_constant(joint.owners, joint.widths).items():
-            rows, columns = np.triu_indices(len(places))
-            whole[places[rows[1:]], places[columns[1:]]] = opened.own[party]
-        whole = np.triu(whole) + np.triu(whole, 1).T
+        whole = opened_gram(joint, opened.cross, opened.own)
         whole[0, 0] = joint.people * float(SCALE) ** 2
         units = np.concatenate(
             [[1 / SCALE], *(np.divide(a, b) for a, b in zip(self.largest, self.heights, strict=True))]
         )
         outer = np.outer(units, units)
         steps = np.concatenate([[0.0], units[1:]])
-        return ScoreMoments(whole * outer, _variance(joint) * outer**2, steps, joint.people)
-
-
-def _variance(joint: Joint) -> Array:
-    noise = joint.noise
-    assert isinstance(noise, GramNoise)  # the step's kind decided
-    size = sum(joint.widths) + 1
-    variance, alone = np.full((size, size), noise.opened_variance), float(noise.own_variance)
-    for places in places_beside_constant(joint.owners, joint.widths).values():
-        variance[np.ix_(places, places)] = alone
-    np.fill_diagonal(variance, 2 * alone)
-    variance[0, 0] = 0.0
-    return variance
+        return ScoreMoments(whole * outer, gram_variance(joint) * outer**2, steps, joint.people)
 
 
 FEWEST_BINS, LARGEST_BINS = 24, 96

@@ -33,7 +33,7 @@ from colonnade.estimation.tables import NoisyTables, consistent_tables, plausibl
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Unit
 from colonnade.privacy.laws.response import best_channel
-from colonnade.privacy.laws.sketch_law import SKETCHES, sketching
+from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.steps.keys import MembershipSketches
 from colonnade.steps.kind import StepKind

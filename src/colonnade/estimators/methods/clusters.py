@@ -20,9 +20,8 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.methods.counts import require_sample
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.clustering_rounds import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
-from colonnade.privacy.laws.sketch_law import SKETCHES
-from colonnade.privacy.laws.sketches import MANY
+from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
+from colonnade.privacy.laws.sketches import MANY, SKETCHES
 from colonnade.steps.keys import LARGEST_SKETCHES
 
 if TYPE_CHECKING:

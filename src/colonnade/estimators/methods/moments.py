@@ -29,7 +29,7 @@ from colonnade.privacy.laws import NoiseFamily
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.steps import gradient
 from colonnade.steps.joint import Joint, read_joint
-from colonnade.steps.labelled import LARGEST_SCALE
+from colonnade.steps.terms import LARGEST_SCALE, LARGEST_SHORT_SCALE
 from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ __all__ = ["SCALE", "Functional", "Gradient", "Local", "MomentMethod", "Secure",
 
 
 Array = NDArray[np.float64]
-SCALE = Optional(Whole(1, moment_releases.LARGEST_SCALE))
+SCALE = Optional(Whole(1, LARGEST_SCALE))
 """A fixed-point scale, or None for the method's default."""
 ROW_NORMS = Optional(PerParty(Real(0, closed="neither")))
 NO_PENALTY = {"penalty": "Use ridge= instead.", "size": "Leave out size=: everybody takes part."}
@@ -360,7 +360,7 @@ class Gradient(MomentMethod):
         "learning_rate": POSITIVE,
         "weight_norm": POSITIVE,
         "tolerance": Real(0, closed="left"),
-        "scale": Optional(Whole(1, LARGEST_SCALE)),
+        "scale": Optional(Whole(1, LARGEST_SHORT_SCALE)),
     }
 
     def __init__(

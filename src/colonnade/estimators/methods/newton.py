@@ -18,8 +18,8 @@ from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.labelled import LARGEST_SCALE
 from colonnade.steps.newton_terms import NewtonTerms
+from colonnade.steps.terms import LARGEST_SHORT_SCALE
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
@@ -68,7 +68,7 @@ class Newton(MomentMethod):
         "curvature": SHARE,
         "last": SHARE,
         "window": Whole(min(LINKS), max(LINKS)),
-        "scale": Optional(Whole(1, LARGEST_SCALE)),
+        "scale": Optional(Whole(1, LARGEST_SHORT_SCALE)),
     }
 
     def __init__(

@@ -20,7 +20,7 @@ from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import Local, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import Mechanism, Sampler
-from colonnade.privacy.laws._clustering_cells import Nearest
+from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.schema import Number

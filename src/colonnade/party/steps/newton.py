@@ -126,7 +126,7 @@ class NewtonPart:
         if number != self._leased - 1 or number < self._drawn:
             raise ProtocolError("The noise of a round is drawn once.")
         self._drawn = number + 1
-        return self._half.terms.noise.draw_share(number, self._admitted.sampler())
+        return self._half.terms.noise.draw_round(number, self._admitted.sampler())
 
     def _lease(self, number: int) -> bytes | None:
         return self._admitted.opened(self._key(number))

@@ -24,7 +24,7 @@ from colonnade.party.handles import tile_key
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.laws import EvenLaw, Mechanism, Sampler
+from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
 from colonnade.schema import Number, Schema
 from colonnade.secure.residues import Elements
@@ -279,9 +279,7 @@ class OpensJointly(JointStep):
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's share of the noise, one number for each entry between two parties."""
-        return cast("EvenLaw", self.joint.noise).draw_share(
-            entries, sampler
-        )  # a kind whose entries differ overrides this
+        return self.joint.noise.draw_share(entries, sampler)  # a kind whose entries differ overrides this
 
     def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
         """Yield that noise tile by tile; a kind that has more than one tile says how."""

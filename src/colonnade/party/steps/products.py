@@ -147,7 +147,7 @@ class PrivateCoefficients(OpensJointly, Coefficients):
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a Pólya share of Laplace noise per entry, of the scale that its block and its kind have."""
-        return self.own_noise.draw_share(entries, sampler, self.cross.groups)
+        return self.own_noise.draw_cross(entries, sampler, self.cross.groups)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""

@@ -18,24 +18,7 @@ from numpy.typing import NDArray
 
 from colonnade.privacy.accounting import Loss
 
-__all__ = [
-    "LARGEST_MEAN",
-    "LARGEST_PARTS",
-    "LARGEST_SCALE",
-    "LARGEST_SIGMA_SQUARED",
-    "Description",
-    "EvenLaw",
-    "JointLaw",
-    "KeyedStream",
-    "Law",
-    "Mechanism",
-    "NoiseFamily",
-    "RowBlocks",
-    "Sampler",
-    "Size",
-]
-
-LARGEST_SCALE = 2**50
+LARGEST_LAPLACE = 2**50
 """The largest scale of Laplace noise that can be drawn."""
 LARGEST_SIGMA_SQUARED = 2**100
 """The largest variance parameter of a discrete Gaussian that can be drawn."""
@@ -136,37 +119,3 @@ class Mechanism(Law, Protocol):
 
     def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[Any]:
         """Perturb."""
-
-
-@runtime_checkable
-class JointLaw(Law, Protocol):
-    """A law whose noise several parties add in shares, so that no one of them can take it off."""
-
-    @property
-    def family(self) -> str:
-        """The family of the noise: ``"gaussian"``, ``"laplace"`` or ``"skellam"``."""
-
-    @property
-    def share(self) -> Fraction:
-        """The parameter of one party's share: a variance, or of Laplace noise a scale."""
-
-    @property
-    def opened_variance(self) -> float:
-        """The variance of the noisiest opened entry: all parties' shares."""
-
-    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
-        """Return the loss to an observer who knows ``colluders`` parties' shares; ``None`` where nothing is proved.
-
-        Of a person's whole record, or of their record at one party.
-        """
-
-    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
-        """Return the loss if a record is replaced by another instead of by nothing."""
-
-
-@runtime_checkable
-class EvenLaw(JointLaw, Protocol):
-    """A joint law whose shares need nothing but their number."""
-
-    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
-        """Draw this party's share of the noise, one number for each entry between parties."""

@@ -10,9 +10,19 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
-from colonnade.privacy.laws import LARGEST_SCALE, LARGEST_SIGMA_SQUARED, Description, Sampler
+from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "NarrowGaussian"]
+
+def _drawable(parameter: Fraction, largest: int) -> Fraction:
+    if parameter > largest:
+        raise BadInput("The noise would be too large to draw.", remedy="Raise epsilon or use a coarser fixed point.")
+    return parameter
+
+
+def _whole(nonprivate: NDArray[Any]) -> NDArray[np.int64]:
+    if nonprivate.dtype.kind not in "iu":
+        raise BadInput("Discrete noise is added to whole numbers.")
+    return nonprivate.astype(np.int64)
 
 
 class DiscreteLaplace:
@@ -60,11 +70,7 @@ class DiscreteLaplace:
     name = "discrete Laplace"
 
     def __init__(self, price: Price, l1_sensitivity: int | Fraction) -> None:
-        self.scale = laplace_scale(price, l1_sensitivity)
-        if self.scale > LARGEST_SCALE:
-            raise BadInput(
-                "The noise would be too large to draw.", remedy="Raise epsilon or use a coarser fixed point."
-            )
+        self.scale = _drawable(laplace_scale(price, l1_sensitivity), LARGEST_LAPLACE)
         self.loss = Loss.of_pure(price.nano)
 
     @property
@@ -74,12 +80,9 @@ class DiscreteLaplace:
 
     def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
         """Return the vector with noise on every entry."""
-        if nonprivate.dtype.kind not in "iu":
-            raise BadInput("Discrete noise is added to whole numbers.")
-        return nonprivate.astype(np.int64) + sampler.discrete_laplace(self.scale, nonprivate.shape)
+        return _whole(nonprivate) + sampler.discrete_laplace(self.scale, nonprivate.shape)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         epsilon = (self.loss.pure or 0) / NANO
         sensitivity = f"Δ₁ = {float(self.scale) * epsilon:.6g} (whole numbers released)"
         return Description(sensitivity, f"b = {float(self.scale):.6g}")
@@ -140,11 +143,7 @@ class DiscreteGaussian:
     name = "discrete Gaussian"
 
     def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction) -> None:
-        self.sigma_squared = gaussian_sigma_squared(price, l2_sensitivity_squared)
-        if self.sigma_squared > LARGEST_SIGMA_SQUARED:
-            raise BadInput(
-                "The noise would be too large to draw.", remedy="Raise epsilon or use a coarser fixed point."
-            )
+        self.sigma_squared = _drawable(gaussian_sigma_squared(price, l2_sensitivity_squared), LARGEST_SIGMA_SQUARED)
         self.loss = Loss.of_zcdp(Fraction(l2_sensitivity_squared) / (2 * self.sigma_squared))
 
     @property
@@ -154,12 +153,9 @@ class DiscreteGaussian:
 
     def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int64]:
         """Return the vector with noise on every entry."""
-        if nonprivate.dtype.kind not in "iu":
-            raise BadInput("Discrete noise is added to whole numbers.")
-        return nonprivate.astype(np.int64) + sampler.discrete_gaussian(self.sigma_squared, nonprivate.shape)
+        return _whole(nonprivate) + sampler.discrete_gaussian(self.sigma_squared, nonprivate.shape)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         rho = self.loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
         sigma = math.sqrt(self.sigma_squared)
         return Description(f"Δ₂ = {math.sqrt(2 * rho) * sigma:.6g} (whole numbers released)", f"σ = {sigma:.6g}")

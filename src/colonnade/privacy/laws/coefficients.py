@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, Loss, Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance
-from colonnade.privacy.laws import LARGEST_SCALE, Description, NoiseFamily, Sampler
-
-__all__ = ["Block", "CoefficientNoise", "EntryGroup", "Holding", "emphasis_for"]
+from colonnade.privacy.laws import Description, NoiseFamily, Sampler
+from colonnade.privacy.laws.shared import SharedNoise
 
 Block = tuple[str, str]
 """Whose columns meet: a pair of parties in the plan's order, or one party twice."""
@@ -66,7 +65,7 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CoefficientNoise:
+class CoefficientNoise(SharedNoise):
     """Discrete Laplace noise of all coefficients of one regression: pure ε.
 
     Parameters
@@ -79,7 +78,7 @@ class CoefficientNoise:
         By party. Top-down all are equal: what is promised for the unit. Bottom-up each is the ε^(k) that the party named for
         its part of a record.
     unit, collusion
-        As in `colonnade.privacy.laws.gram.GramNoise`.
+        As in `colonnade.privacy.laws.shared.SharedNoise`.
     emphasis
         r: curvature gets r times the noise of slope.
     bottom_up
@@ -146,11 +145,7 @@ class CoefficientNoise:
                 "Parties that name their own prices promise them for their own parts of a record.",
                 remedy='Use unit="party".',
             )
-        if not 0 <= self.collusion < len(self.holdings):
-            raise BadInput(
-                "collusion is at least 0 and below the number of data parties.",
-                remedy="Lower collusion, or add a party.",
-            )
+        self.require_collusion()
         if sum(holding.target > 0 for holding in self.holdings.values()) != 1 or self.features < 1:
             raise BadInput(
                 "A regression has features, and a target that one party holds.",
@@ -158,10 +153,13 @@ class CoefficientNoise:
             )
         if min(self.gamma, self.emphasis) < 1:
             raise BadInput("The scale and the emphasis are positive whole numbers.")
-        if max(self.scale(block) for block in self.blocks) > LARGEST_SCALE:
-            raise BadInput("Noise of this size cannot be drawn.", remedy="Use a smaller scale=, or a larger epsilon.")
+        self.drawable(self.share)
 
     # What moves ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return tuple(self.holdings)
 
     @property
     def features(self) -> int:
@@ -260,7 +258,7 @@ class CoefficientNoise:
             f"standard deviation {math.sqrt(self.opened_variance) / unit:.6g} of the noisiest opened entry (columns in [−1, 1])",
         )
 
-    def draw_share(self, entries: int, sampler: Sampler, groups: Iterable[EntryGroup]) -> NDArray[np.int64]:
+    def draw_cross(self, entries: int, sampler: Sampler, groups: Iterable[EntryGroup]) -> NDArray[np.int64]:
         """Draw one party's share of the noise between parties: a Pólya share per entry, of its block's and its kind's scale."""
         shares = np.zeros(entries, dtype=np.int64)
         for block, slope, places in groups:
@@ -277,30 +275,10 @@ class CoefficientNoise:
 
     # How noisy it is ----------------------------------------------------------------------------------------------------
 
-    @property
-    def name(self) -> str:
-        """What statements call it."""
-        return f"{self.family} noise in shares"
-
-    @property
-    def honest(self) -> int:
-        """P − c: how many shares suffice."""
-        return len(self.holdings) - self.collusion
-
-    @property
+    @cached_property
     def share(self) -> Fraction:
         """The largest scale of all, for the proof that nothing wraps."""
         return max(self._scales.values())
-
-    @property
-    def share_variance(self) -> float:
-        """The variance of one party's share of the noisiest entry."""
-        return discrete_laplace_variance(self.share) / self.honest
-
-    @property
-    def opened_variance(self) -> float:
-        """The variance of the noisiest opened entry: all P shares."""
-        return self.share_variance * len(self.holdings)
 
     def variance(self, block: Block, *, slope: bool = False) -> float:
         """Return the variance of an opened entry of a block: a pair's carry the shares of all P parties."""

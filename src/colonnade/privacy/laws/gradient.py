@@ -1,6 +1,6 @@
 """The noise of the steps of a gradient descent, and what they cost each observer. Proof: docs/proofs/gradient-steps.md.
 
-Public mathematics: the parties and the coordinator compute the same figures from the same plan. Secure PCA (its SLR;
+Secure PCA (its SLR;
 docs/references.md#secure-pca) releases three vectors per step; here they are one, and the factor 3 of the sampling theorem that
 the paper lacks is kept.
 
@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtrc
 
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration
 from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.laws import LARGEST_SIGMA_SQUARED, Description, Sampler
-
-__all__ = ["GradientNoise", "participation_bound"]
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws.shared import SharedNoise
 
 UNLIKELY = 2.0**-64
 
@@ -46,7 +43,7 @@ def participation_bound(rate: float, steps: int) -> int:
 
 
 @dataclass(frozen=True)
-class GradientNoise:
+class GradientNoise(SharedNoise):
     """Noise of a number of gradient steps on batches of people.
 
     Parameters
@@ -112,25 +109,20 @@ class GradientNoise:
         bounds = (*self.score_bounds.values(), *self.row_bounds.values())
         if set(self.score_bounds) != set(self.row_bounds) or any(type(one) is not int or one < 1 for one in bounds):
             raise BadInput("Every data party has a positive bound on its scores and on its rows.")
-        if not 0 <= self.collusion < len(self.row_bounds):
-            raise BadInput(
-                "collusion is at least 0 and below the number of data parties.",
-                remedy="Lower collusion, or add a party.",
-            )
+        self.require_collusion()
         if type(self.participations) is not int or not 1 <= self.participations <= self.steps:
             raise BadInput("A person takes part in at least one step and at most in all of them.")
 
     name = "gaussian noise in shares, in every step"
 
     @property
-    def parties(self) -> int:
-        """P: how many add a share of the noise."""
-        return len(self.row_bounds)
-
-    @property
     def honest(self) -> int:
         """How many shares must suffice: all of them where the promise is against the coordinator alone, else P − c."""
-        return self.parties if self.secret else self.parties - self.collusion
+        return len(self.parties) if self.secret else super().honest
+
+    @property
+    def entries(self) -> int:
+        return self.columns
 
     def moved(self, party: str | None = None) -> int:
         """Return Δ₂² of one step for a whole record, or for one party's part of it."""
@@ -144,23 +136,10 @@ class GradientNoise:
     def share(self) -> Fraction:
         """s²: the variance of one party's share of the noise of one number of one step, exactly."""
         whole = Fraction(self.moved())
-        part = max(self.moved(party) for party in self.row_bounds) / whole if self.unit == "party" else None
+        part = self.worst / whole if self.unit == "party" else None
         sampled = (self.rate, self.steps) if self.secret else (1.0, self.participations)
         most = calibration.largest_step_rho(self.price, *sampled, part)
-        share = max(calibration.round_up(whole / (2 * most * self.honest)), Fraction(1, 4))
-        grow = Fraction(1, 2**31)
-        while calibration.summed_gaussian_rho(whole, share, self.honest, self.columns) > most:
-            share, grow = calibration.round_up(share * (1 + grow)), grow * 2
-        if share > LARGEST_SIGMA_SQUARED:
-            raise BadInput(
-                "So much noise cannot be drawn exactly.", remedy="Lower the fixed-point scale, or raise epsilon."
-            )
-        return share
-
-    @property
-    def opened_variance(self) -> float:
-        """The variance of the noise in one released number: all P shares."""
-        return float(self.share) * self.parties
+        return self.drawable(calibration.share_within(most, whole, self.honest, self.columns))
 
     def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
         """Return what all steps cost a person's record, whole or at one party; ``None`` if no noise is left.
@@ -173,11 +152,12 @@ class GradientNoise:
             Whose part of the record; all of it by default.
         """
         if self.secret and colluders == 0:
-            whole = self._step_rho(self.parties, None)
+            everybody = len(self.parties)
+            whole = self._step_rho(everybody, None)
             if party is None:
                 return calibration.sampled_loss(whole, self.rate, self.steps)
-            return calibration.sampled_part_loss(whole, self._step_rho(self.parties, party), self.rate, self.steps)
-        shares = self.parties - (colluders if self.secret else max(colluders, self.collusion))
+            return calibration.sampled_part_loss(whole, self._step_rho(everybody, party), self.rate, self.steps)
+        shares = len(self.parties) - (colluders if self.secret else max(colluders, self.collusion))
         return None if shares < 1 else Loss.of_zcdp(self._step_rho(shares, party) * self.participations)
 
     def _step_rho(self, shares: int, party: str | None) -> Fraction:
@@ -186,13 +166,9 @@ class GradientNoise:
     def describe(self, unit: float = 1.0) -> Description:
         """Return sensitivity and scale in words, in multiples of ``unit``."""
         return Description(
-            f"Δ₂ = {math.sqrt(self.moved()) / unit:.6g} per step, in units of the gradient with columns scaled to [−1, 1]",
+            f"Δ₂ = {math.sqrt(self.moved()) / unit:.6g} per step (after scaling each column to [−1, 1])",
             f"standard deviation {self.gradient_deviation(unit):.6g} of an opened number",
         )
-
-    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
-        """Draw one party's share of the noise of one step: s² per released number."""
-        return sampler.discrete_gaussian(self.share, entries)
 
     def gradient_deviation(self, unit: float) -> float:
         """Return the standard deviation of the noise in one released number, in multiples of ``unit``."""

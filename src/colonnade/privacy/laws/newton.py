@@ -1,6 +1,6 @@
 """The noise of Newton steps on shares: gradients of a logistic regression, and one weighted Gram matrix.
 
-Public mathematics: the parties and the coordinator compute the same figures from the same plan. Proof: docs/proofs/newton.md.
+Proof: docs/proofs/newton.md.
 
 Letters: x is one person's integer row over all parties with the constant column, x_q party q's part of it, ‖x_q‖² ≤ R_q²,
 R² = Σ R_q². r = P(z) − y is the person's residual and w the person's weight, integers that the link on shares bounds whatever
@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration
 from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.laws import LARGEST_SIGMA_SQUARED, Description, Sampler
-
-__all__ = ["CURVATURE", "NewtonNoise"]
+from colonnade.privacy.laws import Description, Sampler
+from colonnade.privacy.laws.shared import SharedNoise, diagonal
 
 CURVATURE = 1
 """The number of the round that opens the curvature: after the first gradient step, so that it is opened at a better place than
@@ -31,7 +30,7 @@ the start. All other rounds are gradient steps. The order costs nothing: losses 
 
 
 @dataclass(frozen=True)
-class NewtonNoise:
+class NewtonNoise(SharedNoise):
     """Noise of one weighted Gram matrix and of a number of gradients over all people.
 
     Parameters
@@ -98,23 +97,9 @@ class NewtonNoise:
             raise BadInput(
                 "The price is divided into positive whole parts: of a step, of the curvature, and of other steps."
             )
-        if not 0 <= self.collusion < len(self.row_bounds):
-            raise BadInput(
-                "collusion is at least 0 and below the number of data parties.",
-                remedy="Lower collusion, or add a party.",
-            )
+        self.require_collusion()
 
     name = "gaussian noise in shares, in every round"
-
-    @property
-    def parties(self) -> int:
-        """P: how many add a share of the noise."""
-        return len(self.row_bounds)
-
-    @property
-    def honest(self) -> int:
-        """P − c: how many shares suffice."""
-        return self.parties - self.collusion
 
     @property
     def rounds(self) -> int:
@@ -131,11 +116,11 @@ class NewtonNoise:
         """R²."""
         return sum(self.row_bounds.values())
 
-    def entries(self, number: int) -> int:
+    def entries_of(self, number: int) -> int:
         """Return how many numbers a round opens."""
         return self.columns * (self.columns + 1) // 2 if number == CURVATURE else self.columns
 
-    def moved(self, number: int, *, colluders: int = 0, party: str | None = None) -> Fraction:
+    def moved_by(self, number: int, *, colluders: int = 0, party: str | None = None) -> Fraction:
         """Return Δ² of one round, of the curvature in units of an entry off the diagonal.
 
         Of a whole record towards the coordinator with the ``colluders`` parties of the longest rows; or of one party's part.
@@ -149,76 +134,58 @@ class NewtonNoise:
     @property
     def shares(self) -> tuple[Fraction, ...]:
         """s² of every round."""
-        return tuple(self.share(number) for number in range(self.rounds))
-
-    def share(self, number: int) -> Fraction:
-        """Return s² of one round, exactly: the variance of one party's share of an entry, of the curvature off its diagonal."""
-        if number not in self._shares:
-            self._shares[number] = self._share(number)
-        return self._shares[number]
+        return tuple(map(self.share_of, range(self.rounds)))
 
     @cached_property
-    def _shares(self) -> dict[int, Fraction]:
+    def _found(self) -> dict[int, Fraction]:
         return {}
 
-    def opened_variance(self, number: int) -> float:
+    def share_of(self, number: int) -> Fraction:
+        """Return s² of one round, exactly: the variance of one party's share of an entry, of the curvature off its diagonal."""
+        if number not in self._found:
+            most = calibration.ledger_rho(self.price) * self.parts[number] / sum(self.parts)
+            if self.unit == "party":
+                worst = max(self.moved_by(number, party=party) for party in self.parties)
+            else:
+                worst = self.moved_by(number, colluders=self.collusion)
+            share = calibration.share_within(most, worst, self.honest, self.entries_of(number))
+            self._found[number] = self.drawable(share, 2)
+        return self._found[number]
+
+    def variance(self, number: int) -> float:
         """Return the variance of the noise in one number that a round opens; of the curvature off its diagonal."""
-        return float(self.share(number)) * self.parties
+        return float(self.share_of(number)) * len(self.parties)
 
     def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
-        """Return what all rounds cost a person's record, whole or at one party; ``None`` if no noise is left.
-
-        Up to c colluders cost nothing: the noise was made for them.
-        """
-        return self._loss(max(colluders, self.collusion), party, 1)
+        """Return what all rounds cost a person's record, whole or at one party; ``None`` if no noise is left."""
+        return self._all_rounds(max(colluders, self.collusion), party, 1)
 
     def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
         """Return the loss if a record is replaced by another instead of by nothing: each round moves at most twice as far."""
-        return self._loss(max(colluders, self.collusion), None, 4)
+        return self._all_rounds(max(colluders, self.collusion), None, 4)
 
-    def _loss(self, colluders: int, party: str | None, factor: int) -> Loss | None:
-        """Return the loss to an observer who includes so many parties, Δ² being so many times what `moved` says."""
-        shares = self.parties - colluders
-        if shares < 1:
+    def _all_rounds(self, colluders: int, party: str | None, factor: int) -> Loss | None:
+        """Return the loss to an observer who includes so many parties, Δ² being so many times what `moved_by` says."""
+        left = len(self.parties) - colluders
+        if left < 1:
             return None
-        rho = sum(
-            calibration.summed_gaussian_rho(
-                factor * self.moved(number, colluders=colluders, party=party), share, shares, self.entries(number)
-            )
-            for number, share in enumerate(self.shares)
-        )
+        moved = (factor * self.moved_by(number, colluders=colluders, party=party) for number in range(self.rounds))
+        entries = map(self.entries_of, range(self.rounds))
+        rounds = zip(moved, self.shares, entries, strict=True)
+        rho = sum(calibration.summed_gaussian_rho(far, share, left, some) for far, share, some in rounds)
         return Loss.of_zcdp(Fraction(rho))
 
     def describe(self, unit: float = 1.0) -> Description:
         """Return sensitivity and scale of the last step in words, in multiples of ``unit``."""
         last = self.last_step
         return Description(
-            f"Δ₂ = {math.sqrt(self.moved(last)) / unit:.6g} per step, in units of the gradient with columns scaled to [−1, 1]",
-            f"standard deviation {math.sqrt(self.opened_variance(last)) / unit:.6g} of a number opened in the last step",
+            f"Δ₂ = {math.sqrt(self.moved_by(last)) / unit:.6g} per step, in units of the gradient with columns scaled to [−1, 1]",
+            f"standard deviation {math.sqrt(self.variance(last)) / unit:.6g} of a number opened in the last step",
         )
 
-    def draw_share(self, number: int, sampler: Sampler) -> NDArray[np.int64]:
+    def draw_round(self, number: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise of one round. Of the curvature row by row, twice the variance on the diagonal."""
-        share = self.share(number)
+        share, entries = self.share_of(number), self.entries_of(number)
         if number != CURVATURE:
-            return sampler.discrete_gaussian(share, self.columns)
-        rows, places = np.triu_indices(self.columns)
-        drawn = sampler.discrete_gaussian(share, len(rows))
-        diagonal = rows == places
-        drawn[diagonal] = sampler.discrete_gaussian(2 * share, self.columns)
-        return drawn
-
-    def _share(self, number: int) -> Fraction:
-        most = calibration.ledger_rho(self.price) * self.parts[number] / sum(self.parts)
-        if self.unit == "party":
-            worst = max(self.moved(number, party=party) for party in self.row_bounds)
-        else:
-            worst = self.moved(number, colluders=self.collusion)
-        share, grow = max(calibration.round_up(worst / (2 * most * self.honest)), Fraction(1, 4)), Fraction(1, 2**31)
-        while calibration.summed_gaussian_rho(worst, share, self.honest, self.entries(number)) > most:
-            share, grow = calibration.round_up(share * (1 + grow)), grow * 2
-        if 2 * share > LARGEST_SIGMA_SQUARED:
-            raise BadInput(
-                "So much noise cannot be drawn exactly.", remedy="Lower the fixed-point scale, or raise epsilon."
-            )
-        return share
+            return self._draw(share, entries, sampler)
+        return self._draw_doubled(share, entries, diagonal(self.columns), sampler)

@@ -35,8 +35,6 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import Description, RowBlocks, Sampler
 
-__all__ = ["PLACES", "Ascending", "CellRows", "Positions", "QuantileSearch", "Question", "search_levels", "searched"]
-
 Integers = NDArray[np.int64]
 
 PLACES = 1 << 20
@@ -412,7 +410,6 @@ class QuantileSearch:
         return round(math.ldexp(2.0 ** (-rest / EXPONENT_PARTS), MANTISSA)) << (FAINTEST - whole)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         return Description("rank errors, by 1 each", f"η = {float(self.step):.6g} per question, {self.levels} levels")
 
     def __repr__(self) -> str:

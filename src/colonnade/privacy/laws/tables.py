@@ -6,30 +6,23 @@ Public mathematics, as in `colonnade.privacy.laws.gram`. A person is in one cell
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy import calibration
-from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.laws import Description, NoiseFamily, Sampler
-
-__all__ = ["TableNoise"]
+from colonnade.privacy.accounting import Price, Unit
+from colonnade.privacy.laws import Description
+from colonnade.privacy.laws.shared import SharedNoise
 
 
 @dataclass(frozen=True)
-class TableNoise:
+class TableNoise(SharedNoise):
     """Noise of all pair tables of a set of parties' categories; counts are integers and are not scaled.
 
     Parameters
     ----------
-    parties
+    holders
         Who holds a category.
     price, unit, collusion
-        As in `colonnade.privacy.laws.gram.GramNoise`.
+        As in `colonnade.privacy.laws.shared.SharedNoise`.
         δ = 0 takes discrete Laplace noise in Pólya shares, a positive δ discrete Gaussian shares.
     cells
         How many cells all tables have together.
@@ -55,7 +48,7 @@ class TableNoise:
     0.5
     """
 
-    parties: tuple[str, ...]
+    holders: tuple[str, ...]
     price: Price
     unit: Unit
     collusion: int
@@ -69,81 +62,25 @@ class TableNoise:
             )
 
     @property
-    def family(self) -> NoiseFamily:
-        """Which noise."""
-        return "gaussian" if self.price.delta > 0 else "laplace"
+    def parties(self) -> tuple[str, ...]:
+        return self.holders
 
     @property
-    def name(self) -> str:
-        """What statements call it."""
-        return f"{self.family} noise in shares"
+    def entries(self) -> int:
+        return self.cells
 
     @property
-    def honest(self) -> int:
-        """P − c: how many shares suffice."""
-        return len(self.parties) - self.collusion
+    def replaced(self) -> int:
+        """Two cells of each table move."""
+        return 2 * self.moved()
 
     def moved(self, party: str | None = None) -> int:
         """Return in how many tables a record, or one party's part of it, moves one cell by one."""
         return math.comb(len(self.parties), 2) if party is None else len(self.parties) - 1
 
-    @cached_property
-    def share(self) -> Fraction:
-        """The scale of the discrete Laplace noise that P − c shares make up, or the variance of one Gaussian share."""
-        worst = self.moved(self.parties[0]) if self.unit == "party" else self.moved()
-        if self.family == "laplace":
-            return calibration.laplace_scale(self.price, worst)
-        return calibration.gaussian_share_variance(self.price, worst, self.honest, self.cells)
-
-    @property
-    def share_variance(self) -> float:
-        """The variance of one party's share of a cell."""
-        return (
-            float(self.share)
-            if self.family == "gaussian"
-            else calibration.discrete_laplace_variance(self.share) / self.honest
-        )
-
-    @property
-    def opened_variance(self) -> float:
-        """The variance of an opened cell: all P shares."""
-        return self.share_variance * len(self.parties)
-
-    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
-        """Return the loss to an observer who knows ``colluders`` parties' shares; ``None`` where nothing is proved.
-
-        Fewer Pólya shares than P − c are not a discrete Laplace, and no pure bound is claimed for them.
-        """
-        moved = self.moved(party)
-        shares = len(self.parties) - max(colluders, self.collusion)
-        if self.family == "laplace":
-            return None if colluders > self.collusion else Loss.of_pure(math.ceil(Fraction(moved) / self.share * 10**9))
-        return (
-            None if shares < 1 else Loss.of_zcdp(calibration.summed_gaussian_rho(moved, self.share, shares, self.cells))
-        )
-
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         moved = self.moved()
         return Description(
             f"{moved} {'cell' if moved == 1 else 'cells'} of the tables, by 1 each",
             f"standard deviation {math.sqrt(self.opened_variance):.6g} of an opened entry (people)",
         )
-
-    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
-        """Draw one party's share of the noise of all cells: Pólya shares of discrete Laplace noise, or Gaussian shares."""
-        if self.family == "laplace":
-            return sampler.polya_share(self.share, self.honest, entries)
-        return sampler.discrete_gaussian(self.share, entries)
-
-    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
-        """Return the loss if a record is replaced by another instead of by nothing: two cells of each table move."""
-        loss = self.loss(colluders=colluders)
-        if loss is None or loss.pure is None:
-            shares = len(self.parties) - max(colluders, self.collusion)
-            return (
-                None
-                if shares < 1 or loss is None
-                else Loss.of_zcdp(calibration.summed_gaussian_rho(2 * self.moved(), self.share, shares, self.cells))
-            )
-        return Loss.of_pure(2 * loss.pure)

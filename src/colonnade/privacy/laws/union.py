@@ -5,12 +5,10 @@ a person in one list only contributes nothing. All products of v are opened thro
 parties' columns and indicators (*cross*: γ², γx₁, γx₂, x₁x₂), and each party's own products times the other's indicator (*own*).
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import ClassVar
 
 import numpy as np
@@ -20,12 +18,11 @@ from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.privacy.calibration import gaussian_share_variance, summed_gaussian_rho
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
-
-__all__ = ["UnionNoise"]
+from colonnade.privacy.laws.shared import SharedNoise, diagonal, words_of_products
 
 
 @dataclass(frozen=True)
-class UnionNoise:
+class UnionNoise(SharedNoise):
     """Discrete Gaussian noise, in shares, for one of the three steps.
 
     Parameters
@@ -88,22 +85,32 @@ class UnionNoise:
             raise BadInput("There is no such part of the moments of a union.")
 
     @property
-    def name(self) -> str:
-        """What statements call it."""
-        return f"{self.family} noise in shares"
+    def _parts(self) -> tuple[str, ...]:
+        return ("cross", *self.row_bounds)
+
+    def moved(self, party: str | None = None) -> Fraction:  # noqa: ARG002  # a part of a record is the whole
+        """Return Δ² of this part, in units of V/2."""
+        return self.moved_by(self.part)
+
+    def moved_by(self, part: str) -> Fraction:
+        """Return how far a person moves a part, in units of V/2."""
+        if part != "cross":
+            return Fraction(self.row_bounds[part] ** 2, 2)
+        first, second = self.row_bounds.values()
+        return Fraction(self.constant**2 + 2 * self.constant * (first + second) + 2 * first * second, 2)
 
     @property
-    def honest(self) -> int:
-        """P − c: how many shares suffice."""
-        return 2 - self.collusion
+    def replaced(self) -> Fraction:
+        """An own part moves ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² in squares, at most twice as far as one record.
 
-    def moved(self, part: str | None = None) -> int:
-        """Return how far a person moves a part (this one by default), in units of V."""
-        part = self.part if part is None else part
-        if part != "cross":
-            return self.row_bounds[part] ** 2
-        first, second = self.row_bounds.values()
-        return self.constant**2 + 2 * self.constant * (first + second) + 2 * first * second
+        The cross part alone has no such sign (it lacks the squares), so its two records count as far apart as they can be: twice
+        as far, four times in squares.
+        """
+        return (4 if self.part == "cross" else 2) * self.moved()
+
+    @property
+    def entries(self) -> int:
+        return self.entries_of(self.part)
 
     def entries_of(self, part: str) -> int:
         """Return how many numbers a part opens."""
@@ -115,64 +122,29 @@ class UnionNoise:
     @cached_property
     def share(self) -> Fraction:
         """s²: the variance of one party's share of an entry of variance V/2; twice that where the entry has V."""
-        parts = ("cross", *self.row_bounds)
-        moved = Fraction(sum(self.moved(part) for part in parts), 2)
-        entries = sum(self.entries_of(part) for part in parts)
-        share = gaussian_share_variance(self.price, moved, self.honest, entries)
+        moved = sum(map(self.moved_by, self._parts), Fraction(0))
+        share = gaussian_share_variance(self.price, moved, self.honest, sum(map(self.entries_of, self._parts)))
         while not self._whole(share).fits(self.price.nano, self.price.delta):  # three losses, each rounded up
             share *= 1 + Fraction(1, 2**30)
-        return share
-
-    @property
-    def share_variance(self) -> float:
-        """s² as a float."""
-        return float(self.share)
+        return self.drawable(share, 2)
 
     @property
     def opened_variance(self) -> float:
         """The largest variance of an opened entry: both shares, where it has V."""
         return 4 * self.share_variance
 
-    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:  # noqa: ARG002  # a part is the whole
-        """Return what this step tells an observer who knows ``colluders`` parties' shares; ``None`` if no share is left."""
-        shares = 2 - max(colluders, self.collusion)
-        return None if shares < 1 else self._loss(self.part, self.share, shares)
-
-    def replaced_loss(self, *, colluders: int = 0) -> Loss | None:
-        """Return the loss if a record is replaced, by any other one.
-
-        An own part moves ‖v‖⁴ + ‖w‖⁴ − 2⟨v, w⟩² in squares, at most twice as far as one record. The cross part alone has no such
-        sign (it lacks the squares), so its two records count as far apart as they can be: twice as far, four times in squares.
-        """
-        shares = 2 - max(colluders, self.collusion)
-        if shares < 1:
-            return None
-        moved = 2 * self.moved() if self.part == "cross" else self.moved()
-        return Loss.of_zcdp(summed_gaussian_rho(moved, self.share, shares, self.entries_of(self.part)))
-
-    def doubled(self, entries: int) -> NDArray[np.bool_]:
-        """Return which of the first entries have variance V: the number of people, which comes first, or the squares."""
-        if self.part == "cross":
-            return np.asarray(np.arange(entries) == 0)
-        pairs = combinations_with_replacement(range(self.widths[self.part]), 2)
-        return np.array([first == second for first, second in pairs])[:entries]
+    @property
+    def doubled(self) -> NDArray[np.int64]:
+        """The places of the entries with variance V: the number of people, which comes first, or the squares."""
+        return np.array([0]) if self.part == "cross" else diagonal(self.widths[self.part])
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words, with columns scaled to [−1, 1]."""
-        return Description(
-            f"Δ² = {self.moved() / 2 / self.constant**2:.6g} in units of an entry off the diagonal (columns in [−1, 1])",
-            f"standard deviation {math.sqrt(self.opened_variance) / self.constant:.6g} of an opened entry (columns in [−1, 1])",
-        )
+        return words_of_products(self, self.constant)
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise: s² per entry, twice that where the entry has variance V."""
-        doubled = self.doubled(entries)
-        drawn = sampler.discrete_gaussian(self.share, entries)
-        drawn[doubled] = sampler.discrete_gaussian(2 * self.share, int(doubled.sum()))
-        return drawn
+        return self._draw_doubled(self.share, entries, self.doubled, sampler)
 
     def _whole(self, share: Fraction) -> Loss:
-        return total(self._loss(part, share, self.honest) for part in ("cross", *self.row_bounds))
-
-    def _loss(self, part: str, share: Fraction, shares: int) -> Loss:
-        return Loss.of_zcdp(summed_gaussian_rho(Fraction(self.moved(part), 2), share, shares, self.entries_of(part)))
+        rho = (summed_gaussian_rho(self.moved_by(p), share, self.honest, self.entries_of(p)) for p in self._parts)
+        return total(map(Loss.of_zcdp, rho))

@@ -21,8 +21,6 @@ from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.schema import Column, Number
 
-__all__ = ["Carrier", "Change", "PerturbedValues", "WholeValues", "valid_change"]
-
 Change = int | Literal["bounds"]
 
 LARGEST = 2**40
@@ -204,7 +202,6 @@ class PerturbedValues:
         return self.carrier.pack(nonprivate.astype(np.int64) + coins)
 
     def describe(self) -> Description:
-        """Return sensitivity and scale in words."""
         return self._noise.describe()
 
     def __repr__(self) -> str:
