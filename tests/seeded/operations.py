@@ -14,6 +14,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
 
     def run() -> None:
         from colonnade.service.authority import CertificateAuthority
+        from tests.cli.test_what_is_sent import follow_the_pages
         from tests.network.certificates import Clock
         from tests.network.served import Site
         from tests.network.test_restoring import a_loss
@@ -27,6 +28,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
             made: dict[str, Callable[[], object]] = {
                 "tmp_path": lambda: more,
                 "site": lambda: Site(place),
+                "work": lambda: follow_the_pages(more, two=False),
                 "lost": lambda: a_loss(more),
                 "path": lambda: a_ledger(more),
                 "clock": lambda: clock,
@@ -54,6 +56,7 @@ def _bugs() -> list[Bug]:
     from colonnade.service.processes import MonitoredEndpoint
     from colonnade.transport import tracing
     from colonnade.transport.kit import Certificate, Kit
+    from tests.cli import test_what_is_sent as sent
     from tests.network import test_certificates as certificates
     from tests.network import test_monitored as monitored
     from tests.network import test_operations as operations
@@ -83,7 +86,22 @@ def _bugs() -> list[Bug]:
             raise health.CheckFailed(found.stopped)
         return "answers"
 
+    def _with_its_key(honest, authority, papers, keys, kits, days):
+        made = honest(authority, papers, keys, kits, days)
+        (made["coordinator"] / "server.key").write_bytes(Path("coordinator", "server.key").read_bytes())
+        return made
+
     return [
+        Bug(
+            "the coordinator's private key is sent to everybody",
+            wrapped(federation_setup, "_certify", _with_its_key),
+            _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+        ),
+        Bug(
+            "the authority lies in the folder that is sent to everybody",
+            replaced(federation_setup, "authority_folder", lambda folder: folder / "authority"),
+            _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+        ),
         Bug(
             "renewing hands out what there was",
             replaced(federation_setup, "renew", lambda folder, _: Kit(folder / "kits" / "bank").certificates()),

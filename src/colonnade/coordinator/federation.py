@@ -202,7 +202,7 @@ class Federation(TightenedColumns):
         path
             The federation's agreement, ``federation.toml``, signed by every member.
         kit
-            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside that file.
+            The coordinator's own folder; by default ``coordinator`` beside that file's folder, or ``kit`` beside that file.
         state
             Where studies under way are kept; by default ``coordinator-state`` beside that file.
         patience
