@@ -14,6 +14,7 @@ from colonnade.errors import BadInput, ColonnadeError
 from colonnade.report import document
 from colonnade.service import federation_setup, study_file
 from colonnade.service.file_preview import preview_studies
+from colonnade.service.stand_ins import preview_of
 from colonnade.service.study_reference import json_schema
 from colonnade.service.tightening import Bounds
 
@@ -41,18 +42,21 @@ READINGS = ("predict", "predict_proba", "transform")
 def preview_file(path: Path, *, as_json: bool) -> None:
     """Print what each study of a file would cost and how exact it would be, and what all of them would cost together."""
     file = study_file.read(path)
-    with file.federation(spend=False) as federation:
-        fit_on, _ = file.parts(federation)
-        bounds = Bounds(file.tighten, fit_on)
-        asked = file.studies if bounds.released else bounds.with_bounds(file.studies)
-        found = preview_studies(asked, bounds.if_released())
+    found, people = preview_of(file)
     if as_json:
-        results.print_json(results.preview_as_json(found))
+        results.print_json(
+            {**results.preview_as_json(found), "people": people.everybody.people, "people_known": people.known}
+        )
         return
     results.print_preview(found)
+    if not people.known:
+        screen.line(
+            f"The rows are matched when the file runs, so nobody knows yet how many people all parties have: this is for "
+            f"{people.everybody.people:,}. A capacity in [align] or in a policy gives another number."
+        )
     if file.split is not None:
         screen.line(
-            f"Fitted on {fit_on.people:,} of {federation.people:,} people; a first run divides them by its own key."
+            f"Fitted on about {people.fitted.people:,} of {people.everybody.people:,} people; a run divides them by its own key."
         )
 
 

@@ -57,6 +57,7 @@ class SimulatedParty(Protocol[Policy_contra]):
         test_key: bytes | None,
         aligned: bool,
         analysts: Mapping[str, PublicIdentity],
+        change_cap: bool,
     ) -> Mapping[str, Endpoint]:
         """Open several parties, and nodes without data, on the ids that all of them have."""
         ...

@@ -2,9 +2,9 @@
 
 Every site makes its own key, the coordinator too, and sends a signing request with its card. The federation's authority
 (`colonnade.service.authority`) signs requests. It lies beside the federation's folder, not in it: the folder is sent to
-everybody, and holds no private key. Certificates last about a year. Renewing makes new ones, to the same keys or to new ones, while the
-federation runs. They open a connection and nothing else: towards its peers a party is known by the identity key in the signed
-papers.
+everybody, and holds no private key. Certificates last about a year. Renewing makes new ones, to the same keys or to new ones,
+while the federation runs. They open a connection and nothing else: towards its peers a party is known by the identity key in
+the signed papers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -406,5 +406,5 @@ def _refuse_private_keys(kit: Path) -> None:
         raise BadInput(
             f"{kit} holds a private key of the coordinator, and this folder was sent to every member.",
             remedy="Where the coordinator runs: colonnade coordinator init FOLDER --host HOST. Remove that folder here, and "
-            "renew with --coordinator FOLDER/card.toml and --new-authority. If it holds identity.key, have new papers made and signed.",
+            "renew with --coordinator FOLDER/card.toml and --new-authority. If it holds identity.key, have new papers made.",
         )

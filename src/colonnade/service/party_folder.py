@@ -219,6 +219,7 @@ class PartyFolder:
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
+        from colonnade.party.ledger.decisions import CapDecision
         from colonnade.party.ledger.ledger import SqliteLedger
 
         path, budget = self.path / "ledger.sqlite", self.budget()
@@ -233,7 +234,8 @@ class PartyFolder:
                     "The ledger has another cap than policy.toml.",
                     remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
-            ledger.set_budget(budget)
+            decision = CapDecision.by_user(budget, "party serve --change-cap")
+            ledger.decide(decision.signed(ledger.identity, self.identity()))
         return ledger
 
     def card(self) -> agreement.Signatory:
