@@ -26,6 +26,7 @@ import typer
 import colonnade.service.processes, colonnade.service.served_party
 import colonnade.party.guard
 from colonnade.cli.members import serve
+from colonnade.service import health
 
 pids = []
 options = json.loads(sys.argv[1])
@@ -38,6 +39,7 @@ for folder in sys.argv[2:]:
         os.dup2(log, 1), os.dup2(log, 2)
         try:
             chosen = options.get(Path(folder).name, {})
+            health.LEAST_FREE = chosen.get("least_free", health.LEAST_FREE)
             log = Path(chosen["log"]) if "log" in chosen else None
             serve(
                 Path(folder), change_cap=False, health_port=chosen.get("health_port"), log=log, direct=chosen.get("direct", False)

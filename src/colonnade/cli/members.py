@@ -316,7 +316,14 @@ def status(
         screen.print_json(found.content(time.time(), data_version(folder) if found.role == "data" else None))
         return
     screen.line(f"member    {found.name} ({found.role})")
-    screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
+    answers = (
+        "does not answer"
+        if found.account is None
+        else f"refuses everything: {found.refusal}"
+        if found.refusal
+        else "answers"
+    )
+    screen.line(f"guard     {answers}")
     if found.stopped:
         screen.line(f"stopped   {found.stopped}")
     if found.role == "data":
