@@ -45,6 +45,7 @@ EVENTS = frozenset(
         "scheduler-away",
         "started",
         "stopped",
+        "stopping",
         "study-failed",
         "study-finished",
         "study-started",

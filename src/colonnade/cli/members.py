@@ -103,23 +103,27 @@ def init_party(
             remedy="Give --data FILE for a party, or --node for a compute node.",
         )
     key = None if test_key is None else _key(test_key)
-    made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key, direct=direct)
     given = {"separator": (separator, ","), "encoding": (encoding, "utf-8")}
     reading = {name: value for name, (value, usual) in given.items() if value != usual}
-    if data is not None and schema is not None and policy is not None:
-        made.fill_in(schema, policy)
-        loaded = made.load([data.resolve()])
-        screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
-    elif data is not None:
-        made.write_templates(data.resolve(), id, **reading)
-        screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
-        screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
-    screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
-    if data is not None and schema is None:
-        screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
-        return
-    (folder / "card.toml").write_text(made.card_text() + "\n", encoding="utf-8")
-    screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
+    with PartyFolder.creating(
+        folder, name=name, role="compute" if node else "data", test_key=key, direct=direct
+    ) as made:
+        if data is not None and schema is not None and policy is not None:
+            made.fill_in(schema, policy)
+            loaded = made.load([data.resolve()])
+            screen.line(
+                f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns"
+            )
+        elif data is not None:
+            made.write_templates(data.resolve(), id, **reading)
+            screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
+            screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
+        screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
+        if data is not None and schema is None:
+            screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
+            return
+        (folder / "card.toml").write_text(made.card_text() + "\n", encoding="utf-8")
+        screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
 
 
 @party.command()
