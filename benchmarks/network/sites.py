@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 
 from colonnade.cli import members as federation_command
+from colonnade.cli import studies as coordinator_command
 from colonnade.protocol.codec import read_frame, write_frame
+from colonnade.service.federation_setup import install_coordinator
 from colonnade.service.party_folder import PartyFolder
 
 HOST = "localhost"
@@ -38,12 +40,14 @@ def draw_up(folder: Path, tables: dict[str, pd.DataFrame], bound: float, *, node
         cards[-1].write_text(member.card_text())
     next(iter(tables.values()))[["id"]].to_parquet(folder / "cohort.parquet")
     with contextlib.redirect_stdout(io.StringIO()):
+        coordinator_command.init_coordinator(folder / "kit", host=HOST)
         federation_command.init_federation(
-            folder, card=cards, cohort=folder / "cohort.parquet", host=HOST, port=free_port(), name="benchmark", id="id",
-            collusion=1, min_people=1, max_epsilon=None,
+            folder, card=cards, coordinator=folder / "kit" / "card.toml", cohort=folder / "cohort.parquet", port=free_port(),
+            name="benchmark", id="id", collusion=1, min_people=1, max_epsilon=None,
         )  # fmt: skip
         for name in members:
             federation_command.sign(folder / "federation.toml", party=folder / name)
+    install_coordinator(folder / "kit", folder)
     for member in members.values():
         member.install(folder)
     for name in tables:

@@ -2,7 +2,7 @@
 
     python examples/three-organisations/run.py            (needs colonnade[network])
 
-It runs the twelve commands of docs/tutorials/first-federation.md, as they stand there, in a temporary folder. Every line that
+It runs the thirteen commands of docs/tutorials/first-federation.md, as they stand there, in a temporary folder. Every line that
 starts with $ is a command that you would type on the machine of its owner. Here all of them run on one machine and talk over the
 loopback interface with real certificates.
 """

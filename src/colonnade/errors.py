@@ -246,7 +246,8 @@ class DiskFull(ColonnadeError):
 
     code = "disk-full"
     default_remedy = (
-        "Make room on that disk, then restart the party. The ledger is sound: do not put a back-up in its place."
+        "Make room on that disk. A served party then goes on by itself; in Python, open the federation again. The ledger is "
+        "sound: do not put a back-up in its place."
     )
 
 

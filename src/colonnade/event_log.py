@@ -30,6 +30,8 @@ EVENTS = frozenset(
         "certificate-renewed",
         "connected",
         "disconnected",
+        "disk-freed",
+        "disk-full",
         "exited",
         "guard-away",
         "link-failed",
@@ -43,6 +45,7 @@ EVENTS = frozenset(
         "scheduler-away",
         "started",
         "stopped",
+        "stopping",
         "study-failed",
         "study-finished",
         "study-started",
@@ -104,7 +107,7 @@ class Log:
         self._lock = threading.Lock()
 
     def event(self, name: str, **fields: Value) -> None:
-        """Write one event; refuse a word or a field that is not in the vocabulary."""
+        """Write one event; refuse a word or a field that is not in the vocabulary. On a full disk the line is lost."""
         if name not in EVENTS or not set(fields) <= FIELDS:
             raise BadInput(
                 f"The event {name!r} or one of its fields is not in the log's vocabulary.",
@@ -115,7 +118,7 @@ class Log:
                 "A log field is a number or a short plain word.", remedy="Log a code or a count, never text from data."
             )
         line = {"time": self._now(), "site": self._who, "process": self._process, "event": name, **fields}
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):
             if self._stream is not None:
                 self._stream.write(json.dumps(line) + "\n")
                 self._stream.flush()

@@ -180,3 +180,20 @@ def test_what_shows_something_shows_it_to_programs_too(tmp_path: Path) -> None:
     member = made(tmp_path)
     shown = json.loads(call("party", "status", member.path, "--json").stdout)
     assert (shown["member"], shown["role"], shown["guard"], shown["relay"]) == ("bank", "data", False, False)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("schema",), ("ledger", "show", "ledgers")])
+def test_a_reader_who_has_seen_enough_ends_a_command_without_a_word(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """`colonnade party status | head` ended in an internal error."""
+    assert call("run", make(tmp_path)).exit_code == 0
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "colonnade.cli", *arguments],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            check=False,
+        )
+    assert done.stderr == b""

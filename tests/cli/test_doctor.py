@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import socket
 import time
 import tomllib
 from collections.abc import Callable
@@ -195,7 +196,7 @@ def test_a_member_in_order_passes_and_no_secret_is_printed(member: PartyFolder, 
     assert "the papers name it" in result.output
     assert "1 columns, as in the papers" in result.output
     assert "all members have signed" in result.output
-    assert "does not answer" in result.output
+    assert "AWAY  coordinator  127.0.0.1:1 does not answer" in result.output  # not "ok", and no fault of this machine
     assert (member.path / "identity.key").read_text().strip() not in result.output
 
 
@@ -253,3 +254,16 @@ def test_a_certificate_that_is_over_is_a_fault(member: PartyFolder, tmp_path: Pa
     assert result.exit_code == 1
     assert "WRONG certificate" in result.output
     assert "The certificate of bank (client.crt) expired on" in result.output
+
+
+def test_a_coordinator_that_answers_is_ok_and_one_that_does_not_is_not(member: PartyFolder) -> None:
+    """Before, doctor said ok of a coordinator that does not answer."""
+    found = dict(doctor.member_checks(member.path))["coordinator"]
+    with pytest.raises(doctor.CheckFailed, match="does not answer"):
+        found()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        port = listener.getsockname()[1]
+        member.papers.write_text(member.papers.read_text().replace("port = 1\n", f"port = {port}\n"))
+        assert found() == f"127.0.0.1:{port} answers"

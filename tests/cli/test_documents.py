@@ -132,3 +132,11 @@ def test_no_document_names_what_the_package_does_not_export() -> None:
     for document in DOCUMENTS:
         for name in re.findall(r"\bcn\.([A-Za-z]+)", text(document)):
             assert hasattr(cn, name), name
+
+
+@pytest.mark.parametrize("policy", sorted(ROOT.glob("examples/**/policy.toml")), ids=lambda path: path.parent.name)
+def test_an_example_policy_that_allows_matching_does_not_say_that_nothing_leaves_without_privacy(policy: Path) -> None:
+    rules, words = tomllib.loads(policy.read_text())["policy"], policy.read_text()
+    assert "nothing leaves" not in words
+    if {"intersection", "union"} & set(rules["alignments"]):
+        assert "NOT private" in next(line for line in words.splitlines() if line.startswith("alignments"))

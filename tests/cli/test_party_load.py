@@ -264,3 +264,46 @@ def test_wherever_a_load_is_killed_the_party_has_the_old_table_or_the_new_one(tm
             break
     assert seen == {1, 2}
     assert 15 < number < 199
+
+
+# Making a folder --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stood", [False, True])
+@pytest.mark.parametrize("fault", ["schema", "table", "id"])
+def test_a_folder_whose_making_is_refused_is_not_left_half_made(tmp_path, fault, stood):
+    """Before, a corrected command was refused too: the folder was not empty."""
+    file = written(tmp_path, table(), "new.parquet")
+    schema, policy = tmp_path / "new.schema.toml", tmp_path / "new.policy.toml"
+    good = made(tmp_path / "other")
+    schema.write_text((good.path / "schema.toml").read_text())
+    policy.write_text((good.path / "policy.toml").read_text())
+    folder = tmp_path / "new"
+    if stood:
+        folder.mkdir()
+    arguments = ["party", "init", folder, "--name", "new", "--data", file]
+    filled = ["--schema", schema, "--policy", policy]
+    if fault == "schema":
+        bad = tmp_path / "bad.toml"
+        bad.write_text("id = 1\n")
+        refused = call(*arguments, "--schema", bad, "--policy", policy)
+    elif fault == "table":
+        other = written(tmp_path, table().drop(columns="age"), "bad.parquet")
+        refused = call("party", "init", folder, "--name", "new", "--data", other, *filled)
+    else:
+        refused = call(*arguments, "--id", "nobody")
+    assert refused.exit_code == 1, refused.output
+    assert folder.exists() == stood
+    assert not stood or list(folder.iterdir()) == []
+    again = call(*arguments, *filled)
+    assert again.exit_code == 0, again.output
+    assert (folder / "card.toml").exists()
+
+
+def test_a_folder_that_holds_something_is_never_emptied(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years of work")
+    refused = call("party", "init", folder, "--name", "mine", "--data", written(tmp_path, table()))
+    assert refused.exit_code == 1
+    assert (folder / "thesis.tex").read_text() == "years of work"

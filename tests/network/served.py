@@ -12,7 +12,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import members as federation_command
-from colonnade.protocol.agreement import read_agreement
+from colonnade.cli import studies as coordinator_command
+from colonnade.protocol.agreement import COORDINATOR, read_agreement
+from colonnade.service.federation_setup import install_coordinator
 from colonnade.service.party_folder import PartyFolder
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.network.lines import HOST, Started, free_port, until
@@ -24,6 +26,7 @@ import typer
 import colonnade.service.processes, colonnade.service.served_party
 import colonnade.party.guard
 from colonnade.cli.members import serve
+from colonnade.service import health
 
 pids = []
 options = json.loads(sys.argv[1])
@@ -36,6 +39,7 @@ for folder in sys.argv[2:]:
         os.dup2(log, 1), os.dup2(log, 2)
         try:
             chosen = options.get(Path(folder).name, {})
+            health.LEAST_FREE = chosen.get("least_free", health.LEAST_FREE)
             log = Path(chosen["log"]) if "log" in chosen else None
             serve(
                 Path(folder), change_cap=False, health_port=chosen.get("health_port"), log=log, direct=chosen.get("direct", False)
@@ -130,15 +134,24 @@ class Site:
             path = self.folder / f"{name}.card.toml"
             path.write_text(member.card_text())
             cards.append(path)
+        coordinator_command.init_coordinator(self.kit, host=host)
         federation_command.init_federation(
-            self.folder, card=cards, cohort=self.folder / "cohort.parquet", host=host, port=port, name="test",
-            id="person_id", collusion=1, threshold=None, no_compute=None, min_people=1, max_epsilon=None,
+            self.folder, card=cards, coordinator=self.kit / "card.toml", cohort=self.folder / "cohort.parquet", port=port,
+            name="test", id="person_id", collusion=1, threshold=None, no_compute=None, min_people=1, max_epsilon=None,
         )  # fmt: skip
         self.papers_path = self.folder / "federation.toml"
+
+    @property
+    def kit(self) -> Path:
+        """The coordinator's own folder."""
+        return self.folder / "kit"
 
     def sign(self) -> None:
         for member in self.members.values():
             federation_command.sign(self.papers_path, party=member.path)
+        if COORDINATOR in self.papers.members:
+            federation_command.sign(self.papers_path, party=self.kit)
+        install_coordinator(self.kit, self.folder)
         for name in self.members:
             self.hand_out(name)
 

@@ -44,7 +44,7 @@ def test_what_is_handed_out_holds_no_key(site):
         assert named_files(site.folder / "kits" / name) == {"client.crt", "rootCA.pem"}
     keys = {(member.kit.key_file).read_bytes() for member in site.members.values()}
     assert len(keys) == len(site.members)
-    made_here = b"".join(path.read_bytes() for path in (site.folder / "authority").iterdir())
+    made_here = b"".join(path.read_bytes() for path in setup.authority_folder(site.folder).iterdir())
     assert not any(key in made_here for key in keys)
 
 
@@ -122,31 +122,34 @@ def test_a_new_key_is_certified_on_request_and_takes_over_when_it_is_installed(s
     bank.kit.credentials()
 
 
-def test_a_coordinator_elsewhere_makes_its_own_key_too(site, tmp_path):
-    kit, papers = tmp_path / "coordinator", site.papers
-    request = tmp_path / "coordinator.request.toml"
-    request.write_text(call("coordinator", "request", str(kit), "--host", papers.coordinator.host).output)
-    here = site.folder / "kits" / "coordinator"
-    shutil.rmtree(here)
-    setup.renew(site.folder, setup.Renewal(coordinator_request=request))
-    assert named_files(here) == {"server.crt", "rootCA.pem"}
-    done = call("coordinator", "install", str(kit), str(here), "--host", papers.coordinator.host)
+def test_a_new_key_of_the_coordinator_is_its_own_and_takes_over_when_it_is_installed(site, tmp_path):
+    before, request = certificates(site)["coordinator"], tmp_path / "coordinator.toml"
+    old_key = (site.kit / "server.key").read_bytes()
+    request.write_text(call("coordinator", "request", str(site.kit), "--new-key").output)
+    setup.renew(site.folder, setup.Renewal(coordinator=request))
+    assert named_files(site.folder / "kits" / "coordinator") == {"server.crt", "rootCA.pem"}
+    assert public_key(certificates(site)["coordinator"]) != public_key(before)
+    Kit(site.kit, "server").credentials()  # the old pair serves until then
+    done = call("coordinator", "install", str(site.kit), str(site.folder))
     assert done.exit_code == 0, done.output
-    assert connects(Kit(kit, "server"), site.members["bank"].kit)
+    assert (site.kit / "server.key").read_bytes() != old_key
+    assert connects(Kit(site.kit, "server"), site.members["bank"].kit)
     setup.renew(site.folder, setup.Renewal())  # and from now on to the key it has
-    assert named_files(here) == {"server.crt", "rootCA.pem"}
+    setup.install_coordinator(site.kit, site.folder)
 
 
-def test_a_new_key_of_a_coordinator_that_runs_here_never_stands_beside_the_old_certificate(site, tmp_path):
-    here = site.folder / "kits" / "coordinator"
-    request = tmp_path / "request.toml"
-    before = (here / "server.key").read_bytes()
-    host = site.papers.coordinator.host
-    request.write_text(call("coordinator", "request", str(here), "--host", host, "--new-key").output)
-    Kit(here, "server").credentials()
-    setup.renew(site.folder, setup.Renewal(coordinator_request=request))
-    Kit(here, "server").credentials()
-    assert (here / "server.key").read_bytes() != before
+def test_a_coordinators_card_that_somebody_else_made_is_refused(tmp_path):
+    node = Site(tmp_path, parties=("bank", "telco"))
+    host = node.papers.coordinator.host
+    other = tmp_path / "other" / "card.toml"
+    for name, words in (("elsewhere.example", "not that of the coordinator"), (host, "not that of the coordinator")):
+        assert call("coordinator", "init", str(other.parent), "--host", name).exit_code == 0
+        with pytest.raises(BadInput, match=words):
+            setup.renew(node.folder, setup.Renewal(coordinator=other))
+    identity = (node.kit / "card.toml").read_text().splitlines()[-1]
+    other.write_text("\n".join([*other.read_text().splitlines()[:-1], identity]))
+    with pytest.raises(BadInput, match="not signed with its identity key"):
+        setup.renew(node.folder, setup.Renewal(coordinator=other))
 
 
 # The authority -------------------------------------------------------------------------------------------------------

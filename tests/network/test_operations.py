@@ -66,7 +66,7 @@ def test_a_member_without_a_coordinator_is_live_and_not_ready_and_both_say_so(si
     status, text = asked(site, "/ready")
     assert status == 503
     assert [line.split()[:2] for line in text.splitlines()] == [
-        ["ok", "guard"], ["WRONG", "connection"], ["ok", "certificate"], ["ok", "disk"], ["ok", "clock"],
+        ["ok", "guard"], ["ok", "ledger"], ["WRONG", "connection"], ["ok", "certificate"], ["ok", "disk"], ["ok", "clock"],
     ]  # fmt: skip
     with site.connect() as federation:
         federation.budget()

@@ -181,7 +181,7 @@ def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand
     cards = [site.folder / f"{name}.card.toml" for name in site.members]
     common = {
         "name": "test",
-        "host": "localhost.example",
+        "coordinator": site.kit / "card.toml",
         "port": 8002,
         "min_people": 1,
         "max_epsilon": None,
@@ -356,7 +356,7 @@ def test_a_party_signs_papers_in_which_it_does_not_compute(tmp_path):
     cards = [site.folder / f"{name}.card.toml" for name in site.members]
     assert not any("computes" in card.read_text() for card in cards)
     federation_command.init_federation(
-        tmp_path / "again", card=cards, host="localhost.example", port=8002, name="test", id="person_id",
+        tmp_path / "again", card=cards, coordinator=site.kit / "card.toml", port=8002, name="test", id="person_id",
         cohort=None, collusion=0, threshold=None, no_compute=["telco"], min_people=1, max_epsilon=None,
     )  # fmt: skip
     path = tmp_path / "again" / "federation.toml"
@@ -554,9 +554,9 @@ def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
     papers = read_agreement(site.papers_path).check()
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1
-    node = _own_node(papers, site.folder / "kits" / "coordinator", tmp_path)
+    node = _own_node(papers, site.kit, tmp_path)
     assert node._member.floor == SharingFloor(1, 1, frozenset({"bank", "telco", "coordinator"}))
-    assert (site.folder / "kits" / "coordinator" / "identity.key").stat().st_mode & 0o077 == 0
+    assert (site.kit / "identity.key").stat().st_mode & 0o077 == 0
 
 
 # Alignment ------------------------------------------------------------------------------------------------------------

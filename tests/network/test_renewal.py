@@ -58,6 +58,7 @@ def test_everything_is_renewed_while_studies_run(tmp_path):
                 before = {name: renewals(site, name) for name in site.members}
                 changed = setup.Renewal(requests, None, 360.0, wanted.new_authority, wanted.forget_former)
                 setup.renew(site.folder, changed)
+                setup.install_coordinator(site.kit, site.folder)
                 for name, member in site.members.items():
                     member.install(site.folder)
                     until(
@@ -86,6 +87,7 @@ def test_an_expired_certificate_names_itself_everywhere_and_a_new_one_ends_it_wi
         with site.connect() as federation:
             counts().fit(federation)
             setup.renew(site.folder, setup.Renewal(days=SHORT))
+            setup.install_coordinator(site.kit, site.folder)
             for name in site.members:
                 site.members[name].install(site.folder)
             ends = Kit(site.folder / "kits" / "auditor").certificates()["client.crt"].ends.timestamp()
@@ -126,6 +128,7 @@ def test_a_site_says_that_the_coordinators_certificate_is_the_one_that_expired(t
     try:
         with site.connect() as federation:
             setup.renew(site.folder, setup.Renewal(days=SHORT))  # the members keep the certificates of a year
+            setup.install_coordinator(site.kit, site.folder)
             ends = Kit(site.folder / "kits" / "coordinator", "server").certificates()["server.crt"].ends.timestamp()
             known = site.folder / "coordinator-state" / "certificates.status"
             until(lambda: read_known(known)["coordinator"].ends.timestamp() == ends, what="the coordinator renewing")
@@ -136,6 +139,7 @@ def test_a_site_says_that_the_coordinators_certificate_is_the_one_that_expired(t
             log = (site.members["bank"].path / "serve.log").read_text()
             assert "The certificate of localhost (the coordinator's server.crt) expired" in log
             setup.renew(site.folder, setup.Renewal())
+            setup.install_coordinator(site.kit, site.folder)
             until(lambda: len(site.events("bank", "connected")) > before, what="the bank connecting")
             counts().fit(federation)
     finally:

@@ -135,3 +135,35 @@ def test_an_account_has_words_where_they_are_asked_for_and_only_there():
         plain, said = f.accounts()["bank"].entries, f.accounts(in_words=True)["bank"].entries
     assert [line.words for line in plain] == [""]
     assert "Segments: randomised response, of 1 column (1 of bank's) · asked by analyst@telco" in said[0].words
+
+
+# What an alignment told -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "rows"), [({"epsilon": 0.5}, 2), ({"size": "public"}, 2), ({"size": "hidden"}, 1)])
+def test_an_intersection_says_that_membership_left_and_to_whom(size, rows):
+    """Before, the row without a bound was called "discrete Laplace on the number of people"."""
+    with federation(60, aligned=False) as f:
+        f.align(**size)
+        priced = [row for row in read_rows(f.transport._endpoints["bank"]._gate._ledger) if row.price]
+    assert len(priced) == rows
+    told, *number = priced
+    assert told.what == "which of its own ids all parties have, told to every party exactly"
+    assert told.price == "ε ∞ (not differentially private)"
+    assert told.readers == "to bank, telco, insurer"
+    for row in number:
+        noisy = "epsilon" in size
+        assert row.what == (
+            "discrete Laplace on the number of people" if noisy else "the exact number of people in common"
+        )
+        assert row.readers == "to the coordinator"
+        assert row.is_private == noisy
+
+
+def test_an_alignment_that_waits_or_was_refused_is_said_whole():
+    with federation(60, aligned=False) as f:
+        plan = f.align(epsilon=0.5).aligned_.findings.plan
+    words = reading(plan).study(plan)
+    assert words.startswith(
+        "which of its own ids all parties have, told to every party exactly; the number of people, with"
+    )

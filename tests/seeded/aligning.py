@@ -20,14 +20,17 @@ from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.table import row_order as identifiers
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.stored_table import party_ids
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.secure import matching
 from colonnade.secure import matching as points
 from colonnade.secure.hidden_map import HiddenMap
 from colonnade.secure.union import UnionSide
+from colonnade.service import stand_ins
 from colonnade.steps.alignment import Cohort
 from colonnade.steps.kind import RowOrderKind
 from colonnade.steps.products import Gram
+from tests.cli import test_align as previews
 from tests.conversations import test_matching_run as runs
 from tests.conversations import test_union_run as union_runs
 from tests.coordinator import test_align as aligned
@@ -109,7 +112,25 @@ def _in_a_folder(test):
     return run
 
 
+def _read_by_a_preview(honest, file, folder, align):
+    for name, member in file.members.items():
+        party_ids(member.party().source, "person_id", party=name, memory=None)
+    return honest(file, folder, align)
+
+
+def _preview_of_rows_to_be_matched() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        previews.test_a_preview_of_rows_to_be_matched_reads_no_data_and_draws_nothing(
+            Path(folder), "epsilon = 0.25", ""
+        )
+
+
 BUGS = [
+    Bug(
+        "a preview reads the ids that are still to be matched",
+        wrapped(stand_ins, "_to_be_matched", _read_by_a_preview),
+        _preview_of_rows_to_be_matched,
+    ),
     Bug(
         "hashes taken for coordinates: a twist bit an id",
         replaced(points, "_montgomery", _hashes_as_coordinates),

@@ -14,6 +14,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
 
     def run() -> None:
         from colonnade.service.authority import CertificateAuthority
+        from tests.cli.test_what_is_sent import follow_the_pages
         from tests.network.certificates import Clock
         from tests.network.served import Site
         from tests.network.test_restoring import a_loss
@@ -27,6 +28,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
             made: dict[str, Callable[[], object]] = {
                 "tmp_path": lambda: more,
                 "site": lambda: Site(place),
+                "work": lambda: follow_the_pages(more, two=False),
                 "lost": lambda: a_loss(more),
                 "path": lambda: a_ledger(more),
                 "clock": lambda: clock,
@@ -44,22 +46,25 @@ def _bugs() -> list[Bug]:
 
     from colonnade import private_files
     from colonnade.errors import BadInput, LedgerCorrupt
+    from colonnade.party import party as party_module
     from colonnade.party.ledger import backup
     from colonnade.party.ledger import file as ledger_file
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.protocol.agreement import FederationAgreement
-    from colonnade.secure.keys import PublicIdentity
+    from colonnade.secure.keys import Identity, PublicIdentity
     from colonnade.service import attestation, erasing, federation_setup, health
     from colonnade.service.authority import CertificateAuthority, SiteRequest
     from colonnade.service.processes import MonitoredEndpoint
     from colonnade.transport import tracing
     from colonnade.transport.kit import Certificate, Kit
+    from tests.cli import test_what_is_sent as sent
     from tests.network import test_certificates as certificates
     from tests.network import test_monitored as monitored
     from tests.network import test_operations as operations
     from tests.network import test_privacy_officer as officer
     from tests.network import test_restoring as restoring
     from tests.network import test_rotation as rotation
+    from tests.party import test_caps_in_python as caps
     from tests.party import test_ledger_backup as copies
     from tests.party import test_ledger_faults as faults
     from tests.party import test_table_check as checks
@@ -83,7 +88,30 @@ def _bugs() -> list[Bug]:
             raise health.CheckFailed(found.stopped)
         return "answers"
 
+    def _with_any_cap(honest, names, *given, **options):
+        return honest(names, *given, **(options | {"deciding": dict.fromkeys(names, Identity.from_seed(bytes(32)))}))
+
+    def _with_its_key(honest, authority, papers, keys, kits, days):
+        made = honest(authority, papers, keys, kits, days)
+        (made["coordinator"] / "server.key").write_bytes(Path("coordinator", "server.key").read_bytes())
+        return made
+
     return [
+        Bug(
+            "the coordinator's private key is sent to everybody",
+            wrapped(federation_setup, "_certify", _with_its_key),
+            _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+        ),
+        Bug(
+            "the authority lies in the folder that is sent to everybody",
+            replaced(federation_setup, "authority_folder", lambda folder: folder / "authority"),
+            _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+        ),
+        Bug(
+            "another budget changes the cap without a word",
+            wrapped(party_module, "open_ledgers", _with_any_cap),
+            _with(caps.test_another_budget_is_refused_with_the_remedy_and_changes_no_ledger, epsilon=4.0),
+        ),
         Bug(
             "renewing hands out what there was",
             replaced(federation_setup, "renew", lambda folder, _: Kit(folder / "kits" / "bank").certificates()),

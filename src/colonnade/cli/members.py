@@ -47,15 +47,6 @@ Source = Annotated[
 PapersPath = Annotated[
     Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers, for example federation.toml.")
 ]
-CoordinatorRequest = Annotated[
-    Path | None,
-    typer.Option(
-        "--coordinator-request",
-        exists=True,
-        dir_okay=False,
-        help="The coordinator's request, from `coordinator request`; else its key is made here.",
-    ),
-]
 Memory = Annotated[
     str | None,
     typer.Option("--memory", help="How much memory a table may take, such as 2GB; the rest lies in temporary files."),
@@ -112,23 +103,27 @@ def init_party(
             remedy="Give --data FILE for a party, or --node for a compute node.",
         )
     key = None if test_key is None else _key(test_key)
-    made = PartyFolder.create(folder, name=name, role="compute" if node else "data", test_key=key, direct=direct)
     given = {"separator": (separator, ","), "encoding": (encoding, "utf-8")}
     reading = {name: value for name, (value, usual) in given.items() if value != usual}
-    if data is not None and schema is not None and policy is not None:
-        made.fill_in(schema, policy)
-        loaded = made.load([data.resolve()])
-        screen.line(f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns")
-    elif data is not None:
-        made.write_templates(data.resolve(), id, **reading)
-        screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
-        screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
-    screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
-    if data is not None and schema is None:
-        screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
-        return
-    (folder / "card.toml").write_text(made.card_text() + "\n", encoding="utf-8")
-    screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
+    with PartyFolder.creating(
+        folder, name=name, role="compute" if node else "data", test_key=key, direct=direct
+    ) as made:
+        if data is not None and schema is not None and policy is not None:
+            made.fill_in(schema, policy)
+            loaded = made.load([data.resolve()])
+            screen.line(
+                f"loaded:  data version {loaded.version}, {loaded.people:,} people and {loaded.columns} columns"
+            )
+        elif data is not None:
+            made.write_templates(data.resolve(), id, **reading)
+            screen.line(f"written: {folder / 'schema.toml'} (state bounds and levels of the columns that may be used)")
+            screen.line(f"written: {folder / 'policy.toml'} (the cap of the ledger, and what is answered)")
+        screen.line(f"written: {folder / 'identity.key'} (keep it secret, and a copy of it safe)")
+        if data is not None and schema is None:
+            screen.line(f"next:    colonnade party load {folder} {data}, once both files are filled in")
+            return
+        (folder / "card.toml").write_text(made.card_text() + "\n", encoding="utf-8")
+        screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
 
 
 @party.command()
@@ -325,7 +320,14 @@ def status(
         screen.print_json(found.content(time.time(), data_version(folder) if found.role == "data" else None))
         return
     screen.line(f"member    {found.name} ({found.role})")
-    screen.line(f"guard     {'answers' if found.account is not None else 'does not answer'}")
+    answers = (
+        "does not answer"
+        if found.account is None
+        else f"refuses everything: {found.refusal}"
+        if found.refusal
+        else "answers"
+    )
+    screen.line(f"guard     {answers}")
     if found.stopped:
         screen.line(f"stopped   {found.stopped}")
     if found.role == "data":
@@ -382,7 +384,9 @@ def _key(text: str) -> bytes:
 def init_federation(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="Where papers and kits are put.")],
     card: Annotated[list[Path], typer.Option("--card", exists=True, help="A member's card; parties in column order.")],
-    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as parties will dial it.")],
+    coordinator: Annotated[
+        Path, typer.Option("--coordinator", exists=True, help="The coordinator's card, from `coordinator init`.")
+    ],
     cohort: Annotated[
         Path | None,
         typer.Option(
@@ -404,12 +408,11 @@ def init_federation(
     ] = None,
     min_people: Annotated[int, typer.Option("--min-people", help="The least number of people in any study.")] = 1,
     max_epsilon: Annotated[float | None, typer.Option("--max-epsilon", help="The most one release may cost.")] = None,
-    coordinator_request: CoordinatorRequest = None,
     days: Days = 360.0,
 ) -> None:
     """Write federation.toml from the members' cards, and sign one certificate per site.
 
-    With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
+    With two parties and no compute node among the cards, the coordinator becomes the third node, and signs the papers too.
     """
     from colonnade.service import federation_setup
 
@@ -417,7 +420,7 @@ def init_federation(
         folder,
         card,
         name=name,
-        host=host,
+        coordinator=coordinator,
         port=port,
         collusion=collusion,
         threshold=threshold,
@@ -426,19 +429,28 @@ def init_federation(
         min_people=min_people,
         max_epsilon=max_epsilon,
         people=None if cohort is None else federation_setup.PublicList(cohort, id),
-        coordinator_request=coordinator_request,
         days=days,
     )
     screen.line(f"written: {folder / 'federation.toml'}; each member reads and signs it: colonnade federation sign")
     for site, kit in made.items():
         screen.line(f"written: {kit} (for {site}: a certificate, and nothing secret)")
-    screen.line(f"keep     {folder / 'authority'} offline: it can make certificates")
+    screen.line(
+        f"keep     {federation_setup.authority_folder(folder)} offline and to yourself: it can make certificates"
+    )
 
 
 @federation.command()
 def sign(
     papers: PapersPath,
-    party: Annotated[Path, typer.Option("--party", exists=True, file_okay=False, help="The member's own folder.")],
+    party: Annotated[
+        Path,
+        typer.Option(
+            "--party",
+            exists=True,
+            file_okay=False,
+            help="The member's own folder; the coordinator's, where it computes.",
+        ),
+    ],
 ) -> None:
     """Add this member's signature, having checked that the papers name its own key, ledger and schema."""
     from colonnade.service import federation_setup
@@ -478,7 +490,10 @@ def renew(
         list[Path] | None,
         typer.Option("--request", exists=True, help="A member's `party request`, for a certificate to the key in it."),
     ] = None,
-    coordinator_request: CoordinatorRequest = None,
+    coordinator: Annotated[
+        Path | None,
+        typer.Option("--coordinator", exists=True, dir_okay=False, help="`coordinator request`, for the key in it."),
+    ] = None,
     days: Days = 360.0,
     new_authority: Annotated[
         bool,
@@ -492,7 +507,7 @@ def renew(
     from colonnade.service.federation_setup import Renewal
     from colonnade.service.federation_setup import renew as make_new
 
-    wanted = Renewal(request or (), coordinator_request, days, new_authority, forget_former)
+    wanted = Renewal(request or (), coordinator, days, new_authority, forget_former)
     for site, certificate in make_new(folder, wanted).items():
-        where = "" if site == "coordinator" else f"; there: colonnade party install FOLDER {site}"
+        where = f"; there: colonnade {'coordinator' if site == 'coordinator' else 'party'} install FOLDER {folder.name}"
         screen.line(f"renewed: {folder / 'kits' / site} ({certificate.words(time.time())}{where})")

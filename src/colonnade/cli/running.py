@@ -1,5 +1,6 @@
 """What the commands about studies do: open the parties of a study file, run or price its studies, print and write results."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,16 +9,19 @@ from typing import Any
 import colonnade as cn
 from colonnade.cli import results, screen
 from colonnade.coordinator.journal import StudyJournal
+from colonnade.coordinator.opening import coordinator_folder
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.report import document
-from colonnade.service import study_file
+from colonnade.service import federation_setup, study_file
 from colonnade.service.file_preview import preview_studies
+from colonnade.service.stand_ins import preview_of
 from colonnade.service.study_reference import json_schema
 from colonnade.service.tightening import Bounds
 
 __all__ = [
     "deliver_scores",
     "evaluate_model",
+    "install_certificate",
     "preview_file",
     "print_progress",
     "print_schema",
@@ -38,18 +42,21 @@ READINGS = ("predict", "predict_proba", "transform")
 def preview_file(path: Path, *, as_json: bool) -> None:
     """Print what each study of a file would cost and how exact it would be, and what all of them would cost together."""
     file = study_file.read(path)
-    with file.federation(spend=False) as federation:
-        fit_on, _ = file.parts(federation)
-        bounds = Bounds(file.tighten, fit_on)
-        asked = file.studies if bounds.released else bounds.with_bounds(file.studies)
-        found = preview_studies(asked, bounds.if_released())
+    found, people = preview_of(file)
     if as_json:
-        results.print_json(results.preview_as_json(found))
+        results.print_json(
+            {**results.preview_as_json(found), "people": people.everybody.people, "people_known": people.known}
+        )
         return
     results.print_preview(found)
+    if not people.known:
+        screen.line(
+            f"The rows are matched when the file runs, so nobody knows yet how many people all parties have: this is for "
+            f"{people.everybody.people:,}. A capacity in [align] or in a policy gives another number."
+        )
     if file.split is not None:
         screen.line(
-            f"Fitted on {fit_on.people:,} of {federation.people:,} people; a first run divides them by its own key."
+            f"Fitted on about {people.fitted.people:,} of {people.everybody.people:,} people; a run divides them by its own key."
         )
 
 
@@ -213,6 +220,15 @@ def run_over_network(path: Path, text: str, output: Path | None, patience: float
         fit_on = federation if file.split is None else federation.split(**file.split)[0]
         _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=None, as_json=as_json)
         journal.finish_file(str(path))
+
+
+def install_certificate(path: Path, text: str, source: Path, *, as_json: bool) -> None:
+    """Put the coordinator's certificate in place, out of a federation's folder, in the folder that a study file names."""
+    file = study_file.read_for_coordinator(path, text)
+    folder = coordinator_folder(Path(file.federation)) if file.kit is None else Path(file.kit)
+    found = federation_setup.install_coordinator(folder, source)
+    if not as_json:
+        screen.line(f"certificate  {found.words(time.time())}")
 
 
 def resume_files(state: Path, output: Path | None, patience: float | None, *, as_json: bool) -> None:

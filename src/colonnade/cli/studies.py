@@ -13,6 +13,7 @@ __all__ = [
     "coordinator",
     "demo",
     "evaluate",
+    "init_coordinator",
     "install",
     "predict",
     "preview",
@@ -36,6 +37,9 @@ StudyPath = Annotated[
 ]
 ModelPath = Annotated[
     Path, typer.Argument(metavar="MODEL", exists=True, dir_okay=False, help="A model that est.save(...) wrote.")
+]
+CoordinatorFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's own folder, with its keys.")
 ]
 StatePath = Annotated[
     Path, typer.Argument(metavar="STATE", exists=True, file_okay=False, help="The coordinator's state folder.")
@@ -162,39 +166,64 @@ def report(
     running.write_report(source, source.with_suffix(".html") if output is None else output, as_json=json)
 
 
+@coordinator.command("init")
+def init_coordinator(
+    folder: CoordinatorFolder,
+    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as parties will dial it.")],
+) -> None:
+    """Make the coordinator's own keys, where it will run, and card.toml: what is public about it, for the papers."""
+    from colonnade.service import federation_setup
+
+    card = federation_setup.coordinator_card(folder, host=host)
+    (folder / "card.toml").write_text(card + "\n", encoding="utf-8")
+    screen.line(f"written: {folder / 'server.key'} and {folder / 'identity.key'} (keep them secret)")
+    screen.line(f"written: {folder / 'card.toml'} (public: for the federation's papers)")
+
+
 @coordinator.command("run")
-def run_connected(study: StudyPath, output: Output = None, patience: Patience = None, json: AsJson = False) -> None:
+def run_connected(
+    study: StudyPath,
+    output: Output = None,
+    install: Annotated[
+        Path | None,
+        typer.Option("--install", exists=True, file_okay=False, help="First install the certificate from here."),
+    ] = None,
+    patience: Patience = None,
+    json: AsJson = False,
+) -> None:
     """Run every study of a file over its federation. What was paid for before is returned free."""
     from colonnade.cli import running
 
-    running.run_over_network(study.resolve(), study.read_text(encoding="utf-8"), output, patience, as_json=json)
+    text = study.read_text(encoding="utf-8")
+    if install is not None:
+        running.install_certificate(study.resolve(), text, install, as_json=json)
+    running.run_over_network(study.resolve(), text, output, patience, as_json=json)
 
 
 @coordinator.command()
 def request(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's kit.")],
-    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
+    folder: CoordinatorFolder,
     new_key: Annotated[
         bool, typer.Option("--new-key", help="Make a new key; the old one serves until its certificate is installed.")
     ] = False,
 ) -> None:
-    """Print a request for a certificate to the coordinator's own key, for `colonnade federation init` and `renew`."""
-    from colonnade.service.authority import SiteRequest
-    from colonnade.transport.kit import Kit
+    """Print the coordinator's card with a request for a new certificate, for `colonnade federation renew --coordinator`."""
+    from colonnade.service import federation_setup
 
-    screen.line(SiteRequest(host, Kit(folder, "server").request(host, new_key=new_key).decode()).text())
+    screen.line(federation_setup.coordinator_card(folder, new_key=new_key))
 
 
 @coordinator.command()
 def install(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="The coordinator's kit.")],
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", exists=True, file_okay=False, help="kits/coordinator.")],
-    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as in the papers.")],
+    folder: CoordinatorFolder,
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", exists=True, file_okay=False, help="A federation's folder, or the kit.")
+    ],
 ) -> None:
     """Put the coordinator's certificate in place, while it runs or before."""
-    from colonnade.transport.kit import Kit
+    from colonnade.service import federation_setup
 
-    found = Kit(folder, "server").install(source, host)
+    found = federation_setup.install_coordinator(folder, source)
     screen.line(f"certificate  {found.words(time.time())}; a coordinator that runs takes it over within seconds")
 
 

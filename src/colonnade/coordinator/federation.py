@@ -123,6 +123,7 @@ class Federation(TightenedColumns):
         test_key: bytes | None = None,
         aligned: bool = True,
         analyst: Analyst | str | Path | None = None,
+        change_cap: bool = False,
         compute: Compute = "auto",
     ) -> "Federation":
         """Open every party in this process.
@@ -154,6 +155,9 @@ class Federation(TightenedColumns):
             ``False`` declares nothing public: rows have no order, and no study runs, until the parties `align` them.
         analyst
             Who asks: an `Analyst`, or the file of their key. The parties know their public key, as if their papers named it.
+        change_cap
+            Ledgers in ``ledger_dir`` keep the cap that they have, and another ``budget`` is refused. ``True`` records it as the
+            new cap, in a row that names who did it.
         compute
             What this process multiplies shares on: ``"auto"`` (a GPU where there is one and it gains), ``"cpu"`` or ``"gpu"``
             (``colonnade[gpu]``). The results are the same.
@@ -174,6 +178,7 @@ class Federation(TightenedColumns):
             test_key=test_key,
             aligned=aligned,
             analysts={} if asks is None else {asks.name: asks.public},
+            change_cap=change_cap,
         )
         return cls(
             Direct(guards),
@@ -202,7 +207,7 @@ class Federation(TightenedColumns):
         path
             The federation's agreement, ``federation.toml``, signed by every member.
         kit
-            The coordinator's start-up kit; by default ``kits/coordinator`` or ``kit`` beside that file.
+            The coordinator's own folder; by default ``coordinator`` beside that file's folder, or ``kit`` beside that file.
         state
             Where studies under way are kept; by default ``coordinator-state`` beside that file.
         patience

@@ -57,6 +57,7 @@ class SimulatedParty(Protocol[Policy_contra]):
         test_key: bytes | None,
         aligned: bool,
         analysts: Mapping[str, PublicIdentity],
+        change_cap: bool,
     ) -> Mapping[str, Endpoint]:
         """Open several parties, and nodes without data, on the ids that all of them have."""
         ...
@@ -149,7 +150,7 @@ def open_connection(
     require_engine()
     from colonnade.transport.flare import PATIENCE, FlareTransport
 
-    kit = _kit(path.parent) if kit is None else Path(kit)
+    kit = coordinator_folder(path) if kit is None else Path(kit)
     state = path.parent / "coordinator-state" if state is None else Path(state)
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     notes = Log(LogFile(state / "coordinator.log"), COORDINATOR, COORDINATOR)
@@ -201,10 +202,10 @@ def check_schemas(agreement: FederationAgreement, schemas: "Mapping[str, Schema]
             )
 
 
-def _kit(folder: Path) -> Path:
-    """Return where the coordinator's kit is beside its agreement."""
-    made = folder / "kits" / COORDINATOR
-    return made if made.is_dir() else folder / "kit"
+def coordinator_folder(papers: Path) -> Path:
+    """Return where the coordinator's own folder is looked for: not in the federation's folder, which is sent round."""
+    beside = papers.resolve().parent.parent / COORDINATOR
+    return beside if beside.is_dir() else papers.parent / "kit"
 
 
 def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> ComputeNode:
@@ -212,8 +213,8 @@ def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> Compute
         seed = read_hex(kit / "identity.key")
     except BadInput:
         raise BadInput(
-            "The coordinator is a compute node of this federation, and its kit has no identity.key.",
-            remedy="Use the kit that `colonnade federation init` made for the coordinator.",
+            "The coordinator is a compute node of this federation, and its folder has no identity.key.",
+            remedy="Use the folder that `colonnade coordinator init` made on this machine.",
         ) from None
     ledgers = {name: agreement.members[name].ledger for name in agreement.parties}
     member = Member(

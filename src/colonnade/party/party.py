@@ -15,6 +15,7 @@ from colonnade.conversations.endpoint import ComputeNode
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
+from colonnade.party.ledger.decisions import CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.checking import TableCheck, check_table
@@ -253,6 +254,7 @@ class Party:
         test_key: bytes | None = None,
         aligned: bool = True,
         analysts: Mapping[str, PublicIdentity] | None = None,
+        change_cap: bool = False,
     ) -> dict[str, Guard | ComputeNode]:
         """Open several parties in one process on the ids that all of them have. See `Federation.simulate`."""
         _check_names(parties, policies or {}, compute_nodes, id)
@@ -266,14 +268,17 @@ class Party:
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
         computing = None if committee is None else frozenset(committee)
-        members = _members(noise, SharingFloor(max(1, collusion), collusion, computing))
+        members = members_of(noise, SharingFloor(max(1, collusion), collusion, computing))
         nodes = {
             name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
             for name in compute_nodes
         }
+        deciding = {name: member.identity for name, member in members.items()} if change_cap else None
         with ExitStack() as undo:
             guards: dict[str, Guard | ComputeNode] = dict(nodes)
-            for name, ledger in _ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
+            for name, ledger in open_ledgers(
+                tuple(parties), budget, ledger_dir, test=test_key is not None, deciding=deciding
+            ):
                 undo.callback(ledger.close)
                 guards[name] = parties[name].open(
                     name,
@@ -303,7 +308,7 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
-def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, Member]:
+def members_of(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, Member]:
     """Give everybody an identity and the public keys of everybody, as a federation's papers would, and its floor."""
     identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
@@ -349,9 +354,15 @@ def _as_word(name: object) -> str:
     return word if word.isidentifier() and word != "coordinator" else "bank"
 
 
-def _ledgers(
-    names: Sequence[str], budget: Budget, directory: str | Path | None, *, test: bool
+def open_ledgers(
+    names: Sequence[str],
+    budget: Budget,
+    directory: str | Path | None,
+    *,
+    test: bool,
+    deciding: Mapping[str, Identity] | None = None,
 ) -> Iterator[tuple[str, SqliteLedger]]:
+    """Open every party's ledger in a folder, or make it; refuse one with another cap unless its owner is ``deciding``."""
     if directory is None:
         _TEMPORARY.append(TemporaryFolder())
     folder = _TEMPORARY[-1].path if directory is None else Path(directory)
@@ -362,8 +373,18 @@ def _ledgers(
             yield name, SqliteLedger.create(path, party=name, budget=budget, test=test)
             continue
         ledger = SqliteLedger.open(path, party=name)
-        if (ledger.budget.nano, ledger.budget.delta) != (budget.nano, budget.delta):
-            ledger.set_budget(budget)
+        cap = ledger.budget
+        if (cap.nano, cap.delta) != (budget.nano, budget.delta):
+            if deciding is None:
+                ledger.close()
+                raise BadInput(
+                    f"The ledger of {name!r} has the cap ε={cap.epsilon:g} at δ={cap.delta:g}, and budget= is "
+                    f"ε={budget.epsilon:g} at δ={budget.delta:g}.",
+                    remedy=f"Pass budget=cn.Budget(epsilon={cap.epsilon:.12g}, delta={cap.delta:.12g}), or record the new cap: "
+                    "change_cap=True.",
+                )
+            decision = CapDecision.by_user(budget, "Federation.simulate(change_cap=True)")
+            ledger.decide(decision.signed(ledger.identity, deciding[name]))
         yield name, ledger
 
 

@@ -122,7 +122,7 @@ class CoordinatorAddress(_Part, frozen=True, kw_only=True):
         if not _HOST.fullmatch(self.host) or not 1 <= self.port < 65536 or self.scheme not in ("tcp", "grpc"):
             raise BadInput(
                 "A coordinator has a plain host name, a port, and the scheme 'tcp' or 'grpc'.",
-                remedy="For example --host coordinator.example.org --port 8002.",
+                remedy="For example coordinator init --host coordinator.example.org, federation init --port 8002.",
             )
 
     @property

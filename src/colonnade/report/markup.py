@@ -86,7 +86,7 @@ def figure(value: float) -> str:
     if isnan(value):
         return "–"
     if isinf(value):
-        return "∞"
+        return "∞" if value > 0 else "−∞"
     if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
         return f"{int(value):,}"
     return f"{value:,.1f}" if 100 <= abs(value) < 1e15 else f"{value:.4g}"

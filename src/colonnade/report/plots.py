@@ -169,17 +169,11 @@ def coefficient_chart(
 
 
 def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool) -> None:
-    places, open_ended = np.arange(len(labels)), np.isinf(reach)
-    bars = np.where(open_ended, np.nan, reach)
-    axes.errorbar(values, places, xerr=bars, fmt="o", color=COLOURS[0], ecolor=COLOURS[0], capsize=3, ms=4.5, lw=1.4)
-    hollow = {
-        "ls": "",
-        "marker": "o",
-        "ms": 4.5,
-        "color": COLOURS[0],
-        "mfc": "white",
-    }  # any number is within the interval
-    axes.plot(values[open_ended], places[open_ended], **hollow)
+    places, known = np.arange(len(labels)), np.isfinite(reach)
+    style = {"color": COLOURS[0], "ms": 4.5}
+    axes.errorbar(values[known], places[known], xerr=reach[known], fmt="o", capsize=3, lw=1.4, **style)
+    # any number is within the interval of the others: a hollow marker, and no filled one behind or before it
+    axes.plot(values[~known], places[~known], ls="", marker="o", mfc="white", **style)
     axes.set_yticks(places, [shortened(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)

@@ -350,7 +350,7 @@ def version_in_words(opened: SqliteLedger) -> str:
 
 
 def coordinator_port(folder: Path) -> str:
-    """Report whether the coordinator's port answers from here; one that is not up yet is no fault of this machine."""
+    """Check that the coordinator's port answers from here."""
     member = PartyFolder(folder)
     if not member.papers.exists():
         return "there are no papers yet"
@@ -359,7 +359,9 @@ def coordinator_port(folder: Path) -> str:
         with socket.create_connection((where.host, where.port), timeout=3.0):
             return f"{where.host}:{where.port} answers"
     except OSError:
-        return f"{where.host}:{where.port} does not answer: the coordinator is down, or a firewall is in between"
+        raise CheckFailed(
+            f"{where.host}:{where.port} does not answer: no study runs there now, or a firewall is in between"
+        ) from None
 
 
 MEMBER_CHECKS: dict[str, Callable[[Path], str]] = {

@@ -1,13 +1,12 @@
 """Setting up a federation: the papers that every member signs (federation.toml), and certificates for the network.
 
-Every site makes its own key and sends a signing request with its card. The federation's authority
-(`colonnade.service.authority`) signs requests; its private key stays in the folder of the person who draws up the papers. What
-is handed out holds no secret. Certificates last about a year. Renewing makes new ones, to the same keys or to new ones, while the
-federation runs. They open a connection and nothing else: towards its peers a party is known by the identity key in the signed
-papers.
+Every site makes its own key, the coordinator too, and sends a signing request with its card. The federation's authority
+(`colonnade.service.authority`) signs requests. It lies beside the federation's folder, not in it: the folder is sent to
+everybody, and holds no private key. Certificates last about a year. Renewing makes new ones, to the same keys or to new ones,
+while the federation runs. They open a connection and nothing else: towards its peers a party is known by the identity key in
+the signed papers.
 """
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.private_files import write_new
+from colonnade.private_files import read_hex, write_new
 from colonnade.protocol import agreement, introductions
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
@@ -30,7 +29,10 @@ from colonnade.transport.kit import Certificate, Kit
 __all__ = [
     "PublicList",
     "Renewal",
+    "authority_folder",
+    "coordinator_card",
     "create_federation",
+    "install_coordinator",
     "introduce_analyst",
     "provision",
     "renew",
@@ -59,7 +61,9 @@ def provision(workspace: str | Path, *, host: str, sites: Sequence[str], kits: s
         The folder of each kit by site.
     """
     authority, kits = _authority(Path(workspace)), Path(kits)
-    _certify_coordinator(authority, kits, host, None)
+    server = Kit(kits / agreement.COORDINATOR, "server")
+    key = SiteRequest(host, server.request(host).decode()).key()
+    authority.issue(key, host, host=host).write(server.folder, "server")
     for site in sites:
         key = SiteRequest(site, Kit(kits / site).request(site).decode()).key()
         authority.issue(key, site).write(kits / site, "client")
@@ -74,30 +78,65 @@ def _authority(folder: Path) -> CertificateAuthority:
     )
 
 
-def _certify_coordinator(
-    authority: CertificateAuthority, kits: Path, host: str, request: Path | None, *, days: float = VALID_DAYS
-) -> None:
-    """Certify the coordinator's key: the one it asks for, the one it had, or one made here, where it will run."""
-    kit = Kit(kits / agreement.COORDINATOR, "server")
-    if request is not None:
-        asked = SiteRequest.read(request)
-        if asked.name != host:
-            raise BadInput(
-                f"The coordinator's certificate request is for {asked.name}, and the papers say {host}.",
-                remedy=f"Have it made again: colonnade coordinator request FOLDER --host {host}.",
-            )
-        key = asked.key()
-    else:
-        key = _key_in_use(kit) or SiteRequest(host, kit.request(host).decode()).key()
-    issued = authority.issue(key, host, host=host, days=days)
-    if not kit.key_file.exists():
-        issued.write(kit.folder, "server")
-        return
-    with (
-        tempfile.TemporaryDirectory() as folder
-    ):  # its process may be running: a new key and its certificate change together
-        issued.write(Path(folder), "server")
-        kit.install(Path(folder), host)
+def authority_folder(folder: Path) -> Path:
+    """Return where a federation's authority is: beside its folder. One that an earlier version put inside is moved there."""
+    folder = folder.resolve()
+    beside, inside = folder.with_name(f"{folder.name}-authority"), folder / "authority"
+    if inside.is_dir() and not beside.exists():
+        inside.rename(beside)
+    return beside
+
+
+# The coordinator's own folder ------------------------------------------------------------------------------------------------
+
+
+def coordinator_card(folder: Path, *, host: str | None = None, new_key: bool = False) -> str:
+    """Return what is public about a coordinator: its host, its identity, and a request for a certificate to its own key.
+
+    The keys are made in ``folder``, which is the coordinator's alone, and stay there. Keys that are there are kept.
+
+    Parameters
+    ----------
+    folder
+        The coordinator's folder.
+    host
+        Its host name, as parties will dial it; by default the one in the card that is there.
+    new_key
+        Make a new key for the network; the old one serves until its certificate is installed.
+    """
+    host = _card_of_coordinator(folder / "card.toml")[0].name if host is None else host
+    request = Kit(folder, "server").request(host, new_key=new_key)
+    if not (folder / "identity.key").exists():
+        write_new(folder / "identity.key", f"{SystemRandomness().bytes(32).hex()}\n".encode())
+    identity = Identity.from_seed(read_hex(folder / "identity.key"))
+    return f'{SiteRequest.made(host, request, identity).text()}\nidentity = "{identity.public.hex()}"'
+
+
+def install_coordinator(folder: Path, source: Path) -> Certificate:
+    """Put the coordinator's certificate in place: out of a federation's folder, or out of ``kits/coordinator`` itself."""
+    asked, _ = _card_of_coordinator(folder / "card.toml")
+    kit = source / "kits" / agreement.COORDINATOR
+    return Kit(folder, "server").install(kit if kit.is_dir() else source, asked.name)
+
+
+def _card_of_coordinator(path: Path) -> tuple[SiteRequest, PublicIdentity]:
+    """Read a coordinator's card; refuse one that its own identity did not sign."""
+    if not path.is_file():
+        raise BadInput(
+            f"There is no coordinator's card {path}.",
+            remedy="Where the coordinator will run: colonnade coordinator init FOLDER --host HOST.",
+        )
+    document = toml_parts.parse(path)
+    toml_parts.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
+    asked = SiteRequest.taken_from(document, path.name)
+    try:
+        identity = PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", path.name)))
+    except ValueError:
+        raise BadInput(
+            f"{path.name} is not a coordinator's card.", remedy="Make it again: colonnade coordinator init."
+        ) from None
+    asked.key_of_member(identity)
+    return asked, identity
 
 
 def _key_in_use(kit: Kit) -> rsa.RSAPublicKey | None:
@@ -125,7 +164,7 @@ def create_federation(
     cards: Iterable[Path],
     *,
     name: str,
-    host: str,
+    coordinator: Path,
     port: int,
     collusion: int,
     threshold: int | None = None,
@@ -134,21 +173,24 @@ def create_federation(
     min_people: int,
     max_epsilon: float | None,
     people: PublicList | None,
-    coordinator_request: Path | None = None,
     days: float = VALID_DAYS,
 ) -> dict[str, Path]:
     """Write the papers and sign one certificate per site; return the folder of each by site.
 
-    With two parties and no compute node among the cards, the coordinator becomes the third node, with an identity of its own.
+    With two parties and no compute node among the cards, the coordinator becomes the third node, and signs the papers too.
 
     Parameters
     ----------
     folder
-        Where papers, kits and the certificate authority are put.
+        Where papers and certificates are put. Nothing in it is secret. The certificate authority is put beside it.
     cards
         The members' cards (``colonnade party card``); parties in the order of their columns.
-    name, host, port
-        What the federation calls itself, and where its coordinator listens.
+    name
+        What the federation calls itself.
+    coordinator
+        The coordinator's card (``colonnade coordinator init``), with its host name.
+    port
+        Where it listens.
     collusion
         How many parties may pool what they see with the coordinator.
     threshold
@@ -162,11 +204,10 @@ def create_federation(
         The least that every policy asks for.
     people
         A public list of people; ``None`` where the parties align their rows by themselves.
-    coordinator_request
-        The coordinator's certificate request; without one, the coordinator runs here, and its key is made here.
     days
         How long the certificates last.
     """
+    asked, coordinator_identity = _card_of_coordinator(coordinator)
     found = [_card(path) for path in cards]
     members = {request.name: signatory for request, signatory in found}
     if len(members) != len(found):
@@ -179,11 +220,11 @@ def create_federation(
     for party in (*not_computing, *(set(members) - set(committee) if committee else ())):
         members[party] = msgspec.structs.replace(members[party], computes=False)
     keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
-    seed = SystemRandomness().bytes(32)
-    third = _third_node(members, seed)
+    if len(members) == FEWEST_NODES - 1:
+        members[agreement.COORDINATOR] = _third_node(coordinator_identity)
     papers = agreement.FederationAgreement(
         name=name,
-        coordinator=agreement.CoordinatorAddress(host=host, port=port),
+        coordinator=agreement.CoordinatorAddress(host=asked.name, port=port),
         members=members,
         collusion=collusion,
         threshold=max(1, collusion) if threshold is None else threshold,
@@ -191,12 +232,9 @@ def create_federation(
         alignment=None if people is None else people.alignment(),
     )
     (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
-    if third is not None:
-        papers = papers.signed_by(agreement.COORDINATOR, third)
-        _write_key(folder / "kits" / agreement.COORDINATOR, seed)
-    authority = _authority(folder / "authority")
+    authority = _authority(authority_folder(folder))
     authority.prolong(days=days)
-    made = _certify(authority, papers, keys, folder / "kits", coordinator_request, days)
+    made = _certify(authority, papers, keys | {agreement.COORDINATOR: asked.key()}, folder / "kits", days)
     (folder / "federation.toml").write_text(papers.text(), encoding="utf-8")
     return made
 
@@ -206,10 +244,12 @@ def _certify(
     papers: agreement.FederationAgreement,
     keys: Mapping[str, rsa.RSAPublicKey],
     kits: Path,
-    coordinator: Path | None,
     days: float,
 ) -> dict[str, Path]:
-    _certify_coordinator(authority, kits, papers.coordinator.host, coordinator, days=days)
+    host = papers.coordinator.host
+    authority.issue(keys[agreement.COORDINATOR], host, host=host, days=days).write(
+        kits / agreement.COORDINATOR, "server"
+    )
     for site in papers.sites:
         authority.issue(keys[site], site, days=days).write(kits / site, "client")
     return {site: kits / site for site in (agreement.COORDINATOR, *papers.sites)}
@@ -217,17 +257,22 @@ def _certify(
 
 def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
     """Add a member's signature to the papers, if they describe it as its own card does; return its name and the papers."""
-    member = PartyFolder(folder)
+    if Kit(folder, "server").key_file.exists():
+        name, identity = agreement.COORDINATOR, Identity.from_seed(read_hex(folder / "identity.key"))
+        card = _third_node(PublicIdentity(identity.public))
+    else:
+        member = PartyFolder(folder)
+        name, identity, card = member.name, member.identity(), member.card()
     found = agreement.read_agreement(path)
-    mine = found.members.get(member.name)
-    if mine is None or msgspec.structs.replace(mine, computes=True) != member.card():  # the papers say who computes
+    mine = found.members.get(name)
+    if mine is None or msgspec.structs.replace(mine, computes=True) != card:  # the papers say who computes
         raise BadInput(
-            f"The papers describe {member.name} otherwise than its own card does.",
+            f"The papers describe {name} otherwise than its own card does.",
             remedy="Compare them with `colonnade party card`, and have new papers made from the current card.",
         )
-    signed = found.signed_by(member.name, member.identity())
+    signed = found.signed_by(name, identity)
     path.write_text(signed.text(), encoding="utf-8")
-    return member.name, signed
+    return name, signed
 
 
 def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
@@ -262,8 +307,8 @@ class Renewal:
     ----------
     requests
         Members' requests: certificates to the keys in them. Everybody else's are to the key they had.
-    coordinator_request
-        The same for the coordinator.
+    coordinator
+        The coordinator's card, for a certificate to the key in it.
     days
         How long the certificates last.
     new_authority
@@ -273,7 +318,7 @@ class Renewal:
     """
 
     requests: Sequence[Path] = ()
-    coordinator_request: Path | None = None
+    coordinator: Path | None = None
     days: float = VALID_DAYS
     new_authority: bool = False
     forget_former: bool = False
@@ -285,7 +330,9 @@ def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
     The papers, and what was signed, stay as they are.
     """
     papers, kits = agreement.read_agreement(folder / "federation.toml"), folder / "kits"
+    _refuse_private_keys(kits / agreement.COORDINATOR)
     found = {site: _key_in_use(Kit(kits / site)) for site in papers.sites}
+    found[agreement.COORDINATOR] = _key_in_use(Kit(kits / agreement.COORDINATOR, "server"))
     keys = {site: key for site, key in found.items() if key is not None}
     pinned = papers.pinned()
     for path in wanted.requests:
@@ -293,19 +340,22 @@ def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
         if request.name not in papers.sites:
             raise BadInput(f"The papers name no site {request.name!r}.", remedy="Give the request of a member.")
         keys[request.name] = request.key_of_member(pinned[request.name])
-    missing = [site for site in papers.sites if site not in keys]
+    if wanted.coordinator is not None:
+        keys[agreement.COORDINATOR] = _renewed_key(wanted.coordinator, papers)
+    missing = [site for site in found if site not in keys]
     if missing:
         raise BadInput(
             f"There is no earlier certificate of {', '.join(missing)} in {kits.name}.",
-            remedy="Give the request of each of them: --request FILE, from `colonnade party request`.",
+            remedy="Give the request of each of them: --request FILE, from `colonnade party request`; for the coordinator "
+            "--coordinator CARD, from `colonnade coordinator request`.",
         )
-    authority = CertificateAuthority(folder / "authority")
+    authority = CertificateAuthority(authority_folder(folder))
     if wanted.new_authority:
         authority.replace_key()
     if wanted.forget_former:
         authority.forget_former()
     authority.prolong(days=wanted.days)
-    made = _certify(authority, papers, keys, kits, wanted.coordinator_request, wanted.days)
+    made = _certify(authority, papers, keys, kits, wanted.days)
     roles = dict.fromkeys(made, "client") | {agreement.COORDINATOR: "server"}
     return {site: Kit(path, roles[site]).certificates()[f"{roles[site]}.crt"] for site, path in made.items()}
 
@@ -334,15 +384,27 @@ def _public(signatory: agreement.Signatory) -> PublicIdentity:
     return PublicIdentity(bytes.fromhex(signatory.identity))
 
 
-def _third_node(members: dict[str, agreement.Signatory], seed: bytes) -> Identity | None:
-    """Make the coordinator the third node where there are two members; return its identity."""
-    if len(members) != FEWEST_NODES - 1:
-        return None
-    identity = Identity.from_seed(seed)
-    members[agreement.COORDINATOR] = agreement.Signatory(role="compute", identity=identity.public.hex())
-    return identity
+def _third_node(identity: PublicIdentity) -> agreement.Signatory:
+    """Return how the papers describe a coordinator that is a compute node."""
+    return agreement.Signatory(role="compute", identity=identity.key.hex())
 
 
-def _write_key(kit: Path, seed: bytes) -> None:
-    kit.mkdir(mode=0o700, exist_ok=True)
-    write_new(kit / "identity.key", f"{seed.hex()}\n".encode())
+def _renewed_key(card: Path, papers: agreement.FederationAgreement) -> rsa.RSAPublicKey:
+    """Return the key in a coordinator's card; refuse one for another host, or of another identity than the papers name."""
+    asked, identity = _card_of_coordinator(card)
+    if asked.name != papers.coordinator.host or papers.pinned().get(agreement.COORDINATOR, identity) != identity:
+        raise BadInput(
+            f"This card is not that of the coordinator at {papers.coordinator.host} in the papers.",
+            remedy="Have it made in the coordinator's own folder: colonnade coordinator request FOLDER.",
+        )
+    return asked.key()
+
+
+def _refuse_private_keys(kit: Path) -> None:
+    """Refuse a coordinator's kit of an earlier version, whose private keys went to everybody with the federation's folder."""
+    if any(kit.glob("*.key")):
+        raise BadInput(
+            f"{kit} holds a private key of the coordinator, and this folder was sent to every member.",
+            remedy="Where the coordinator runs: colonnade coordinator init FOLDER --host HOST. Remove that folder here, and "
+            "renew with --coordinator FOLDER/card.toml and --new-authority. If it holds identity.key, have new papers made.",
+        )

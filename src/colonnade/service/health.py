@@ -1,8 +1,8 @@
 """Whether a member's processes are well: their status, two kinds of health check, and metrics.
 
-*Live*: the guard answers. A member that is not is worth restarting. *Ready*: it can take part in a study, because it is
-connected, its certificate and clock are in order and its disk has room. A member that is not needs its operator, or a
-coordinator that runs.
+*Live*: the guard answers. A member that is not is worth restarting. *Ready*: it can take part in a study, because its ledger
+answers, it is connected, its certificate and clock are in order and its disk has room. A member that is not needs its operator,
+or a coordinator that runs. One whose disk was full is live, and not ready until there is room: it then goes on by itself.
 
 Metrics have a fixed vocabulary (`METRICS`), and nothing in them depends on rows. All of it is for the member's operator: it is
 served on the loopback interface alone (`serve_health`), by a process that has neither data nor keys.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from colonnade.errors import BadInput, ColonnadeError
+from colonnade.errors import BadInput, ColonnadeError, DiskFull
 from colonnade.event_log import read_status
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec, messages
@@ -61,7 +61,7 @@ class MemberStatus:
     name, role
         The member's.
     account
-        The guard's answer to a request for its account; any answer shows that it is well. ``None`` where it does not answer.
+        The guard's answer to a request for its account. ``None`` where it does not answer.
     answered, refused, last
         How many requests it has answered and refused, and what was last asked, in public words.
     running, connected
@@ -98,7 +98,13 @@ class MemberStatus:
     counts: "RequestCounts" = field(default_factory=lambda: RequestCounts())  # noqa: PLW0108  # it is defined below
 
     @property
-    def budget(self) -> tuple[float, float, float] | None:
+    def refusal(self) -> str:
+        """The code by which a party refuses to say what it has spent: its ledger is not in use. Empty where it is."""
+        refuses = self.role == "data" and isinstance(self.account, messages.Refused)
+        return self.account.code if refuses and isinstance(self.account, messages.Refused) else ""
+
+    @property
+    def budget(self) -> "Budget | None":
         """ε spent, the cap and its δ, where the member has a ledger."""
         if not isinstance(self.account, messages.Accounted) or self.role != "data":
             return None
@@ -111,6 +117,7 @@ class MemberStatus:
             "member": self.name,
             "role": self.role,
             "guard": self.account is not None,
+            "ledger": self.refusal or None,
             "stopped": self.stopped or None,
             "data": data,
             "last": self.last or None,
@@ -248,7 +255,8 @@ def run_checks(checks: Iterable[tuple[str, Check]]) -> Iterator[tuple[str, bool,
 
 def live_checks(folder: Path) -> list[tuple[str, Check]]:
     """Return what shows that a member is alive: its guard answers."""
-    return [("guard", lambda: _answers(member_status(folder)))]
+    found = member_status(folder)
+    return [("guard", lambda: _answers(found)), ("ledger", lambda: _keeps_account(found, waits=True))]
 
 
 def ready_checks(folder: Path) -> list[tuple[str, Check]]:
@@ -256,6 +264,7 @@ def ready_checks(folder: Path) -> list[tuple[str, Check]]:
     found = member_status(folder)
     return [
         ("guard", lambda: _answers(found)),
+        ("ledger", lambda: _keeps_account(found)),
         ("connection", lambda: _connected(found)),
         ("certificate", lambda: _in_time(found)),
         ("disk", lambda: _room(folder)),
@@ -268,6 +277,17 @@ def _answers(found: MemberStatus) -> str:
     if found.account is None:
         raise CheckFailed("the guard does not answer; party status says why, party serve restarts it")
     return "answers"
+
+
+def _keeps_account(found: MemberStatus, *, waits: bool = False) -> str:
+    """``waits``: a ledger that waits for room on its disk is well enough; a restart would not help it."""
+    if found.refusal == DiskFull.code and waits:
+        return "waits for room on its disk"
+    if found.refusal == DiskFull.code:
+        raise CheckFailed("its disk was full; make room: the party then goes on by itself")
+    if found.refusal:
+        raise CheckFailed(f"refuses everything: {found.refusal}; see the log, and restart the party")
+    return "answers" if found.role == "data" else "a compute node has none"
 
 
 def _connected(found: MemberStatus) -> str:
@@ -313,7 +333,7 @@ CLOCK_SLACK = 300.0
 # Metrics -------------------------------------------------------------------------------------------------------------------
 
 METRICS = {
-    "colonnade_up": ("gauge", "1 if the guard answers."),
+    "colonnade_up": ("gauge", "1 if the guard answers, and its ledger is in use."),
     "colonnade_connected": ("gauge", "1 if the relay is connected to the coordinator."),
     "colonnade_requests_total": ("counter", "Requests that the guard was asked, by kind."),
     "colonnade_refusals_total": ("counter", "Requests that the guard refused, by code."),
@@ -327,11 +347,20 @@ METRICS = {
 """Every metric there is: its type and its help. No label holds anything but a kind, a code, a direction or a file name."""
 
 
+Budget = tuple[float, float, float]
+"""ε spent, the cap and its δ."""
+
+
 def metrics(folder: Path) -> str:
     """Return a member's metrics in Prometheus' text format."""
-    found, now = member_status(folder), time.time()
+    return _metrics(member_status(folder))
+
+
+def _metrics(found: MemberStatus, known: Budget | None = None) -> str:
+    """``known`` is what is shown of a ledger that does not answer."""
+    now, budget = time.time(), found.budget or known
     values: dict[str, list[tuple[str, float]]] = {
-        "colonnade_up": [("", float(found.account is not None))],
+        "colonnade_up": [("", float(found.account is not None and not found.refusal))],
         "colonnade_connected": [("", float(found.connected))],
         "colonnade_requests_total": [
             (f'request="{kind}"', count) for kind, count in sorted(found.counts.requests.items())
@@ -346,8 +375,8 @@ def metrics(folder: Path) -> str:
             (f'certificate="{file}"', round(one.days_left(now), 3)) for file, one in found.certificates.items()
         ],
     }
-    if found.budget is not None:
-        spent, cap, _ = found.budget
+    if budget is not None:
+        spent, cap, _ = budget
         values["colonnade_epsilon_spent"] = [("", spent)]
         values["colonnade_epsilon_left"] = [("", max(cap - spent, 0.0))]
     lines = []
@@ -381,6 +410,13 @@ def require_port(port: int) -> None:
 
 def serve_health(folder: Path, port: int) -> None:
     """Answer ``/live``, ``/ready`` and ``/metrics`` on the loopback interface until the process ends."""
+    known: list[Budget] = []  # what the ledger said last: while it says nothing, nothing is spent from it
+
+    def figures() -> str:
+        found = member_status(folder)
+        if found.budget is not None:
+            known[:] = [found.budget]
+        return _metrics(found, known[0] if known else None)
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10.0  # a client that says nothing does not stay
@@ -389,7 +425,7 @@ def serve_health(folder: Path, port: int) -> None:
             if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in _NAMES:  # a page that was sent elsewhere
                 self._send(403, "only for this machine\n")
             elif self.path == "/metrics":
-                self._send(200, metrics(folder))
+                self._send(200, figures())
             elif self.path in ("/live", "/ready"):
                 results = list(run_checks(live_checks(folder) if self.path == "/live" else ready_checks(folder)))
                 text = "".join(

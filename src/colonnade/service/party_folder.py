@@ -19,13 +19,15 @@
 A compute node has no data, and so neither schema nor policy nor ledger.
 """
 
+import contextlib
 import hashlib
 import json
+import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -98,6 +100,22 @@ class PartyFolder:
         identity = folder.randomness().bytes(32)
         write_new(path / "identity.key", f"{identity.hex()}\n".encode())
         return folder
+
+    @classmethod
+    @contextlib.contextmanager
+    def creating(cls, path: Path, **facts: Any) -> "Iterator[PartyFolder]":
+        """Make a folder (`create`) and fill it in the block; if either is refused, nothing is left of it."""
+        stood = path.exists()
+        folder = None
+        try:
+            folder = cls.create(path, **facts)
+            yield folder
+        except BaseException:
+            if folder is not None:  # it was empty, or not there: everything in it was made just now
+                shutil.rmtree(path, ignore_errors=True)
+                if stood:
+                    path.mkdir(mode=0o700, exist_ok=True)
+            raise
 
     def write_templates(self, data: Path, id: str, **reading: str) -> None:  # noqa: A002  # as in the files
         """Write a policy with safe defaults, and a schema from the names and declared types of columns, never from values."""
@@ -219,6 +237,7 @@ class PartyFolder:
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
         """Open the ledger, or make one; refuse a cap that differs from the policy file's unless it is to be recorded."""
+        from colonnade.party.ledger.decisions import CapDecision
         from colonnade.party.ledger.ledger import SqliteLedger
 
         path, budget = self.path / "ledger.sqlite", self.budget()
@@ -233,7 +252,8 @@ class PartyFolder:
                     "The ledger has another cap than policy.toml.",
                     remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
-            ledger.set_budget(budget)
+            decision = CapDecision.by_user(budget, "party serve --change-cap")
+            ledger.decide(decision.signed(ledger.identity, self.identity()))
         return ledger
 
     def card(self) -> agreement.Signatory:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from colonnade.errors import CertificateExpired, ColonnadeError
+from colonnade.errors import CertificateExpired, ColonnadeError, DiskFull
 from colonnade.event_log import Log, LogFile, write_status
 from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement, codec, messages
@@ -43,6 +43,10 @@ LARGEST_REFUSAL = 65_536
 
 QUIET = frozenset({"GetAccount", "GetDescription"})
 """Requests that ask for nothing but public facts, which monitors repeat; they are counted and not logged."""
+
+ROOM = 1 << 20
+"""Bytes that must fit on a disk that was full before a ledger is opened again; there are this many seconds between two tries."""
+ROOM_SECONDS = 1.0
 
 STATUS_SECONDS = 0.2
 """Seconds between two writings of a status file: to write it for every request would take longer than to answer most."""
@@ -135,7 +139,7 @@ def run_guard(
         if scheduler is not None:
             await_scheduler(scheduler, partial(_scheduler_away, log, status))
         compute_on(compute)
-        endpoint = folder.guard(change_cap=change_cap)
+        endpoint = _opened(folder, log, status, change_cap=change_cap)
     except ColonnadeError as error:
         log.event("refused-to-run", code=error.code)
         write_status(status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
@@ -143,6 +147,36 @@ def run_guard(
     monitored = MonitoredEndpoint(endpoint, log, status, report)
     signal.signal(signal.SIGTERM, monitored.end)
     serve(monitored, folder.socket, ready=monitored.ready)
+
+
+def _opened(folder: PartyFolder, log: Log, status: Path, *, change_cap: bool) -> Endpoint:
+    """Open table, policy and ledger behind a guard; on a full disk, once there is room."""
+    while True:
+        try:
+            return folder.guard(change_cap=change_cap)
+        except DiskFull as error:
+            log.event("disk-full")
+            write_status(status, {"pid": os.getpid(), "stopped": f"{error.message} {error.remedy}"})
+            _await_room(folder.path)
+            log.event("disk-freed")
+
+
+def _await_room(folder: Path) -> None:
+    """Return once so much can be written to the disk of a folder that a ledger can go on."""
+    probe = folder / ".room"
+    while True:
+        time.sleep(ROOM_SECONDS)
+        try:
+            with probe.open("wb") as file:
+                file.write(bytes(ROOM))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            continue
+        else:
+            return
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def _scheduler_away(log: Log, status: Path) -> None:
@@ -250,6 +284,7 @@ class MonitoredEndpoint:
         self._lock = threading.RLock()  # a signal may come while this very thread holds it
         self._under_way = 0
         self._is_refused = False
+        self._is_full = False
         self._ending = False
         self._answered = 0
         self._refused = 0
@@ -327,8 +362,22 @@ class MonitoredEndpoint:
             if refused is not None:
                 self._refused += 1
                 self._log.event("refused", code=refused, **kind)
+                if refused == DiskFull.code and not self._is_full:
+                    self._is_full = True
+                    threading.Thread(target=self._end_once_there_is_room, name="colonnade-room", daemon=True).start()
             elif kind["request"] not in QUIET:
                 self._log.event("answered", bytes=len(reply), **kind)
+
+    def _end_once_there_is_room(self) -> None:
+        """Wait for room on the disk, and end: a ledger that met a full disk refuses everything until it is opened again.
+
+        The supervisor starts the guard again, which opens the ledger and verifies all of it, as after a crash. Nothing that
+        failed is tried again here.
+        """
+        self._log.event("disk-full")
+        _await_room(self._status.parent)
+        self._log.event("disk-freed")
+        self.end()
 
     def _keep_writing(self) -> None:
         while True:

@@ -4,6 +4,8 @@ The whole file is checked before any data is opened, and every unknown key is re
 ``max_epsilon`` that is silently ignored would change a guarantee. Paths are relative to the file.
 """
 
+import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,10 +22,14 @@ from colonnade.estimators.synthetic_file import require_format
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.table.databases import memory_limit
 from colonnade.plan import About
+from colonnade.private_files import replace_file
 from colonnade.schema import Schema
 from colonnade.service import study_keys, toml_parts
 
-__all__ = ["CoordinatorFile", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
+__all__ = ["CoordinatorFile", "Order", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
+
+ORDERS = "orders.json"
+"""Where the names and sizes of row orders are kept, in the folder of the ledgers."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,15 @@ class StudyEntry:
 
 
 @dataclass(frozen=True)
+class Order:
+    """What a coordinator knows of a row order: its name, how many places it has, and whether they are those of a union."""
+
+    identity: str
+    people: int
+    union: bool = False
+
+
+@dataclass(frozen=True)
 class StudyFile:
     """A checked study file.
 
@@ -110,7 +125,11 @@ class StudyFile:
 
     def parts(self, federation: "cn.Federation") -> "tuple[cn.Federation, cn.Federation]":
         """Return the people that studies are fitted on, and those that models are evaluated on: all, without a ``[split]``."""
-        return (federation, federation) if self.split is None else federation.split(**self.split)
+        if self.split is None:
+            return federation, federation
+        train, test = federation.split(**self.split)
+        self._keep_orders({"train": train, "test": test})
+        return train, test
 
     def require_part(self, name: str) -> None:
         """Refuse a part of the people that the file does not have; they are ``"all"``, ``"train"`` and ``"test"``."""
@@ -132,7 +151,7 @@ class StudyFile:
         Parameters
         ----------
         spend
-            Whether studies will run. A preview of a file without ledgers yet shows fresh ones and leaves none behind.
+            Whether studies will run; otherwise only what is paid for is asked again, on copies of the ledgers.
         change_cap
             Whether ledgers that exist may be given the file's budget as their new cap; otherwise another cap is
             refused, so that a typing error cannot raise it.
@@ -140,8 +159,13 @@ class StudyFile:
         parties = {name: member.party() for name, member in self.members.items()}
         policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
         if not change_cap:
-            self._refuse_another_cap()
-        with self._ledgers(spend=spend) as folder:
+            self.refuse_another_cap()
+        if not spend and self.align is not None and "all" not in self.kept_orders():
+            raise BadInput(  # matching lists on copies of ledgers would be a release that no ledger records
+                "The rows of this file have not been matched yet, so none of its studies has been run.",
+                remedy="Run the file first: colonnade run STUDY.",
+            )
+        with self.ledgers(spend=spend) as folder:
             federation = cn.Federation.simulate(
                 parties,
                 id=self.id,
@@ -152,15 +176,50 @@ class StudyFile:
                 policies=policies,
                 ledger_dir=folder,
                 analyst=self.analyst,
+                change_cap=change_cap,
                 aligned=self.align is None,
             )
             with federation:
-                yield federation if self.align is None else federation.align(**self.align)
+                if self.align is not None:
+                    federation.align(**self.align)
+                self._keep_orders({"all": federation})
+                yield federation
+
+    # Which row orders a run has fixed: public, and kept beside the ledgers for previews
+
+    def kept_orders(self) -> dict[str, Order]:
+        """Return the row orders that a run of this file has fixed, by ``"all"``, ``"train"`` and ``"test"``; those it has."""
+        try:
+            kept = json.loads((self.ledger_dir / ORDERS).read_text(encoding="utf-8")).get(self._asked_rows(), {})
+            return {name: Order(str(one), int(people), bool(union)) for name, (one, people, union) in kept.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def _keep_orders(self, federations: "Mapping[str, cn.Federation]") -> None:
+        orders = {name: (one.alignment, one.people, one.union) for name, one in federations.items()}
+        if (
+            not self.ledger_dir.is_dir()
+            or {name: Order(*one) for name, one in orders.items()}.items() <= self.kept_orders().items()
+        ):
+            return
+        try:
+            kept = json.loads((self.ledger_dir / ORDERS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            kept = {}
+        key = self._asked_rows()
+        replace_file(self.ledger_dir / ORDERS, json.dumps({**kept, key: {**kept.get(key, {}), **orders}}).encode())
+
+    def _asked_rows(self) -> str:
+        """Name what row orders follow from: the ids, how they are matched and divided, and the version of every table."""
+        versions = {name: [member.version, list(map(str, member.data))] for name, member in self.members.items()}
+        asked = json.dumps([self.id, versions, self.align, self.split], sort_keys=True, default=str)
+        return hashlib.sha256(asked.encode()).hexdigest()
 
     def _files(self) -> dict[str, Path]:
         return {name: self.ledger_dir / f"{name}.sqlite" for name in self.members}
 
-    def _refuse_another_cap(self) -> None:
+    def refuse_another_cap(self) -> None:
+        """Refuse a file whose budget is not the cap that its ledgers have."""
         for name, path in self._files().items():
             if not path.exists():
                 continue
@@ -173,12 +232,13 @@ class StudyFile:
                 )
 
     @contextmanager
-    def _ledgers(self, *, spend: bool) -> Iterator[Path]:
+    def ledgers(self, *, spend: bool) -> Iterator[Path]:
+        """Give the folder of the ledgers; unless something is to be spent, one with copies of them, or an empty one."""
         if not spend and not any(path.exists() for path in self._files().values()):
             with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
                 yield Path(folder)
             return
-        if not spend:  # aligning, or declaring a new version of data, writes to ledgers: a preview writes to copies
+        if not spend:  # declaring a new version of data writes to ledgers: a preview writes to copies
             with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
                 yield Path(shutil.copytree(self.ledger_dir, Path(folder) / "ledgers"))
             return

@@ -141,7 +141,12 @@ FILE = (
 
 COORDINATOR_FILE = (
     Key("federation", "The signed papers, `federation.toml`.", TEXT, required=True),
-    Key("kit", "The coordinator's start-up kit; by default `kits/coordinator` or `kit` beside the papers.", TEXT),
+    Key(
+        "kit",
+        "The coordinator's own folder, from `colonnade coordinator init`; by default `coordinator` beside the folder of the "
+        "papers, or `kit` beside the papers.",
+        TEXT,
+    ),
     Key("state", "Where studies under way are kept; by default `coordinator-state` beside the papers.", TEXT),
     Key("listen", "The address to listen on, where it is not the host name in the papers.", TEXT),
     _STUDIES,

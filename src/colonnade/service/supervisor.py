@@ -48,22 +48,28 @@ class Supervisor:
         self._pauses = dict.fromkeys(children, 0.1)
         self._started: dict[str, float] = {}
         self._stopping = False
+        self._signal = 0
         self._lifeline = os.pipe()
 
     def run(self) -> int:
         """Watch over the children until asked to stop; return 1 if one of them refused to run."""
-        signal.signal(signal.SIGTERM, self._ask_to_stop)
-        signal.signal(signal.SIGINT, self._ask_to_stop)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if (
+                number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+            ):  # nohup: its terminal may close
+                signal.signal(number, self._ask_to_stop)
         for name in self._children:
             self._start(name)
         status = 0
         while not self._stopping and status == 0:
             status = max((self._look_after(name) for name in self._children), default=0)
             time.sleep(0.02)
+        if self._signal:
+            self._log.event("stopping", reason=signal.Signals(self._signal).name, pid=os.getpid())
         return max(status, self._stop())
 
-    def _ask_to_stop(self, *_: object) -> None:
-        self._stopping = True
+    def _ask_to_stop(self, number: int, _: object) -> None:
+        self._stopping, self._signal = True, number
 
     def _look_after(self, name: str) -> int:
         pid = self._pids.get(name)
@@ -98,7 +104,8 @@ class Supervisor:
         """Run as a child: do the work, and end when the supervisor ends."""
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the supervisor, which stops this child
+            for number in (signal.SIGINT, signal.SIGHUP):  # both reach the supervisor, which stops this child
+                signal.signal(number, signal.SIG_IGN)
             os.close(self._lifeline[1])
             threading.Thread(target=self._end_with_supervisor, daemon=True).start()
             work()

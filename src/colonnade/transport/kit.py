@@ -171,7 +171,7 @@ class Kit:
         if key is None:
             raise BadInput(
                 "This certificate is to a key that this site does not have.",
-                remedy="Have one made from this site's own request: colonnade party request.",
+                remedy="Have one made from this site's own request: colonnade party request, or coordinator request.",
             )
         replace_file(self.folder / ROOTS, b"".join(_pem(one) for one in roots))
         if key == self._next_key:
@@ -193,7 +193,7 @@ class Kit:
         if not all(path.is_file() for path in files.values()):
             raise BadInput(
                 f"The start-up kit lacks one of {', '.join(path.name for path in files.values())}.",
-                remedy="Install what `colonnade federation init` made for this site: colonnade party install.",
+                remedy="Install what `colonnade federation init` made for this site: colonnade party (coordinator) install.",
             )
         require_private(self.folder)
         require_private(self.key_file)

@@ -5,6 +5,8 @@ the two belong together; the federation's papers say whose key it is. A decision
 spent, as the cap does, and is chained like every other row.
 """
 
+import getpass
+import os
 from typing import Literal, Self
 
 import msgspec
@@ -108,6 +110,15 @@ class CapDecision(_Decision, frozen=True, kw_only=True, tag="cap"):
 
     nano: int
     delta: float
+
+    @classmethod
+    def by_user(cls, budget: Budget, where: str) -> "CapDecision":
+        """Decide on a cap, in the name of whoever runs this process."""
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container may know no names
+            user = f"user {os.getuid()}"
+        return cls(nano=budget.nano, delta=budget.delta, reason=f"by {one_line(user)}, {where}")
 
     @property
     def budget(self) -> Budget:

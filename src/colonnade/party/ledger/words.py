@@ -24,6 +24,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
 from colonnade.secure.keys import PublicIdentity
+from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of
 
 __all__ = [
@@ -60,6 +61,11 @@ STAGES = {
     "list": "attempt to align rows: ",
 }
 """Rows of a request that cost nothing."""
+TOLD_BY = {
+    "intersection": "which of its own ids all parties have, told to every party exactly",
+    "union": "how many people are in common, told to one party exactly",
+}
+"""What an alignment tells peers, by its mode. None of it is differentially private."""
 
 
 def parse_plan(content: bytes | None) -> Plan | None:
@@ -180,7 +186,7 @@ class Reading:
             requester=None if entry.plan is None else Requester.of(entry.about, entry.plan, self.keys),
             epsilon=None if entry.loss is None else entry.loss.epsilon(self.delta),
             is_private=entry.kind != "nonprivate",
-            readers="" if plan is None else _readers(plan, step),
+            readers="" if plan is None else _readers(plan, step, entry),
             columns=() if plan is None else self.columns(plan, step),
             plan="" if entry.plan is None else entry.plan.hex(),
             version=entry.version,
@@ -203,6 +209,9 @@ class Reading:
         if plan is None:  # of before plans were kept
             return one_line(entry.label)
         level = ", event level" if entry.event_level else ""
+        kind = None if step is None else _kind(step)
+        if kind is not None and issubclass(kind, AligningStep):
+            return STAGES.get(entry.kind, "") + _of_alignment(entry, kind)
         return STAGES.get(entry.kind, "") + self.study(plan, step) + level
 
     def study(self, plan: Plan, step: Step | None = None) -> str:
@@ -311,7 +320,29 @@ def _step(plan: Plan, party: str, entry: Entry) -> Step | None:
 def kind_in_words(step: Step) -> str:
     """Say what a step releases."""
     kind = _kind(step)
+    if kind is not None and issubclass(kind, AligningStep) and kind.told:
+        return f"{TOLD_BY[kind.mode]}; {SIZES[str(step.parameters['size'])]}"
     return "something that this version does not know" if kind is None else kind.title
+
+
+SIZES = {
+    "noisy": "the number of people, with discrete Laplace noise, to the coordinator",
+    "public": "the exact number of people, to the coordinator",
+    "declared": "no number",
+    "hidden": "no number",
+}
+
+
+def _of_alignment(entry: Entry, kind: type[AligningStep]) -> str:
+    """Say one row of an alignment: each is about one of the things that an alignment tells, and most about none."""
+    if entry.kind == "nonprivate":
+        return "the exact number of people in common" if _is_size(entry) else TOLD_BY[kind.mode]
+    return kind.title if entry.loss is not None else kind.mode
+
+
+def _is_size(entry: Entry) -> bool:
+    """Whether a row of an alignment is about the number of people, which goes to the coordinator."""
+    return entry.loss is not None or entry.label.endswith(" size")
 
 
 def _kind(step: Step) -> type[StepKind] | None:
@@ -321,13 +352,13 @@ def _kind(step: Step) -> type[StepKind] | None:
         return None
 
 
-def _readers(plan: Plan, step: Step | None) -> str:
+def _readers(plan: Plan, step: Step | None, entry: Entry) -> str:
     """Say who learns the result."""
     steps = plan.steps if step is None else (step,)
     recipients = {str(one.parameters["recipient"]) for one in steps if "recipient" in one.parameters} - {COORDINATOR}
     if recipients:
         return "to " + ", ".join(sorted(map(one_line, recipients)))
     kinds = {kind.admission for kind in map(_kind, steps) if kind is not None}
-    if kinds == {Admission.ALIGNMENT}:
+    if kinds == {Admission.ALIGNMENT} and not _is_size(entry):
         return f"to {', '.join(plan.parties)}"
     return "among the parties" if kinds == {Admission.NOTHING} else "to the coordinator"
