@@ -105,10 +105,8 @@ def _draws(kind: type) -> bool:
 
 
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_every_module_says_what_it_is_and_is_short(path):
-    text = path.read_text()
+def test_every_module_says_what_it_is(path):
     assert ast.get_docstring(tree(path)) or path.name == "_version.py", "a module starts with a docstring"
-    assert len(text.splitlines()) <= 500
 
 
 @pytest.mark.parametrize("name", MODULES)
