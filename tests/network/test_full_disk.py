@@ -109,33 +109,37 @@ class Refusing:
         return self.reply
 
 
-def asked_thrice(monkeypatch, tmp_path, error: cn.ColonnadeError, room: threading.Event) -> list[int]:
-    """Ask a guard for its account until it says so three times; return where its exits will be noted."""
-    exits: list[int] = []
-    monkeypatch.setattr(os, "_exit", exits.append)
-    monkeypatch.setattr(processes, "_await_room", lambda _: room.wait())
-    endpoint = MonitoredEndpoint(Refusing(error), Log(None, "bank", "guard"), tmp_path / "guard.status")
-    for _ in range(3):
-        endpoint.handle(codec.encode(messages.GetAccount()))
-    return exits
+class Ending(MonitoredEndpoint):
+    """Notes its end, where a process would end."""
+
+    def __init__(self, error: cn.ColonnadeError, status: Path) -> None:
+        super().__init__(Refusing(error), Log(None, "bank", "guard"), status)
+        self.ends: list[bool] = []
+        for _ in range(3):
+            self.handle(codec.encode(messages.GetAccount()))
+
+    def end(self, *_: object) -> None:
+        self.ends.append(True)
 
 
 def test_a_guard_ends_to_be_started_again_once_there_is_room_and_not_before(tmp_path, monkeypatch):
     room = threading.Event()
-    exits = asked_thrice(monkeypatch, tmp_path, DiskFull("full"), room)
-    assert exits == []
+    monkeypatch.setattr(processes, "_await_room", lambda _: room.wait())
+    guard = Ending(DiskFull("full"), tmp_path / "guard.status")
+    assert guard.ends == []
     room.set()
-    until(lambda: exits == [0], what="the guard ending, once")
+    until(lambda: guard.ends == [True], what="the guard ending, once", seconds=10)
 
 
 def test_a_failed_sync_is_never_tried_again_by_itself(tmp_path, monkeypatch):
     """After a failed fsync nobody knows what the disk holds: that is for a person, with room or without."""
-    room = threading.Event()
-    room.set()
-    before = threading.active_count()
-    failed = LedgerCorrupt("The ledger cannot be written durably.")
-    assert asked_thrice(monkeypatch, tmp_path, failed, room) == []
-    assert threading.active_count() == before
+    waited: list[Path] = []
+    monkeypatch.setattr(processes, "_await_room", waited.append)
+    guard = Ending(LedgerCorrupt("The ledger cannot be written durably."), tmp_path / "guard.status")
+    for thread in threading.enumerate():
+        if thread.name == "colonnade-room":
+            thread.join(10)
+    assert (waited, guard.ends) == ([], [])
 
 
 def test_room_is_what_can_be_written_and_synced(tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.seeded.bug import Bug, replaced, wrapped
 
 
@@ -35,8 +37,10 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
                 "template": lambda: Served.template(place),
                 "authority": lambda: CertificateAuthority.create(place / "authority", clock=clock),
             }
-            wanted = [name for name in inspect.signature(test).parameters if name in made and name not in arguments]
-            test(**{name: made[name]() for name in wanted}, **arguments)
+            with pytest.MonkeyPatch.context() as patch:
+                made["monkeypatch"] = lambda: patch
+                wanted = [name for name in inspect.signature(test).parameters if name in made and name not in arguments]
+                test(**{name: made[name]() for name in wanted}, **arguments)
 
     return run
 
@@ -49,16 +53,18 @@ def _bugs() -> list[Bug]:
     from colonnade.party import party as party_module
     from colonnade.party.ledger import backup
     from colonnade.party.ledger import file as ledger_file
+    from colonnade.party.ledger import words as ledger_words
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.secure.keys import Identity, PublicIdentity
-    from colonnade.service import attestation, erasing, federation_setup, health
+    from colonnade.service import attestation, erasing, federation_setup, health, processes
     from colonnade.service.authority import CertificateAuthority, SiteRequest
     from colonnade.service.processes import MonitoredEndpoint
     from colonnade.transport import tracing
     from colonnade.transport.kit import Certificate, Kit
     from tests.cli import test_what_is_sent as sent
     from tests.network import test_certificates as certificates
+    from tests.network import test_full_disk as full
     from tests.network import test_monitored as monitored
     from tests.network import test_operations as operations
     from tests.network import test_privacy_officer as officer
@@ -67,6 +73,7 @@ def _bugs() -> list[Bug]:
     from tests.party import test_caps_in_python as caps
     from tests.party import test_ledger_backup as copies
     from tests.party import test_ledger_faults as faults
+    from tests.party import test_ledger_words as rows_in_words
     from tests.party import test_table_check as checks
     from tests.transport import test_tracing as traces
 
@@ -106,6 +113,28 @@ def _bugs() -> list[Bug]:
             "the authority lies in the folder that is sent to everybody",
             replaced(federation_setup, "authority_folder", lambda folder: folder / "authority"),
             _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+        ),
+        Bug(
+            "a guard whose disk was full waits for a person",
+            replaced(MonitoredEndpoint, "_end_once_there_is_room", lambda self: None),
+            _with(full.test_a_guard_ends_to_be_started_again_once_there_is_room_and_not_before),
+        ),
+        Bug(
+            "after a failed sync a guard opens its ledger again by itself",
+            replaced(processes.DiskFull, "code", LedgerCorrupt.code),
+            _with(full.test_a_failed_sync_is_never_tried_again_by_itself),
+        ),
+        Bug(
+            "a member whose ledger refuses everything says that it is well",
+            replaced(health.MemberStatus, "refusal", ""),
+            _with(full.test_a_ledger_that_refuses_for_another_reason_is_neither_live_nor_ready),
+        ),
+        Bug(
+            "the ledger says of an intersection that only a number left",
+            replaced(ledger_words, "TOLD_BY", {"intersection": "discrete Laplace on the number of people"}),
+            _with(
+                rows_in_words.test_an_intersection_says_that_membership_left_and_to_whom, size={"epsilon": 0.5}, rows=2
+            ),
         ),
         Bug(
             "another budget changes the cap without a word",

@@ -23,6 +23,8 @@ from colonnade.schema import Schema
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.joint import SharingFloor
 
+__all__ = ["StandIn"]
+
 
 class _NoTable:
     """Stands where a table would, and has no rows to read."""

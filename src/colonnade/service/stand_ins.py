@@ -23,10 +23,12 @@ from colonnade.service.study_file import Order, StudyFile
 from colonnade.service.tightening import Bounds
 from colonnade.steps.alignment import IdRules
 
+__all__ = ["ASSUMED_PEOPLE", "PreviewedPeople", "preview_of"]
+
 ASSUMED_PEOPLE = 10_000
 """People in a preview of rows that are still to be matched, where no capacity is declared."""
 
-RULES = ("kind", "form", "strip", "case")
+_RULES = ("kind", "form", "strip", "case")
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any]) -> t
         "repeat": 1,
         **align,
     }
-    rules = IdRules(**{name: asked.pop(name) for name in RULES if name in asked})
+    rules = IdRules(**{name: asked.pop(name) for name in _RULES if name in asked})
     listed = asked.pop("ids", None)
     with _stand_ins(file, folder, Order("unaligned", 0)) as federation:
         described = federation.descriptions()
