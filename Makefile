@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      three organisations in one process: every study, its price, a receipt"
+	@echo "make demo      three organisations in one process: a story in ten questions, and its price"
 	@echo "make test      the tests (a fixed slice of every fault and audit matrix)"
 	@echo "make test-all  the tests, the matrices whole"
 	@echo "make lint      format, lint, types, layers"

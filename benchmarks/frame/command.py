@@ -25,7 +25,7 @@ DONE, FAILED, STOPPED, SKIPPED = 0, 1, 3, 4
 """Exit statuses of one benchmark: measured; failed; stopped when the time was over; it cannot be measured here."""
 FIRST = (
     "moments", "secure_gram", "additive", "describe", "newton", "groupby", "slr", "functional", "spca", "clustering", "coverage",
-    "coresets", "pattern_count", "primitives", "scale", "prediction", "synthetic", "network", "previews",
+    "coresets", "pattern_count", "primitives", "scale", "prediction", "synthetic", "network",
 )  # fmt: skip
 """What a recording measures first: what most pages stand on. The others follow."""
 

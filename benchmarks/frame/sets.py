@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from benchmarks.frame.benchmark import Unavailable
-from colonnade.datasets.public import DATA_VARIABLE
+from benchmarks.frame.public import DATA_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 

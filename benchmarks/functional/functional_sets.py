@@ -10,10 +10,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 from benchmarks.frame import data_file
+from benchmarks.frame.public import PublicData, adult, kc_house
 
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
-from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimators.export import design_matrix
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Column, Schema

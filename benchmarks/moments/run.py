@@ -26,11 +26,11 @@ import pandas as pd
 from benchmarks.frame import Benchmark, Claim, Part, Plot, Results, Row, Table, Unavailable, above, data_file, faster
 from benchmarks.frame.claims import Test
 from benchmarks.frame.peers import DIFFPRIVLIB, DP_EBM
+from benchmarks.frame.public import PublicData, adult, kc_house
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
 from colonnade.coding.columns import coefficients_to_own_units, features_of
-from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.export import design_matrix
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame.public import DATA_VARIABLE
 
 import colonnade as cn
 from colonnade.coding.columns import Feature, features_of
 from colonnade.coordinator.protocols import newton_steps
-from colonnade.datasets.public import DATA_VARIABLE
 from colonnade.estimators.export import design_matrix
 
 PARTIES = ("north", "east", "south", "west")

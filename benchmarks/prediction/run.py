@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, below, data_file, share, within
 from benchmarks.frame.claims import Test
+from benchmarks.frame.public import PublicData, adult, kc_house
 from sklearn.metrics import r2_score, roc_auc_score
 
 import colonnade as cn
-from colonnade.datasets.public import PublicData, adult, kc_house
 from colonnade.estimators.export import design_matrix
 
 PARTIES = ("bank", "telco", "insurer")

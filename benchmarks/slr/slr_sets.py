@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from benchmarks.frame import data_file
+from benchmarks.frame.public import PublicData, adult
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.datasets.public import PublicData, adult
 from colonnade.estimators.export import design_matrix
 
 SEED = 2026

@@ -8,11 +8,11 @@ from functools import cache, cached_property, partial
 import numpy as np
 import pandas as pd
 from benchmarks.frame import data_file
+from benchmarks.frame.public import adult, nsl_kdd
 from scipy.linalg import eigh
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.datasets.public import adult, nsl_kdd
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source

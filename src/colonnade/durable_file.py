@@ -88,8 +88,6 @@ class AlternatingFile:
 
     SLOT = 4096
     """Bytes of a place: what a disk writes at once, so that a write into one place cannot damage the other."""
-    OLD_SLOT = 512
-    """Bytes of a place in files of older versions, which are put in place anew with the first value that is kept."""
     _HEADER = 48
 
     def __init__(self, path: Path) -> None:
@@ -147,12 +145,11 @@ class AlternatingFile:
 
     @classmethod
     def _parsed(cls, data: bytes) -> _Slot | None:
-        size = len(data) // 2
-        if len(data) not in (2 * cls.SLOT, 2 * cls.OLD_SLOT):
+        if len(data) != 2 * cls.SLOT:
             return None
         found = []
         for place in range(2):
-            slot = data[place * size : (place + 1) * size]
+            slot = data[place * cls.SLOT : (place + 1) * cls.SLOT]
             body = slot[32:].rstrip(b" ")
             if len(body) >= 16 and hashlib.sha256(body).hexdigest()[:32].encode() == slot[:32]:
                 found.append(_Slot(place, int(body[:16], 16), body[16:]))

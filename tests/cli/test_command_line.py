@@ -156,7 +156,7 @@ def test_help_does_not_import_what_only_a_verb_needs() -> None:
     heavy = {
         "dp_accounting",
         "rich.table",
-        "colonnade.cli.demo_studies",
+        "colonnade.cli.demo",
         "colonnade.cli.running",
         "colonnade.service.study_file",
     }

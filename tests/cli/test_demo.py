@@ -1,97 +1,89 @@
-"""`colonnade demo`: every answer beside the truth, and its accounts add up."""
+"""`colonnade demo`: study files that anybody can run, their answers beside the truth, and accounts that add up."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from colonnade.cli.demo_comparisons import true_counts
-from colonnade.cli.demo_studies import MORE, STORY
-from colonnade.datasets.synthetic import three_organisations
-from tests.cli.studies import call
-
-
-@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.full)], ids=["story", "all"])
-def everything(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
+from colonnade.cli import demo
+from colonnade.estimation import private_pgm
+from colonnade.service import study_file
+from tests.cli.studies import call, heads
 
 
 @pytest.fixture(scope="module")
-def output(everything: bool) -> str:
-    result = call("demo", "--people", 2_000, *(["--all"] if everything else []))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "kept"
+
+
+@pytest.fixture(scope="module")
+def output(folder: Path) -> str:
+    result = call("demo", "--people", 2_000, "--keep", folder)
     assert result.exit_code == 0, result.output
     return str(result.output)
 
 
-def screens(output: str) -> list[str]:
-    return re.split(r"^\d+ of \d+  ", output, flags=re.MULTILINE)[1:]
+def test_every_study_of_the_story_is_shown_with_its_price(output: str) -> None:
+    for entry in study_file.read(demo.FILES / "story.toml").studies:
+        part = output.split(f"\n{entry.title}\n")[1].split("\n\n", maxsplit=1)[0]
+        assert entry.title.endswith("?")
+        assert entry.purpose in part
+        assert re.search(r"by a factor of at most [\d.]+ \(ε = [\d.]+\)", part)
 
 
-def test_every_study_asks_a_question_and_prints_truth_estimate_and_price(output: str, everything: bool) -> None:
-    studies = (*STORY, *(MORE if everything else ()))
-    for part, study in zip(screens(output)[: len(studies)], studies, strict=True):
-        assert part.startswith(study.question)
-        assert study.question.endswith("?")
-        for words in ("true", "estimate", "Price: ε = ", "In all: ") if not study.extra else (f"[{study.extra}]",):
-            assert words in part.replace("Price: nothing", "Price: ε = ")
+def test_true_answers_are_those_of_everybody_whom_all_three_know(output: str) -> None:
+    plans = output.split("have which phone plan?")[1].split("Who learns what", maxsplit=1)[0]
+    rows = re.findall(r"^\w+ +\w+ +([\d,]+) +([\d,.]+) ", plans, re.MULTILINE)
+    true, found = zip(*([float(figure.replace(",", "")) for figure in row] for row in rows), strict=True)
+    assert len(rows) == 12
+    assert sum(true) == 2_000
+    assert max(abs(one - other) for one, other in zip(true, found, strict=True)) < 200  # twenty standard errors
 
 
-def test_the_story_has_about_a_dozen_screens_and_no_words_of_the_protocol(output: str, everything: bool) -> None:
-    assert 10 <= len(STORY) + 4 <= 14
-    assert len(screens(output)) == len(STORY) + (len(MORE) if everything else 0) + 4
-    assert not re.search(r"\b(?:bytes,|rounds|receipt|t = \d|c = \d)\b", output)
+def test_colonnade_run_gives_the_same_answers_at_no_further_price(output: str, folder: Path) -> None:
+    before = heads(folder)
+    again = call("run", folder / "story.toml")
+    assert again.exit_code == 0, again.output
+    assert heads(folder) == before
+    row = re.search(r"^basic +standard +[\d,]+ +([\d,.]+) ", output, re.MULTILINE)
+    assert row is not None
+    assert row[1] in again.output
+    assert call("demo", "--keep", folder).exit_code == 1
 
 
-def test_models_are_shown_with_their_own_intervals(output: str) -> None:
-    income = next(part for part in screens(output) if part.startswith("What explains income?"))
-    assert re.search(r"insurer\.premium .* to ", income)
+def test_the_bank_may_use_the_model_and_the_telco_may_not(output: str) -> None:
+    assert "scikit-learn gives the same for 100% of them" in output
+    assert "for the telco: refused (nonprivate-refused)" in output
+
+
+def test_the_same_question_again_is_free_and_an_overspend_is_refused(output: str) -> None:
+    assert "the same answer, and no ledger moved" in output
+    assert "refused (budget-exceeded), and it cost nothing" in output
+
+
+def test_it_ends_with_every_ledger_and_a_report(output: str, folder: Path) -> None:
+    end = output[output.index("What did all this cost?") :]
+    for party in ("bank", "telco", "insurer"):
+        row = re.search(rf"^{party} +([\d.]+) +([\d.]+) +([\d.]+)", end, re.MULTILINE)
+        assert row is not None
+        spent, remaining, cap = map(float, row.groups())
+        assert 0 < spent <= cap <= spent + remaining + 1e-3  # losses compose better than by adding their ε
+    assert (folder / "demo.html").stat().st_size > 10_000
 
 
 @pytest.mark.full
-def test_the_quick_story_leaves_out_what_is_slow() -> None:
-    slow = [study for study in STORY if study.slow]
-    assert slow
-    result = call("demo", "--people", 2_000, "--quick")
+@pytest.mark.parametrize("installed", [True, False])
+def test_everything_runs_and_only_a_missing_library_leaves_a_study_out(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if installed and not private_pgm.has_library():
+        pytest.skip("needs the extra")
+    monkeypatch.setattr(demo, "has_library", lambda: installed)
+    result = call("demo", "--people", 2_000, "--all")
     assert result.exit_code == 0, result.output
-    assert len(screens(result.output)) == len(STORY) + 4 - len(slow)
-
-
-def test_a_chart_is_drawn_in_the_terminal(output: str) -> None:
-    assert re.search(r"basic · standard +█+", output)
-
-
-def test_the_same_question_again_is_free(output: str) -> None:
-    assert "the same bytes, and no ledger moved" in output
-
-
-def test_an_overspend_is_refused_and_costs_nothing(output: str) -> None:
-    assert re.search(r"code +budget-exceeded", output)
-    assert re.search(r"spent +nothing", output)
-
-
-def test_it_shows_what_an_alignment_tells_whom(output: str) -> None:
-    assert "Who is in every list" in output
-    assert "nothing about its other ids" in output
-
-
-def test_it_ends_with_every_ledger_and_a_report(output: str) -> None:
-    end = output[output.index("What did all this cost?") :]
-    for party in ("bank", "telco", "insurer"):
-        spent, remaining, cap = map(
-            float, re.search(rf"^{party} +([\d.]+) +([\d.]+) +([\d.]+)", end, re.MULTILINE).groups()
-        )
-        assert spent > 0
-        assert spent <= cap
-        assert spent + remaining >= cap - 1e-3  # losses compose better than by adding their ε
-    assert "demo.html" in end
-
-
-def test_the_true_answer_counts_everybody_whom_all_three_know() -> None:
-    data = three_organisations(people=1_000)
-    frame = data.joined()
-    index = frame.value_counts(["bank.segment", "telco.plan"]).index
-    truth = true_counts(data, ["bank.segment", "telco.plan"], index)
-    assert truth.sum() == 1_000
-    assert truth.equals(frame.value_counts(["bank.segment", "telco.plan"]).rename(None).reindex(index))
+    for entry in study_file.read(demo.FILES / "more.toml").studies:
+        assert entry.title in result.output
+    assert ("pip install 'colonnade[synthetic]'" in result.output) == (not installed)
 
 
 def test_too_few_people_are_a_matter_of_usage() -> None:

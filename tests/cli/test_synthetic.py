@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pytest
 
-from colonnade.cli.demo_studies import STORY
 from colonnade.estimation import private_pgm
 from tests import kit
 from tests.cli import studies
@@ -71,9 +70,3 @@ def test_a_mistake_about_the_table_is_found_before_anything_is_opened(tmp_path, 
     assert done.exit_code != 0
     assert words in done.output
     assert not (tmp_path / "ledgers").exists()
-
-
-def test_the_demonstration_leaves_the_table_out_where_the_library_is_missing():
-    asked = [study for study in STORY if "nvented rows" in study.title]
-    assert len(asked) == 1
-    assert asked[0].extra == ("" if private_pgm.has_library() else "synthetic")

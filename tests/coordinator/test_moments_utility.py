@@ -5,9 +5,9 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.frame.public import PublicData, adult, nsl_kdd
 
 from colonnade.coding.columns import Feature, coefficients_to_own_units, features_of
-from colonnade.datasets.public import PublicData, adult, nsl_kdd
 from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.estimation.regression import logistic_from_moments
 from tests import kit

@@ -6,13 +6,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from colonnade.datasets.synthetic import Federated, gaussian_mixture, three_organisations
+from colonnade.datasets.synthetic import Federated, three_organisations
 from colonnade.errors import BadInput
 from colonnade.party.table.checking import check_table
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import common_order, read_ids
 from colonnade.party.table.sources import Source
-from colonnade.public_coins import public_generator
 from colonnade.schema import Category, Numeric
 
 
@@ -109,34 +108,7 @@ def test_the_other_organisations_help_to_predict_the_banks_default(data: Federat
     assert together > alone + 0.015
 
 
-def test_a_mixture_lies_around_its_centres() -> None:
-    mixture = gaussian_mixture(2_000, clusters=4, columns=2, parties=3, spread=0.05)
-    joined = mixture.federated.joined()
-    assert list(joined.columns) == [f"party{party}.x{column}" for party in (1, 2, 3) for column in (1, 2)]
-    assert mixture.centers.shape == (4, 6)
-    assert len(mixture.labels) == len(joined) == 2_000
-    assert set(mixture.labels) == {0, 1, 2, 3}
-    for label in range(4):
-        found = joined[mixture.labels == label].mean().to_numpy()
-        assert np.allclose(found, mixture.centers[label], atol=0.02)
-    assert joined.abs().max().max() <= 1
-
-
 @pytest.mark.parametrize("people", [0, -1, 2.5, True, "many"])
 def test_a_number_of_people_that_is_none_is_refused(people: object) -> None:
-    for make in (three_organisations, gaussian_mixture):
-        with pytest.raises(BadInput):
-            make(people)
-
-
-@pytest.mark.parametrize("spread", [0, 1, float("nan"), -0.1])
-def test_a_spread_that_is_none_is_refused(spread: float) -> None:
     with pytest.raises(BadInput):
-        gaussian_mixture(100, spread=spread)
-
-
-@pytest.mark.parametrize("seed", [-1, 1.5, None, True])
-def test_public_choices_take_a_whole_seed(seed: object) -> None:
-    with pytest.raises(BadInput):
-        public_generator(seed)
-    assert public_generator(3).integers(1 << 30) == public_generator(3).integers(1 << 30)
+        three_organisations(people)

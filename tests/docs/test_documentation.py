@@ -1,5 +1,7 @@
 """The documentation works as printed, covers every command and every error, and has no broken link."""
 
+import importlib
+import operator
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import typer
 import colonnade as cn
 from colonnade import errors
 from colonnade.cli import app
+from colonnade.estimation.newton import Division
 from colonnade.estimators import model_file
 from colonnade.event_log import EVENTS
 from colonnade.party.ledger import rows as ledger_rows
@@ -210,3 +213,16 @@ def test_every_command_on_an_operators_page_exists(page):
     for words in re.findall(r"colonnade (party|federation|coordinator|ledger) ([a-z]+)", text):
         group = typer.main.get_command(app).commands[words[0]]
         assert words[1] in group.commands, words
+
+
+def test_the_page_of_constants_has_the_values_of_the_code():
+    rows = re.findall(
+        r"^\| `([\w.]+)` \| `([\w.]+)` \| (.+) \|$", (DOCS / "reference" / "constants.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 50
+    for module, name, value in rows:
+        found = operator.attrgetter(name)(importlib.import_module(f"colonnade.{module}"))
+        if isinstance(found, Division):
+            found = (found.gram, found.curvature, found.steps)
+        shown = ", ".join(map(str, found)) if isinstance(found, tuple) else str(found)
+        assert value.strip("()") == shown.strip("()"), (module, name)

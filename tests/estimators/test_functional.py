@@ -169,7 +169,7 @@ def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, pri
 def test_a_preview_says_when_the_noise_would_drown_everything(price, warned):
     with federation() as f:
         warnings = STUDIES["linear"](epsilon=price).preview(f).warnings
-    assert any("mostly noise" in words for words in warnings) == warned
+    assert any("lost in the noise" in words for words in warnings) == warned
 
 
 def test_asking_again_is_free_and_a_repeat_is_a_new_draw():

@@ -11,7 +11,6 @@ import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
-from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
@@ -190,23 +189,6 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_paid(changes: dict, 
         with pytest.raises(error):
             cn.LogisticRegression(facts.pop("target"), **facts).fit(f)
         assert f.budget().spent.max() == 0
-
-
-def test_a_preview_foretells_by_how_much_noise_moves_predictions() -> None:
-    """Within a factor of two, on the demonstration's data; against the same descent with next to no noise."""
-    columns = ["bank.age", "bank.income", "telco.late_payments", "insurer.risk_score", "insurer.smoker"]
-    data = cn.datasets.three_organisations(people=5_000)
-
-    def asked(epsilon: float) -> cn.LogisticRegression:
-        facts = {"method": cn.methods.Gradient(steps=40, rate=0.05), "epsilon": epsilon, "delta": 1e-6}
-        return cn.LogisticRegression("bank.default", columns=columns, **facts)
-
-    with data.federation(budget=cn.Budget(epsilon=9_000.0, delta=1e-3), test_key=TEST_KEY) as f:
-        expected = asked(0.5).preview(f).expected_error
-        quiet = asked(2_000.0).fit(f)
-        rows = design_matrix(data.joined(), quiet._coded, quiet._columns, coded=False)
-        moved = [np.var(rows @ (asked(0.5).fit(f, repeat=draw).coef_ - quiet.coef_)[0]) for draw in range(1, 6)]
-    assert 0.5 < math.sqrt(np.mean(moved)) / expected < 2
 
 
 def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:

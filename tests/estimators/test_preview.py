@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.estimation.expected_errors import WIDEST
 from colonnade.estimators.answers import FACTORS
 from tests import federations
 
@@ -77,15 +76,10 @@ def test_more_epsilon_never_makes_the_expected_error_larger_and_the_middle_row_i
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_expected_error_lies_in_its_interval_or_there_is_a_reason_why_it_is_not_known(name, federation):
-    for error in STUDIES[name]().preview(federation).errors:
-        assert error.unit
-        if error.value is None:
-            assert error.unknown
-            assert error.interval is None
-        else:
-            low, high = error.interval
-            assert 0 < low <= error.value <= high <= WIDEST * low
+def test_an_expected_error_is_positive_or_there_is_a_reason_why_it_is_not_known(name, federation):
+    (error,) = STUDIES[name]().preview(federation).errors
+    assert error.unit
+    assert error.unknown if error.value is None else error.value > 0
 
 
 @pytest.mark.parametrize(
@@ -160,12 +154,3 @@ def test_notebooks_see_tables_and_never_markup_of_somebody_else(federation):
     assert "NaN" not in shown[2]
     assert "<table" in shown[0]  # the result itself
     assert html.escape(f"p.{hostile}") in shown[0]
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_preview_prints_what_its_range_assumes_and_nothing_where_data_does_not_matter(name, federation):
-    preview = STUDIES[name]().preview(federation)
-    (error,) = preview.errors
-    assert error.depends == (f"assuming {error.assumes}" in str(preview))
-    assert error.depends == (f"assuming {html.escape(error.assumes)}" in preview._repr_html_())
-    assert error.depends or error.value is None or error.interval == (error.value, error.value)

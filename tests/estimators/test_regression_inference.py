@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 
 import colonnade as cn
-from colonnade.cli.demo_comparisons import exact_model
 from colonnade.estimators.inference import Summary
 from tests import kit
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, numbers, split
@@ -183,16 +182,3 @@ def test_a_fit_on_moments_that_were_released_before_has_the_same_intervals(peopl
     model = cn.LinearRegression("telco.bill", columns=COLUMNS).fit(release)
     assert model.summary().head["people"] == "4,000"
     assert np.isfinite(model.conf_int().to_numpy()).any()
-
-
-def test_the_demonstration_compares_with_the_maximum_likelihood_estimate():
-    data = cn.datasets.three_organisations(people=2_000)
-    with data.federation(budget=cn.Budget(epsilon=1.0, delta=1e-5)) as f:
-        columns = ["bank.age", "telco.late_payments", "insurer.smoker"]
-        study = cn.LogisticRegression("bank.default", columns=columns, epsilon=1.0, delta=1e-5)
-        found, rows = exact_model(data, f, study)
-    assert list(rows.columns) == ["bank.age", "telco.late_payments", "insurer.smoker=yes"]
-    target = data.joined()["bank.default"]
-    scaled = (rows - rows.mean()) / rows.std()
-    exact = LogisticRegression(C=np.inf, max_iter=5_000, tol=1e-10).fit(scaled, target)
-    np.testing.assert_allclose(found.coef_[0], exact.coef_[0] / rows.std(), rtol=1e-2, atol=1e-4)

@@ -216,19 +216,9 @@ def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(
     assert context.verify_mode == ssl.CERT_REQUIRED
 
 
-def test_an_authority_that_provisioning_made_before_is_taken_over(tmp_path):
-    former = CertificateAuthority.create(tmp_path / "made")
-    state = tmp_path / "authority" / "colonnade" / "state"
-    state.mkdir(parents=True)
-    content = {
-        "root_cert": (tmp_path / "made" / "authority.crt").read_text(),
-        "root_pri_key": (tmp_path / "made" / "authority.key").read_text(),
-    }
-    (state / "cert.json").write_text(json.dumps(content))
-    assert CertificateAuthority(tmp_path / "authority").certificate == former.certificate
-    (tmp_path / "nothing").mkdir(mode=0o700)
+def test_a_folder_without_an_authority_is_refused(tmp_path):
     with pytest.raises(BadInput, match="no certificate authority"):
-        CertificateAuthority(tmp_path / "nothing")
+        CertificateAuthority(tmp_path)
 
 
 # Their time ----------------------------------------------------------------------------------------------------------

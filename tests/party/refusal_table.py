@@ -35,7 +35,6 @@ OWNERS = (
     "colonnade.schema",
     "colonnade.descriptions",
     "colonnade.readings",
-    "colonnade.party.ledger.migration",
     "colonnade.party.gate:Gate.__init__",
     "colonnade.party.gate:Gate.declare_version",
     "colonnade.party.guard:Deliveries",

@@ -111,22 +111,6 @@ def test_a_value_that_is_known_to_be_on_disk_is_not_written_again_and_any_other_
     assert (path.stat().st_ino, len(syncs)) == (anew.st_ino, 1)
 
 
-def test_a_file_with_both_places_in_one_sector_as_older_versions_wrote_it_is_put_in_place_anew(tmp_path):
-    path = tmp_path / "value"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AlternatingFile, "SLOT", 512)
-        older = AlternatingFile(path)
-        for value in VALUES:
-            older.keep(value)
-    assert path.stat().st_size == 1_024
-    file = AlternatingFile(path)
-    assert file.read() == VALUES[-1]
-    file.keep(VALUES[-1])
-    assert (file.read(), path.stat().st_size) == (VALUES[-1], 8_192)
-    file.keep(b"next")
-    assert AlternatingFile(path).read() == b"next"
-
-
 def test_a_value_that_does_not_fit_its_place_is_refused(tmp_path):
     for value in (bytes(4_050), b"ends with a blank "):
         with pytest.raises(durable_file.BadInput):

@@ -35,26 +35,17 @@ BUGS = [
     ),
     Bug(
         "an error that may be anything is given a number",
-        replaced(expected_errors, "WIDEST", 1e9),
-        accuracy.test_the_error_of_a_moment_is_known_where_noise_decides_it_and_not_where_the_largest_sums_do,
-    ),
-    Bug(
-        "columns are taken to be independent, and an error that depends on it to be known",
-        wrapped(
-            expected_errors,
-            "prediction_error",
-            lambda _, columns, noise: expected_errors.either_way(
-                float(np.sqrt(noise.between(np.array([columns.total / columns.width]), 0.0)[0])), "of predictions"
-            ),
-        ),
-        accuracy.test_with_few_columns_it_depends_on_whether_they_are_copies_and_the_preview_says_that_it_does_not_know,
+        replaced(expected_errors, "SAME", 1e9),
+        partial(accuracy.test_an_error_that_data_decides_is_unknown_with_a_reason_at_every_price, "moment 2"),
     ),
     Bug(
         "a preview that decomposes a matrix",
         wrapped(
             second_moments,
             "_floor_in_words",
-            lambda honest, columns, noise: honest(columns, noise) | {"spectrum": str(np.linalg.eigvalsh(np.eye(9))[0])},
+            lambda honest, width, variance: (
+                honest(width, variance) | {"spectrum": str(np.linalg.eigvalsh(np.eye(9))[0])}
+            ),
         ),
         partial(speed.test_a_preview_decomposes_no_matrix_and_draws_no_noise_at_five_hundred_coded_columns, "linear"),
     ),

@@ -28,6 +28,7 @@ __all__ = [
     "print_json",
     "print_preview",
     "print_result",
+    "print_table",
     "results",
     "write_results",
 ]
@@ -45,13 +46,17 @@ _SHOWN_ELSEWHERE = ("privacy_", "transcript_", "receipt_", "plan_")
 def print_result(entry: StudyEntry) -> None:
     """Print one finished study: its title, its result as a table, and its receipt."""
     screen.heading(entry.title)
-    frame = entry.estimator.table()
+    print_table(entry.estimator.table())
+    screen.line(f"receipt: {entry.estimator.receipt_}")
+
+
+def print_table(frame: pd.DataFrame) -> None:
+    """Print the first rows of what a study found."""
     if frame.shape[1] > max(COLUMNS, len(frame)):
         frame = frame.T.rename_axis(index=str(frame.index.name))
     screen.print_frame(frame.head(ROWS))
     if len(frame) > ROWS:
         screen.line(f"… and {len(frame) - ROWS:,} more rows; --output writes all of them.")
-    screen.line(f"receipt: {entry.estimator.receipt_}")
 
 
 def print_preview(found: FilePreview) -> None:

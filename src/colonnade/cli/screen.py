@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AsJson",
     "RefusingGroup",
-    "bars",
     "describe",
     "figure",
     "heading",
@@ -168,17 +167,6 @@ def print_frame(frame: "pd.DataFrame") -> None:
     """Print a frame, its index first."""
     shown = frame.reset_index()
     print_table([str(name) for name in shown.columns], shown.astype(object).to_numpy().tolist())
-
-
-def bars(values: "pd.Series", width: int = 50) -> None:
-    """Print numbers that are not negative as bars, the longest as long as ``width`` letters."""
-    names = [" · ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in values.index]
-    longest, largest = max(map(len, names)), max(values.max(), 1e-12)
-    for name, value in zip(names, values, strict=True):
-        eighths = round(8 * width * max(value, 0.0) / largest)
-        typer.echo(
-            f"  {name:<{longest}}  {'█' * (eighths // 8)}{' ▏▎▍▌▋▊▉'[eighths % 8].strip()} {figure(round(value))}"
-        )
 
 
 def print_budget(federation: "Federation") -> None:

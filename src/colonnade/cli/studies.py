@@ -29,9 +29,6 @@ __all__ = [
 
 coordinator = typer.Typer(help="Run studies over a federation of separate machines.", no_args_is_help=True)
 
-QUICK_PEOPLE = 10_000
-"""People of ``colonnade demo --quick``, at most."""
-
 StudyPath = Annotated[
     Path, typer.Argument(metavar="STUDY", exists=True, dir_okay=False, help="A study file, for example study.toml.")
 ]
@@ -61,13 +58,15 @@ def demo(
         Path | None,
         typer.Option(dir_okay=False, help="Where to write the privacy report; by default a new temporary folder."),
     ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(file_okay=False, help="A new folder, for the data, study files and ledgers.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the other ways to ask, too.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer people, and without the slower questions.")] = False,
 ) -> None:
-    """Tell a story in a dozen questions: three invented organisations, the true answers beside private ones, and the price."""
+    """Tell a story in ten questions: three invented organisations, the true answers beside private ones, and the price."""
     from colonnade.cli.demo import show_demo
 
-    show_demo(min(people, QUICK_PEOPLE) if quick else people, report, everything=everything, quick=quick)
+    show_demo(people, report, keep, everything=everything)
 
 
 def preview(study: StudyPath, json: AsJson = False) -> None:

@@ -1,5 +1,5 @@
-"""Public data: synthetic federations, and loaders of public data sets in `colonnade.datasets.public`."""
+"""Invented people for examples, tutorials and tests."""
 
-from colonnade.datasets.synthetic import Federated, Mixture, Organisation, gaussian_mixture, three_organisations
+from colonnade.datasets.synthetic import Federated, Organisation, three_organisations
 
-__all__ = ["Federated", "Mixture", "Organisation", "gaussian_mixture", "three_organisations"]
+__all__ = ["Federated", "Organisation", "three_organisations"]

@@ -18,7 +18,7 @@ from colonnade.party.party import Party
 from colonnade.public_coins import PublicGenerator, public_generator
 from colonnade.schema import Category, Numeric, Schema
 
-__all__ = ["Federated", "Mixture", "Organisation", "gaussian_mixture", "three_organisations"]
+__all__ = ["Federated", "Organisation", "three_organisations"]
 
 Vector = NDArray[np.float64]
 
@@ -94,25 +94,6 @@ class Federated(Mapping[str, Organisation]):
         """Return all columns in one table, named ``"party.column"``, by id. No organisation could see it."""
         tables = [self[name].frame.set_index(self.id).add_prefix(f"{name}.") for name in self]
         return pd.concat(tables, axis=1, join="inner").sort_index()
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Points around known centres, with columns divided among parties.
-
-    Attributes
-    ----------
-    federated
-        The organisations.
-    centers
-        The true centres, columns in the order of the parties.
-    labels
-        Which centre each person of ``federated.joined()`` belongs to.
-    """
-
-    federated: Federated
-    centers: Vector = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
 
 
 def three_organisations(people: int = 50_000, seed: int = 0) -> Federated:
@@ -200,50 +181,6 @@ def _level(schema: Schema, name: str, score: Vector, cuts: tuple[float, ...]) ->
 def _yes(logit: Vector, generator: PublicGenerator) -> NDArray[np.object_]:
     happens = generator.random(len(logit)) < 1 / (1 + np.exp(-logit))
     return np.where(happens, "yes", "no").astype(object)
-
-
-def gaussian_mixture(
-    people: int = 10_000,
-    *,
-    clusters: int = 5,
-    columns: int = 2,
-    parties: int = 3,
-    spread: float = 0.1,
-    seed: int = 0,
-) -> Mixture:
-    """Invent points around a few centres in [−1, 1]^d and divide their columns among parties.
-
-    Parameters
-    ----------
-    people
-        The number of people that all parties have. Each has a further 5 % that the others do not have.
-    clusters
-        The number of centres, equally likely.
-    columns, parties
-        The number of columns of each party, and of parties (``"party1"`` and so on).
-    spread
-        The standard deviation around a centre, the same in all columns.
-    seed
-        The seed of the public generator.
-    """
-    for name, count in (("people", people), ("clusters", clusters), ("columns", columns), ("parties", parties)):
-        _require_count(name, count)
-    if not 0 < spread < 1:
-        raise BadInput(f"spread must be a number between 0 and 1, not {spread!r}.", remedy="For example spread=0.1.")
-    generator = public_generator(seed)
-    centers = generator.uniform(-0.8, 0.8, (clusters, columns * parties))
-    extra = {f"party{number}": people // 20 for number in range(1, parties + 1)}
-    labels = generator.integers(clusters, size=people + sum(extra.values()))
-    points = np.clip(centers[labels] + spread * generator.standard_normal((len(labels), columns * parties)), -1, 1)
-    tables = {
-        party: _coordinates(points[:, index * columns : (index + 1) * columns]) for index, party in enumerate(extra)
-    }
-    return Mixture(_distributed(tables, people, extra, generator), centers, labels[:people])
-
-
-def _coordinates(points: Vector) -> Organisation:
-    names = [f"x{number}" for number in range(1, points.shape[1] + 1)]
-    return Organisation(pd.DataFrame(points, columns=names), Schema(dict.fromkeys(names, Numeric(-1, 1))))
 
 
 def _distributed(

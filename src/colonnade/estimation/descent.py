@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
 
 __all__ = [
     "Adam",
@@ -22,7 +21,6 @@ __all__ = [
     "Sgd",
     "StoppingRule",
     "clip_to_length",
-    "expected_prediction_error",
     "optimiser_of",
 ]
 
@@ -150,56 +148,3 @@ def optimiser_of(name: OptimiserName, learning_rate: float) -> Optimiser:
     if name == "adam":
         return Adam(learning_rate)
     raise BadInput("The optimiser is 'sgd' or 'adam'.")
-
-
-RESIDUAL = 0.15
-"""The mean square of a person's slope, (z − 2s)²/16, where half of a class is explained."""
-MOST_STEPS = 1_000
-"""Steps that are followed one by one. Of more, several are taken together."""
-
-
-def expected_prediction_error(
-    columns: AssumedColumns, people: int, *, steps: int, rate: float, deviation: float, optimiser: Sgd
-) -> ExpectedError:
-    """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
-
-    Where no score is clipped, steps are linear in the weights: what noise adds to a path follows the same recursion as the
-    path itself, whatever the path is, with the curvature e/4 along a direction of variance e. Privacy noise is alike in all
-    directions; the noise of taking batches instead of everybody grows with e. Along each direction a weight, its velocity and
-    its average are three numbers; their covariance is carried through all steps. The signal does not enter: this method does
-    not shrink.
-
-    Parameters
-    ----------
-    columns
-        The columns, as previews assume them.
-    people, steps, rate
-        How many people, T, and the share of people in a batch.
-    deviation
-        Of the privacy noise in a coordinate of a step's mean gradient.
-    optimiser
-        Its learning rate and momentum.
-    """
-    variances = columns.directions
-    sampled = RESIDUAL * variances * (1 - rate) / (rate * people)
-    wandered = _carried(variances / 4, deviation**2 + sampled, steps, optimiser)
-    return either_way(float(np.sqrt(columns.total * np.average(wandered, weights=variances))), "in log-odds")
-
-
-def _carried(curvatures: Array, noise: Array, steps: int, optimiser: Sgd) -> Array:
-    """Return the variance of the averaged weight along each direction after all steps."""
-    followed = min(steps, MOST_STEPS)
-    together = steps / followed  # a long step in place of several, with the noise of their mean
-    momentum, decay = optimiser.momentum, IterateAverage().decay
-    rate = np.minimum(optimiser.learning_rate * together, (1 - momentum) / np.maximum(curvatures, 1e-300))
-    covariance = np.zeros((len(curvatures), 3, 3))
-    for step in range(1, followed + 1):
-        part = (decay + 1) / (step + decay)
-        stepped = np.stack([1 - rate * curvatures, -rate * momentum, np.zeros_like(rate)])
-        velocity = np.stack([curvatures, np.full_like(rate, momentum), np.zeros_like(rate)])
-        averaged = part * stepped + np.array([[0.0], [0.0], [1 - part]])
-        move = np.stack([stepped, velocity, averaged]).transpose(2, 0, 1)
-        kick = np.stack([-rate, np.ones_like(rate), -part * rate], axis=1)
-        covariance = move @ covariance @ move.transpose(0, 2, 1)
-        covariance += (noise / together)[:, None, None] * kick[:, :, None] * kick[:, None, :]
-    return np.asarray(covariance[:, 2, 2])

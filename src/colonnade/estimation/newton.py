@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, either_way
 from colonnade.estimation.expected_weights import expected_information
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LARGEST_EXPLAINED, NormalEquations
@@ -36,7 +35,6 @@ __all__ = [
     "NewtonPrices",
     "NewtonSearch",
     "OpenedGradient",
-    "expected_prediction_error",
     "secant_update",
     "start_weights",
 ]
@@ -57,8 +55,6 @@ LONGEST = 1.0
 SMALLEST_SHARE = 0.02
 """Fitted shares are kept this far from 0 and 1 where their log-odds are taken."""
 SECANT_FLOOR = 0.1
-MEAN_WEIGHT = 0.15
-"""What a weight is on average, where no curvature was opened."""
 
 
 @dataclass(frozen=True)
@@ -374,23 +370,3 @@ def secant_update(curvature: Array, moved: Array, changed: Array, variance: floa
         changed = part * changed + (1 - part) * expected
         along = float(moved @ changed)
     return np.asarray(curvature - np.outer(expected, expected) / bent + np.outer(changed, changed) / along)
-
-
-def expected_prediction_error(columns: AssumedColumns, people: int, deviation: float) -> ExpectedError:
-    """Return the root mean square by which noise moves a score of somebody like those who took part, in log-odds.
-
-    Along a direction of variance e the curvature is about people·e·`MEAN_WEIGHT`, and a weight is believed to be about 1 before
-    anything is seen.
-
-    Parameters
-    ----------
-    columns
-        The columns, as previews assume them.
-    people
-        How many there are.
-    deviation
-        Of the noise in an entry of the last gradient, a sum over people.
-    """
-    variances = columns.directions
-    known = (people * MEAN_WEIGHT * variances / deviation) ** 2
-    return either_way(float(np.sqrt(columns.total * np.average(1 / (1 + known), weights=variances))), "in log-odds")

@@ -142,7 +142,7 @@ class Preview:
             )
         lines += [f"  {name}: {words}" for name, words in self.expected.items()]
         for error in self.errors:
-            lines += [f"  expected error of {error!r}", *([f"    assuming {error.assumes}"] if error.depends else [])]
+            lines.append(f"  expected error of {error!r}")
         if self.traffic is not None:
             lines.append(f"  traffic: {self.traffic.words}")
         if not self.others.empty:

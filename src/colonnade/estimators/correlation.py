@@ -1,5 +1,6 @@
 """`Correlation`: correlations of columns that different parties hold, from one release of second moments."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -9,8 +10,7 @@ import pandas as pd
 from colonnade.coding.columns import features_of
 from colonnade.constraints import ColumnList, Optional
 from colonnade.errors import BadInput
-from colonnade.estimation import expected_errors
-from colonnade.estimation.expected_errors import AssumedColumns, MomentNoise
+from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import require_fitted, require_matching
@@ -24,6 +24,7 @@ from colonnade.steps.registry import STUDIES
 
 __all__ = ["Correlation"]
 
+SPREAD = "the noise of a covariance is known, and how far columns spread between their bounds is not"
 MOSTLY_OPEN = "Correlations would be lost in the noise: ask for fewer columns, narrower bounds or a larger epsilon."
 
 
@@ -160,7 +161,8 @@ class Correlation(MomentStudy):
             "_columns": dict(columns),
         }
 
-    def _expect_on_moments(self, columns: AssumedColumns, noise: MomentNoise) -> Expectation:
-        error = expected_errors.correlation_error(columns, noise)
-        words = {} if error.value is None else {"95 % of correlations are within": f"{2 * error.value:.2g}"}
-        return Expectation(words, () if error.value is not None else (MOSTLY_OPEN,), (error,))
+    def _expect_on_moments(self, width: int, variance: float, fixed: bool) -> Expectation:  # noqa: ARG002  # as of all
+        deviation = math.sqrt(variance)
+        words = {"noise of a covariance": f"{deviation:.2g} (after scaling to [−1, 1], where no variance is above 1)"}
+        error = ExpectedError.not_known("correlation_", "as a correlation", SPREAD)
+        return Expectation(words, (MOSTLY_OPEN,) if deviation > 1 else (), (error,))

@@ -26,9 +26,8 @@ from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
 from colonnade.coordinator.protocols.wide_moments import WIDE
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation import expected_errors
 from colonnade.estimation import moments as moment_estimation
-from colonnade.estimation.expected_errors import AssumedColumns, MomentNoise
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimation.wide_moments import MOST_COMPONENTS, WideMoments, pca_from_wide
@@ -42,12 +41,13 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column
 from colonnade.steps.registry import STUDIES
 
-__all__ = ["PCA", "MomentStudy", "category_target"]
+__all__ = ["PCA", "MomentStudy", "category_target", "lost_columns"]
+
+SCALED = "after scaling to [−1, 1]"
 
 
-MOSTLY_NOISE = 0.7
 ALL_NOISE = (
-    "Predictions would be mostly noise: ask for fewer columns, narrower bounds or a larger epsilon, or, if delta is 0, for "
+    "Every column would be lost in the noise: ask for fewer columns, narrower bounds or a larger epsilon, or, if delta is 0, for "
     "method='secure' with a positive delta."
 )
 
@@ -61,11 +61,10 @@ class MomentStudy(Study):
         """Return the fitted attributes, from moments that hold at least the study's columns."""
         raise NotImplementedError
 
-    def _expect_on_moments(self, columns: AssumedColumns, noise: MomentNoise) -> Expectation:
-        """Return how far noise moves the result, for columns as previews assume them: by default that of a regression."""
-        error = expected_errors.prediction_error(columns, noise)
-        lost = error.value is not None and error.value > MOSTLY_NOISE
-        return Expectation(_floor_in_words(columns, noise), (ALL_NOISE,) if lost else (), (error,))
+    def _expect_on_moments(self, width: int, variance: float, fixed: bool) -> Expectation:  # noqa: ARG002  # PCA's needs it
+        """Return what noise of this variance in a covariance matrix of so many columns means: by default for a regression."""
+        error = ExpectedError.not_known(PREDICTION, "of the standard deviation of predictions")
+        return Expectation(_floor_in_words(width, variance), lost_columns(width, variance), (error,))
 
     def _check(self, columns: Mapping[str, Column]) -> None:
         """Refuse columns that the fit cannot use, before anything is spent."""
@@ -147,9 +146,14 @@ class MomentStudy(Study):
         return [name for name in columns if name not in self._targets()]
 
 
-def _floor_in_words(columns: AssumedColumns, noise: MomentNoise) -> dict[str, str]:
+def lost_columns(width: int, variance: float) -> tuple[str, ...]:
+    """Return a warning if no column can stand out of the noise: between −1 and 1, no variance is above 1."""
+    return (ALL_NOISE,) if noise_floor(width, variance) > 1 else ()
+
+
+def _floor_in_words(width: int, variance: float) -> dict[str, str]:
     """Return the noise floor as a standard deviation, in parts of the distance between bounds. A coded column is 2 wide."""
-    deviation = math.sqrt(expected_errors.noise_floor(columns, noise)) / 2
+    deviation = math.sqrt(noise_floor(width, variance)) / 2
     words = f"columns, and combinations of columns, whose standard deviation is below {deviation:.2g} of their bounds"
     return {"lost in the noise": words}
 
@@ -420,12 +424,15 @@ class PCA(GivesScores, MomentStudy):
             "_columns": dict(columns),
         }
 
-    def _expect_on_moments(self, columns: AssumedColumns, noise: MomentNoise) -> Expectation:
-        count, floor = int(self.n_components), expected_errors.noise_floor(columns, noise)
+    def _expect_on_moments(self, width: int, variance: float, fixed: bool) -> Expectation:
+        count, floor = int(self.n_components), noise_floor(width, variance)
         words = {
-            **_floor_in_words(columns, noise),
+            **_floor_in_words(width, variance),
             "noise floor": f"components with less variance than {floor:.3g} (after scaling to [−1, 1]) are noise",
             "captured variance lost": f"at most {2 * count * floor:.3g} (after scaling) against the best components; "
             "far less where their variances are far apart",
         }
-        return Expectation(words, (), (expected_errors.component_error(columns, noise, count),))
+        error = ExpectedError.not_known("explained_variance_", SCALED)
+        if fixed:  # along any direction that the columns have no say in
+            error = ExpectedError("the variance along a direction", math.sqrt(2 * variance), SCALED)
+        return Expectation(words, lost_columns(width, variance), (error,))

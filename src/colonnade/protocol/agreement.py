@@ -33,8 +33,7 @@ __all__ = [
 
 COORDINATOR = "coordinator"
 VERSION = 2
-"""The version of papers. 2 added who may compute, and made the threshold the least of any study."""
-OLD_VERSIONS = (1,)
+"""The version of papers."""
 MAKE_AGAIN = (
     "Make them again with `colonnade federation init`, from the same cards, and have every member sign them. Keys and ledgers "
     "stay as they are."
@@ -384,14 +383,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
     def read(cls, text: str) -> "FederationAgreement":
         """Read papers; whether they are signed is for `check` to say."""
         try:
-            document = tomllib.loads(text)
-            if document.get("version") in OLD_VERSIONS:
-                raise BadInput(
-                    f"These are a federation's papers of version {document['version']}, and this is version {VERSION}: they say "
-                    "neither which threshold every study has to reach nor who may compute.",
-                    remedy=MAKE_AGAIN,
-                )
-            return msgspec.convert(document, cls)
+            return msgspec.convert(tomllib.loads(text), cls)
         except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
             cause = error.__cause__
             what = (

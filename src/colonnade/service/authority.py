@@ -51,9 +51,6 @@ REQUEST_KEYS = ("name", "request", "request_signature")
 SLACK = timedelta(minutes=5)
 """How far back a certificate begins: a site whose clock is slow can use it at once."""
 
-FLARE_STATE = Path("colonnade") / "state" / "cert.json"
-"""Where earlier versions, which used FLARE's provisioning, kept the authority."""
-
 
 @dataclass(frozen=True)
 class Issued:
@@ -84,7 +81,10 @@ class CertificateAuthority:
         self._folder = folder
         self._clock = clock
         if not (folder / "authority.key").exists():
-            _take_over(folder)
+            raise BadInput(
+                f"There is no certificate authority in {folder}.",
+                remedy="Bring the folder back that `colonnade federation init` made, or make a new one with --new-authority.",
+            )
         require_private(folder)
         self._key = read_key(folder / "authority.key")
         self.certificate = _load(folder / "authority.crt")
@@ -239,24 +239,6 @@ class SiteRequest:
 
 def _asked(name: str, request: str) -> bytes:
     return frame("colonnade certificate request v1", name, request)
-
-
-def _take_over(folder: Path) -> None:
-    """Take over the authority that FLARE's provisioning made for a federation of an earlier version."""
-    state = folder / FLARE_STATE
-    if not state.exists():
-        raise BadInput(
-            f"There is no certificate authority in {folder}.",
-            remedy="Bring the folder back that `colonnade federation init` made, or make a new one with --new-authority.",
-        )
-    try:
-        content = json.loads(state.read_text(encoding="utf-8"))
-        key, certificate = content["root_pri_key"].encode(), content["root_cert"].encode()
-    except (OSError, ValueError, KeyError, AttributeError):
-        raise BadInput(f"{FLARE_STATE.name} is damaged.", remedy="Restore it, or use --new-authority.") from None
-    folder.chmod(0o700)
-    write_new(folder / "authority.key", key)
-    write_new(folder / "authority.crt", certificate)
 
 
 def _authority_name(key: rsa.RSAPrivateKey) -> x509.Name:

@@ -9,9 +9,8 @@ from colonnade.coordinator.protocols import additive_steps, newton_steps
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease
 from colonnade.coordinator.protocols.target_tables import table_deviation
 from colonnade.errors import BadInput
-from colonnade.estimation import newton as newton_estimation
 from colonnade.estimation.additive import STEPS, TABLES
-from colonnade.estimation.expected_errors import AssumedColumns
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.plan import Parameter
@@ -137,7 +136,7 @@ class AdditiveNewton(MomentMethod):
         algorithm: additive_steps.AdditiveStudy | ScoreHistogramRelease,
         federation: Federation,
     ) -> Expectation:
-        """Return the plan, how noisy tables and steps are, and how far noise moves predictions."""
+        """Return the plan, and how noisy tables and steps are."""
         if isinstance(algorithm, ScoreHistogramRelease):
             return _expect_evidence(study, federation)
         plan = federation.plan(
@@ -154,10 +153,7 @@ class AdditiveNewton(MomentMethod):
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with tables and steps of its own"
             warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
-        columns = AssumedColumns.of(algorithm.features)
-        return Expectation(
-            words, warnings, (newton_estimation.expected_prediction_error(columns, terms.people, deviation),)
-        )
+        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, "in log-odds"),))
 
 
 def tables_alone(price: Price, columns: int, people: int) -> bool:

@@ -3,7 +3,6 @@
 The paper is *Private vertical clustering* (Li, Wang, Li, 2023; docs/references.md#clustering).
 """
 
-from math import hypot
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,9 +36,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-DEPENDENCE = 0.5
-"""The assumed distance of a cell from what it would be if parties were independent, as a share of an average cell."""
-CELLS = "cells of one size, each half an average cell from independence; making weights possible removes up to half of the noise"
+CELLS = (
+    "making weights possible removes a part of their noise, which depends on how people lie around the local centres"
+)
 
 
 class ClusterMethod(Method["ClusteringStudy"]):
@@ -58,10 +57,6 @@ class ClusterMethod(Method["ClusteringStudy"]):
     def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
         """Return what the options of this method change in the algorithm."""
         return {}
-
-    def cell_error(self, noise: float, cell: float) -> float:
-        """Return the expected error of a weight, from its noise and the average weight of a cell."""
-        return noise
 
     def not_covered(self) -> dict[str, str]:
         """Return what the expected error does not include."""
@@ -138,10 +133,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
             warnings.append(
                 "The noise of a weight exceeds the average weight: raise epsilon, or lower n_local_clusters."
             )
-        error = self.cell_error(noise, cell) if paired else noise
-        where = "grid_weights_ of a pair of parties" if paired else "grid_weights_ of a party"
-        expected = ExpectedError(where, error, "people", error / 2, min(2 * error, noise), CELLS)
-        return Expectation(words, tuple(warnings), (expected,))
+        return Expectation(words, tuple(warnings), (ExpectedError.not_known("grid_weights_", "people", CELLS),))
 
     def learn(self, study: "ClusteringStudy", federation: Federation, value: Clusters) -> dict[str, Any]:
         """Return the centres, and the grid that they were found on."""
@@ -236,11 +228,6 @@ class ResponseClusters(ClusterMethod):
         """Return the share of people that report, and the number of the draw that chooses them."""
         require_sample(self.sample, federation.people)
         return {"sample": float(self.sample), "draw": repeat}
-
-    def cell_error(self, noise: float, cell: float) -> float:
-        """Return the error that remains after shrinking towards independence: below the noise, and below what was hidden."""
-        hidden = DEPENDENCE * cell
-        return noise * hidden / hypot(noise, hidden)
 
 
 class IndependentClusters(ClusterMethod):

@@ -24,7 +24,7 @@ from colonnade.coordinator.protocols.counting import (
 )
 from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
-from colonnade.estimation.expected_errors import ExpectedError, level_shares
+from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.independence import CountNoise, discrete_gaussians, discrete_laplaces
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import EVENT, RELATION, Parameter, Plan
@@ -50,9 +50,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Counts = PairCounts | ResponseCounts | IndependentCounts
-PATTERNS = (
-    "columns independent, levels by Zipf's law; the range is from equal frequencies to ones that fall with the square"
-)
+PATTERNS = "it depends on how people spread over the patterns"
 FITTED = (
     "A fit to all pairs of parties, not a count. The expected error is that of the noise; where three columns depend on each "
     "other in ways that pairs do not show, the fit is further off by an amount that is not known. method='response' is unbiased."
@@ -86,19 +84,20 @@ class CountMethod(Method["PatternCount"]):
         return np.asarray(algorithm.variance(counts))
 
     def expect(self, study: "PatternCount", algorithm: Counts, federation: Federation) -> Expectation:
-        """Return the standard error of a count: exactly, or for columns that are independent and have levels by Zipf's law."""
+        """Return the standard error of a count, where it is the same however people spread over the patterns."""
         cells, sizes = algorithm.layout.cells, [group.size for group in algorithm.layout.groups]
         tables = [
-            federation.people * reduce(np.multiply.outer, [level_shares(size, exponent) for size in sizes])
-            for exponent in (0.0, 1.0, 2.0)
+            federation.people * reduce(np.multiply.outer, [rises / rises.sum() for rises in parts])
+            for parts in ([np.ones(size) for size in sizes], [np.arange(1.0, size + 1) for size in sizes])
         ]
-        even, zipf, uneven = (
+        errors = [
             float(np.sqrt(self.variance(study, algorithm, federation, np.asarray(table)).mean())) for table in tables
-        )
-        error = ExpectedError.ranging("unbiased_", (even, zipf, uneven), "people", PATTERNS)
-        words = {"95 % of counts are within": f"{2 * zipf:,.3g} people", **self.note(algorithm)}
+        ]
+        error = ExpectedError.if_same("unbiased_", errors, "people", PATTERNS)
+        words = {} if error.value is None else {"95 % of counts are within": f"{2 * error.value:,.3g} people"}
+        words |= self.note(algorithm)
         warnings = list(self.doubts(algorithm))
-        if zipf > federation.people / cells:
+        if min(errors) > federation.people / cells:
             warnings.append(
                 "The noise of a count exceeds the average count: ask for fewer levels, or a larger epsilon."
             )
@@ -263,10 +262,8 @@ def noise_of_counts(plan: Plan, columns: Mapping[str, Column]) -> tuple[CountNoi
 
 Powers = Totals | PerturbedPowers | SketchedSquare
 MEANS = (1 / 32, 1 / 8, 1 / 2)
-"""Assumed means of a sum above its lowest value, in parts of its range: the smallest, the usual and the largest."""
-SUMS = (
-    "sums distributed exponentially, as counts are, with a mean of an eighth of their range; between a 32nd and a half"
-)
+"""Means of a sum above its lowest value, in parts of its range, at which it is seen whether the error depends on them."""
+SUMS = "it depends on how large the sums are"
 
 
 class PowerMethod(Method["Moment"]):
@@ -277,16 +274,13 @@ class PowerMethod(Method["Moment"]):
         return RELATION if study.change == "bounds" else EVENT
 
     def expect(self, study: "Moment", algorithm: Powers, federation: Federation) -> Expectation:
-        """Return the standard error of the moment if sums are distributed as counts are."""
-        smaller, (moment, stderr), larger = (algorithm.typical(mean) for mean in MEANS)
-        moment = max(moment, 1.0)  # the expected moment of small numbers may be 0
-        words = {"standard error in parts of the moment": f"about {stderr / moment:.2%}"}
+        """Return the standard error of the moment, where it is the same however large sums are."""
+        words = {}
         if self.relation(study) == EVENT:
             words["neighbours"] = f"event level: ε hides changes of up to {study.change} in a value, not the value"
-        large = stderr > moment / 4
-        warnings = ("The noise exceeds a quarter of the moment: narrow the bounds, or raise epsilon.",) if large else ()
-        error = ExpectedError.ranging("value_", (smaller[1], stderr, larger[1]), "in the moment's unit", SUMS)
-        return Expectation(words, warnings, (error,))
+        errors = [algorithm.typical(mean)[1] for mean in MEANS]
+        error = ExpectedError.if_same("value_", errors, "in the moment's unit", SUMS)
+        return Expectation(words, (), (error,))
 
     def learn(self, study: "Moment", federation: Federation, value: PowerMoment) -> dict[str, Any]:
         """Return the estimate and its error."""

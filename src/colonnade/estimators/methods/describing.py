@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["LocalCounts", "LocalDescription", "LocalQuantiles", "party_share"]
 
 Array = NDArray[np.float64]
-EVENLY = "values spread evenly between the bounds"
 FIGURES = ("missing", "mean", "std")
 
 
@@ -70,7 +69,7 @@ class LocalDescription(Method["Describe"]):
                     "narrower bounds or a larger epsilon."
                 )
         root = float(np.sqrt(np.mean(errors**2)))
-        error = ExpectedError("unbiased_", root, "people", root, root)
+        error = ExpectedError("unbiased_", root, "people")
         return Expectation({"95 % of counts are within": f"{2 * root:,.3g} people", **words}, tuple(warnings), (error,))
 
     def learn(self, study: "Describe", federation: Federation, value: Mapping[str, CountedTable]) -> dict[str, Any]:
@@ -203,7 +202,7 @@ class LocalCounts(Method["Histogram"]):
         lost = root > federation.people / len(shown)
         words = {"95 % of counts are within": f"{2 * root:,.3g} people"}
         warning = "The noise of a count exceeds the average count: ask for fewer bins, or a larger epsilon."
-        return Expectation(words, (warning,) if lost else (), (ExpectedError("unbiased_", root, "people", root, root),))
+        return Expectation(words, (warning,) if lost else (), (ExpectedError("unbiased_", root, "people"),))
 
     def learn(self, study: "Histogram", federation: Federation, value: Mapping[str, CountedTable]) -> dict[str, Any]:
         """Return one count and one error for each level or bin."""
@@ -245,14 +244,9 @@ class LocalQuantiles(Method["Quantiles"]):
         return algorithm
 
     def expect(self, study: "Quantiles", algorithm: SoughtQuantiles, federation: Federation) -> Expectation:
-        """Return the standard error of a rank, if values are spread evenly."""
-        errors = _rank_errors(algorithm)
-        root = float(np.sqrt(np.mean(errors**2)))
-        share = root / federation.people
-        words = {"95 % of ranks are within": f"{2 * root:,.3g} people ({2 * share:.2%})"}
-        warning = "Ranks are off by more than a twentieth of the people: ask for fewer quantiles, or a larger epsilon."
-        error = ExpectedError("rank_error_", share, "of the people", share / 2, 2 * share, EVENLY)
-        return Expectation(words, (warning,) if share > WIDE else (), (error,))
+        """Return that the error of a rank is not known: steps between values decide it as much as the noise."""
+        reason = "it depends on how values lie between the bounds"
+        return Expectation({}, (), (ExpectedError.not_known("rank_error_", "of the people", reason),))
 
     def learn(self, study: "Quantiles", federation: Federation, value: list[float]) -> dict[str, Any]:
         """Return the quantiles, and the standard errors of their ranks."""

@@ -11,7 +11,6 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.groups import GroupFigures
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.groups import TYPICAL_MEAN
 
 if TYPE_CHECKING:
     from colonnade.estimators.grouping import GroupBy
@@ -62,9 +61,9 @@ class Groups(Method["GroupBy"]):
         count, value = (float(np.sqrt(variance)) / one for one in self._heights(algorithm))
         words = {"95 % of counts are within": f"{2 * count:,.3g} people"}
         for name, column in algorithm.values.items():
-            error = column.half_range * float(np.hypot(value, TYPICAL_MEAN * count)) / average
+            error = column.half_range * float(np.hypot(value, count)) / average
             words[f"95 % of means of {name} are within"] = (
-                f"{2 * error:,.3g} in a group of {average:,.0f} people, the average; half of that in one twice as large"
+                f"at most {2 * error:,.3g} in a group of {average:,.0f} people, the average; half of that in one twice as large"
             )
         warnings = []
         if count > average / 5:

@@ -110,8 +110,8 @@ class Method(BaseEstimator, Generic[StudyType]):
     def expect(self, study: StudyType, algorithm: Any, federation: Federation) -> Expectation:
         """Return what to expect before anything runs, from public facts alone.
 
-        It is called again for other ε, so it depends on nothing but its arguments. `benchmarks/previews` compares expected errors
-        with measured ones on public data.
+        It is called again for other ε, so it depends on nothing but its arguments. Where the noise alone does not
+        decide an error, it is not known.
         """
         raise NotImplementedError
 

@@ -17,9 +17,9 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.memory import Load, gram_load, require_memory
 from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases, wide_moments
 from colonnade.errors import BadInput
-from colonnade.estimation import descent, expected_errors, regression
+from colonnade.estimation import descent, regression
 from colonnade.estimation import moments as moment_estimation
-from colonnade.estimation.expected_errors import AssumedColumns, ExpectedError, MomentNoise
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import Parameter
@@ -60,21 +60,22 @@ class MomentMethod(Method["MomentStudy"]):
         """Return the moments that the model is computed from."""
         return moments
 
-    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> MomentNoise:
-        """Return the noise of the covariance matrix: by default that of a matrix opened on shares, which no data changes."""
+    noise_is_fixed: ClassVar[bool] = True
+    """Whether no data changes the noise of the covariance matrix. Otherwise there is more of it where columns vary."""
+
+    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> float:
+        """Return the variance of the noise in an entry of the covariance matrix of columns, at least."""
         features = algorithm.features
         variance = opened_variance(study, algorithm, federation) / federation.people**2
         released = Moments.of_release(np.zeros_like(variance), variance, federation.people, features).variance
-        explained = np.array([feature.column in study._targets() for feature in features])
-        some = ~explained
+        some = np.array([feature.column not in study._targets() for feature in features])
         some[0] = False
-        between = float(released[np.ix_(some, some)].mean())
-        return MomentNoise.fixed(between, float(released[np.ix_(some, explained)].mean()) if explained.any() else None)
+        return float(released[np.ix_(some, some)].mean())
 
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
-        """Return how far noise moves the estimator's result on columns as previews assume them."""
-        columns = AssumedColumns.of(algorithm.features, next(iter(study._targets()), None))
-        return study._expect_on_moments(columns, self.moment_noise(study, algorithm, federation))
+        """Return what the noise of the covariance matrix means for the estimator's result."""
+        width = sum(one.kind != "intercept" and one.column not in study._targets() for one in algorithm.features)
+        return study._expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
@@ -140,12 +141,12 @@ class Secure(MomentMethod):
         lean, together = isinstance(algorithm, wide_moments.WideRelease), isinstance(federation.transport, Direct)
         return gram_load(coded_widths(algorithm.features), federation.people, lean=lean, together=together)
 
-    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> MomentNoise:
+    def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> float:
         """Return the noise of the covariance matrix; of a wide one without a matrix of variances."""
         if not isinstance(algorithm, wide_moments.WideRelease):
             return super().moment_noise(study, algorithm, federation)
         noise = algorithm.matrix_noise(opened_terms(study, algorithm, federation))
-        return MomentNoise.fixed(noise.mean / federation.people**2)
+        return float(noise.mean) / federation.people**2
 
 
 class Sketch(MomentMethod):
@@ -162,6 +163,7 @@ class Sketch(MomentMethod):
 
     name = "sketch"
     no_intervals = "the errors of a projection are not those of independent entries"
+    noise_is_fixed = False
     does = "one perturbed random projection per party, in one message: error in √people"
     guarantee = "(ε, δ)"
     adversary = "the coordinator and any parties"
@@ -184,10 +186,9 @@ class Sketch(MomentMethod):
 
     def moment_noise(
         self, study: "MomentStudy", algorithm: local_moments.SketchedMoments, federation: Federation
-    ) -> MomentNoise:
-        """Return the noise of products of sketches, which have an error of their own: (e + N)(e′ + N)/rows."""
-        noise, rows = float(np.mean(algorithm.entry_noise())) / federation.people, algorithm.size
-        return MomentNoise.alike(lambda one, other: (one + noise) * (other + noise) / rows)
+    ) -> float:
+        """Return the noise of products of sketches where columns do not vary: (e + N)(e′ + N)/rows at e = e′ = 0."""
+        return (float(np.mean(algorithm.entry_noise())) / federation.people) ** 2 / algorithm.size
 
 
 class Local(MomentMethod):
@@ -200,6 +201,7 @@ class Local(MomentMethod):
     """
 
     name = "local"
+    noise_is_fixed = False
     does = "every row perturbed at its party: the baseline, with far more noise"
     guarantee = "(ε, δ), local differential privacy"
     adversary = "the coordinator and any parties"
@@ -225,10 +227,9 @@ class Local(MomentMethod):
 
     def moment_noise(
         self, study: "MomentStudy", algorithm: local_moments.PerturbedRows, federation: Federation
-    ) -> MomentNoise:
-        """Return the noise of products of noisy rows: (e·N + e′·N + N²)/people."""
-        noise = float(np.mean(algorithm.entry_noise()[1:]))
-        return MomentNoise.alike(lambda one, other: noise * (one + other + noise) / federation.people)
+    ) -> float:
+        """Return the noise of products of noisy rows where columns do not vary: (e·N + e′·N + N²)/people at e = e′ = 0."""
+        return float(np.mean(algorithm.entry_noise()[1:])) ** 2 / federation.people
 
 
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
@@ -414,7 +415,7 @@ class Gradient(MomentMethod):
     def expect(
         self, study: "MomentStudy", algorithm: gradient_descent.GradientDescent, federation: Federation
     ) -> Expectation:
-        """Return how noisy a step is, the ε of a peer, and how far noise moves predictions."""
+        """Return how noisy a step is, and the ε of a peer."""
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
@@ -429,25 +430,8 @@ class Gradient(MomentMethod):
         }
         small = terms.rate * terms.people < 1
         warnings = ("An average batch has fewer than one person: raise rate.",) if small else ()
-        return Expectation(words, warnings, (_expected_error(algorithm, terms),))
+        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, "in log-odds"),))
 
     def _schedule(self) -> gradient_descent.Schedule:
         options = self.get_params(deep=False)
         return gradient_descent.Schedule(**{name: value for name, value in options.items() if name != "scale"})
-
-
-def _expected_error(algorithm: gradient_descent.GradientDescent, terms: gradient.GradientTerms) -> ExpectedError:
-    """Return by how much noise moves predictions. It is not known for an optimiser whose steps are not linear."""
-    optimiser = descent.optimiser_of(algorithm.schedule.optimiser, algorithm.learning_rate(terms))
-    if not isinstance(optimiser, descent.Sgd):
-        return ExpectedError.not_known(
-            expected_errors.PREDICTION, "in log-odds", "steps of Adam are not linear in the noise"
-        )
-    return descent.expected_prediction_error(
-        AssumedColumns.of(algorithm.features),
-        terms.people,
-        steps=terms.steps,
-        rate=terms.rate,
-        deviation=algorithm.deviation(terms),
-        optimiser=optimiser,
-    )

@@ -11,7 +11,7 @@ from colonnade.coordinator.protocols import newton_steps
 from colonnade.errors import BadInput
 from colonnade.estimation import newton as newton_estimation
 from colonnade.estimation import regression
-from colonnade.estimation.expected_errors import AssumedColumns
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimation.newton_inference import newton_inference
 from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod
@@ -127,7 +127,7 @@ class Newton(MomentMethod):
         return {**learned, "_inference": [one.written for one in found]}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
-        """Return how noisy a step is, how many classes pay, and how far noise moves predictions."""
+        """Return how noisy a step is, and how many classes pay."""
         plan = federation.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
@@ -141,7 +141,4 @@ class Newton(MomentMethod):
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with steps of its own"
             warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
-        error = newton_estimation.expected_prediction_error(
-            AssumedColumns.of(algorithm.features), terms.people, deviation
-        )
-        return Expectation(words, warnings, (error,))
+        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, "in log-odds"),))

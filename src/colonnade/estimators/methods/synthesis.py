@@ -28,10 +28,6 @@ LOST = (
 NO_LIBRARY = "fit(...) needs the library mbi, which is not installed here: pip install 'colonnade[synthetic]'."
 
 
-LEFT = (0.23, 0.45, 0.9)
-"""What part of a cell's noise a fit leaves: less where most cells of a table are empty, more where every pair hangs together."""
-
-
 class SecurePairs(MomentMethod):
     """The tables of all pairs of columns, counted on secret shares. Only the noisy tables are opened.
 
@@ -54,7 +50,7 @@ class SecurePairs(MomentMethod):
         return kind(study._chosen(federation.describe()), price)
 
     def expect(self, study: "SyntheticTable", algorithm: Any, federation: Federation) -> Expectation:
-        """Return the noise of a cell of a pair table, which no data changes, and what the fit leaves of it."""
+        """Return the noise of a cell of a pair table, which no data changes."""
         variance = opened_variance(study, algorithm, federation)
         released = Moments.of_release(np.zeros_like(variance), variance, federation.people, algorithm.features)
         tables = NoisyTables(released)
@@ -70,10 +66,4 @@ class SecurePairs(MomentMethod):
         }
         warnings = [LOST] if float(np.median(moved)) > MOSTLY_NOISE else []
         warnings += [] if has_library() else [NO_LIBRARY]
-        return Expectation(words, tuple(warnings), (_left_by_the_fit(noise),))
-
-
-def _left_by_the_fit(noise: float) -> ExpectedError:
-    errors = (LEFT[0] * noise, LEFT[1] * noise, LEFT[2] * noise)
-    assumes = "the fit takes out between a tenth and three quarters of the noise"
-    return ExpectedError.ranging("pair counts of the model", errors, "people", assumes)
+        return Expectation(words, tuple(warnings), (ExpectedError("pair counts as released", noise, "people"),))

@@ -58,8 +58,6 @@ class LedgerState:
     sequence: int
     hash: bytes
     total: Loss
-    format: int = rows.FORMAT
-    """The format of the rows that come next: 2 until a row says that the ledger was migrated."""
     version: int | None = None
     """The data version declared last."""
 
@@ -73,12 +71,12 @@ class LedgerState:
             genesis = msgspec.json.decode(facts.detail or "", type=rows.Genesis)
         except (msgspec.MsgspecError, BadInput):
             raise rows.corrupt(0) from None
-        if (genesis.format, genesis.grid) != (facts.format, GRID):
+        if (genesis.format, genesis.grid) != (rows.FORMAT, GRID):
             raise LedgerCorrupt(
                 "This ledger has another format or another grid of orders; nothing was released.",
                 remedy="Open it with the version that wrote it: losses on different grids cannot be added.",
             )
-        return cls(genesis, genesis.cap, 0, digest, NOTHING, facts.format)
+        return cls(genesis, genesis.cap, 0, digest, NOTHING)
 
     def then(self, facts: Facts, stored_hash: object) -> "LedgerState":
         """Check the next row and add it. The caller asks for `within_cap` after the last one."""
@@ -92,10 +90,6 @@ class LedgerState:
         return dataclasses.replace(after, sequence=facts.sequence, hash=digest)
 
     def _after(self, facts: Facts) -> "LedgerState":
-        if facts.kind == "migrated":
-            return self._migrated(facts)
-        if facts.format != self.format:
-            raise rows.corrupt(facts.sequence)
         if facts.kind == "version" and facts.version is not None and facts.version > (self.version or 0):
             return dataclasses.replace(self, version=facts.version)
         if facts.version not in (None, self.version):
@@ -118,12 +112,6 @@ class LedgerState:
             return self
         raise rows.corrupt(facts.sequence)
 
-    def _migrated(self, facts: Facts) -> "LedgerState":
-        pinned = msgspec.json.decode(facts.detail or "", type=rows.Migrated)
-        if self.format != rows.OLD_FORMAT or facts.format != rows.FORMAT or pinned != self.pinned:
-            raise rows.corrupt(facts.sequence)
-        return dataclasses.replace(self, format=rows.FORMAT)
-
     def within_cap(self) -> "LedgerState":
         """Refuse a ledger that has spent more than its cap."""
         if not self.cap.holds(self.total):
@@ -134,11 +122,6 @@ class LedgerState:
     def head(self) -> rows.Head:
         """Where the ledger stands."""
         return rows.Head(self.genesis.ledger, self.sequence, self.hash, self.nano)
-
-    @property
-    def pinned(self) -> rows.Migrated:
-        """What the row of a migration says about all rows before it."""
-        return rows.Migrated(self.format, self.sequence, self.hash.hex())
 
     @property
     def nano(self) -> int:
@@ -328,7 +311,7 @@ class RowChain:
             plans.add(facts.plan)
             abouts.add(facts.about)
             anchored = anchored or (self._state is not None and self._state.hash == state.hash)
-        if state is None or not anchored or state.format != rows.FORMAT:
+        if state is None or not anchored:
             raise rows.corrupt(0 if self._state is None else self._state.sequence)
         self.plans.verify(plans, abouts)
         self._state = state.within_cap()
@@ -392,7 +375,7 @@ class RowChain:
         """Write the answer into its row, and erase the seed."""
         self._file.run(
             "UPDATE entries SET seed = NULL, answer_hash = ?, answer = ? WHERE sequence = ?",
-            (rows.answer_hash(rows.row_hash(facts), answer, written_in=facts.format), answer, facts.sequence),
+            (rows.answer_hash(rows.row_hash(facts), answer), answer, facts.sequence),
         )
 
 

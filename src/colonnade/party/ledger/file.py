@@ -207,21 +207,16 @@ class LedgerFile:
         """Where the file is."""
         return self._path
 
-    def format(self) -> int:
-        """Return the format that the file's header names (inside a transaction)."""
-        found: int = self.run("PRAGMA user_version").fetchone()[0]
-        return found
-
-    def check(self, written_in: int = FORMAT, schema: tuple[str, ...] | None = None) -> None:
+    def check(self) -> None:
         """Refuse a damaged file, and one whose tables or triggers are not exactly ours (inside a transaction)."""
         sound = [row[0] for row in self.run("PRAGMA integrity_check(1)")] == ["ok"]
         header = tuple(self.run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
         query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
-            for statement in SCHEMA if schema is None else schema:
+            for statement in SCHEMA:
                 model.execute(statement)
             ours = model.execute(query).fetchall()
-        if not sound or header != (APPLICATION, written_in) or self.run(query).fetchall() != ours:
+        if not sound or header != (APPLICATION, FORMAT) or self.run(query).fetchall() != ours:
             raise LedgerCorrupt("The file is damaged, or is not a ledger of this format; nothing was released.")
 
     def __reduce__(self) -> NoReturn:

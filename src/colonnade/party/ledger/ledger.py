@@ -27,7 +27,6 @@ from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
 from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
-from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, Budget, Loss
@@ -122,13 +121,9 @@ class SqliteLedger:
         clock: Callable[[], float] = time.time,
         patience: float = 30.0,
     ) -> Self:
-        """Open a ledger and verify all of it; refuse one that is damaged, set back, or not this party's.
-
-        One of format 2 is migrated first (`colonnade.party.ledger.migration`).
-        """
+        """Open a ledger and verify all of it; refuse one that is damaged, set back, or not this party's."""
         ledger = cls(LedgerFile(path, patience=patience), clock)
         try:
-            migrate(ledger._file, _now(clock))
             ledger.verify()
             ledger.refuse_set_back()
             if party is not None and ledger.party != party:

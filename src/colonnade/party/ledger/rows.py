@@ -9,9 +9,6 @@ is a fact.
 tables and triggers with those in the file. Plans, and what was said about a study, stand in tables of their own under their
 hashes, and the rows that refer to them hold those hashes.
 
-*Formats.* Rows of format 2 say in words at the end of their label what later rows have columns for. They keep their hashes: a
-row whose ``together`` is missing is one of format 2, and is hashed and read as such (`Facts.format`).
-
 *What the chain does not prove.* The hashes carry no key: they find accidents and inconsistent edits. A user who may write the
 file can replace it by another consistent one, an older one included. Only somebody who kept a `Head` can tell
 (`SqliteLedger.continues`).
@@ -37,8 +34,6 @@ __all__ = [
     "COSTLESS",
     "FACTS",
     "FORMAT",
-    "OLD_FACTS",
-    "OLD_FORMAT",
     "SCHEMA",
     "SEEDED",
     "TABLES",
@@ -50,7 +45,6 @@ __all__ = [
     "Head",
     "Kind",
     "LabelledRow",
-    "Migrated",
     "RowTerms",
     "about_hash",
     "answer_hash",
@@ -70,7 +64,6 @@ __all__ = [
 
 
 FORMAT = 3
-OLD_FORMAT = 2
 BEFORE_THE_FIRST = bytes(32)
 LONGEST_NAME = 200
 LARGEST_FIGURE = 2**63 - 1  # of a loss; SQLite's integers end here, and any cap far below
@@ -118,14 +111,6 @@ class Facts(NamedTuple):
     about: bytes | None = None
     version: int | None = None
 
-    @property
-    def format(self) -> int:
-        """The format in which this row was written, and so the scheme of its hashes."""
-        return OLD_FORMAT if self.together is None else FORMAT
-
-
-OLD_FACTS = Facts._fields[: Facts._fields.index("together")]
-"""The columns of a row of format 2."""
 
 FACTS = ", ".join(Facts._fields)
 
@@ -167,14 +152,6 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     party: str
     test: bool
     cap: Ceiling
-
-
-class Migrated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the row says that stands between rows of format 2 and later ones: the last row before it, and its hash."""
-
-    format: int
-    sequence: int
-    head: str
 
 
 class RowTerms(TypedDict, total=False):
@@ -261,18 +238,17 @@ def _digest(purpose: str, *fields: object) -> bytes:
 
 def row_hash(facts: Facts) -> bytes:
     """Return the hash that chains a row to all rows before it."""
-    hashed = facts[: len(OLD_FACTS)] if facts.format == OLD_FORMAT else facts
-    return _digest(f"{facts.format} row", *hashed)
+    return _digest(f"{FORMAT} row", *facts)
 
 
-def answer_hash(row: bytes, answer: bytes, *, written_in: int = FORMAT) -> bytes:
-    """Return the hash that binds an answer to its row (``row`` is that row's hash, ``written_in`` its format)."""
-    return _digest(f"{written_in} answer", row, answer)
+def answer_hash(row: bytes, answer: bytes) -> bytes:
+    """Return the hash that binds an answer to its row (``row`` is that row's hash)."""
+    return _digest(f"{FORMAT} answer", row, answer)
 
 
-def seed_hash(request: bytes, seed: bytes, *, written_in: int = FORMAT) -> bytes:
+def seed_hash(request: bytes, seed: bytes) -> bytes:
     """Return what remains of a seed in the chain: a hash, which of so many unknown random bytes says nothing."""
-    return _digest(f"{written_in} seed", request, seed)
+    return _digest(f"{FORMAT} seed", request, seed)
 
 
 def about_hash(about: About) -> bytes:
@@ -298,11 +274,7 @@ def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
         cap = msgspec.json.decode(facts.detail or "", type=Genesis).cap
     elif facts.kind == "cap":
         cap = ceiling_of(facts.detail)
-    kind, together, event_level = facts.kind, bool(facts.together), bool(facts.event_level)
-    if decision is not None:
-        kind = str(decision.__struct_config__.tag)
-    if facts.format == OLD_FORMAT:
-        kind, together, event_level = _in_old_words(facts)
+    kind = facts.kind if decision is None else str(decision.__struct_config__.tag)
     return Entry(
         facts.sequence,
         kind,
@@ -313,8 +285,8 @@ def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
         cap.budget if cap else None,
         sealed,
         facts.body,
-        together,
-        event_level,
+        bool(facts.together),
+        bool(facts.event_level),
         facts.plan,
         about,
         facts.version,
@@ -330,19 +302,13 @@ def ceiling_of(detail: str | None) -> Ceiling | None:
     return Ceiling(decision.nano, decision.delta) if isinstance(decision, CapDecision) else None
 
 
-def _in_old_words(facts: Facts) -> tuple[str, bool, bool]:
-    """Read from a label of format 2 what later rows have columns for: the kind, and whether together and event-level."""
-    kind = "list" if facts.kind == "alignment" and facts.label.endswith(" list") else facts.kind
-    return kind, facts.label.endswith(" joint"), " event-level " in facts.label
-
-
 def check_hash(facts: Facts, stored: object) -> bytes:
     """Return a stored row's hash; refuse a row whose facts are not those that were hashed."""
     try:
         computed = row_hash(facts)
     except (BadInput, ValueError):
         raise corrupt(facts.sequence) from None
-    if computed != stored:
+    if computed != stored or facts.together is None or facts.event_level is None:
         raise corrupt(facts.sequence)
     return computed
 
@@ -353,7 +319,7 @@ def check_kept(facts: Facts, row: bytes, seed: object, kept_hash: object, answer
         sound = facts.kind not in SEEDED or _seed_matches(facts, seed)
     else:
         sound = type(answer) is bytes and seed is None
-        sound = sound and kept_hash == answer_hash(row, cast("bytes", answer), written_in=facts.format)
+        sound = sound and kept_hash == answer_hash(row, cast("bytes", answer))
     if not sound or (facts.request is None and answer is not None) or (facts.kind not in SEEDED and seed is not None):
         raise corrupt(facts.sequence)
 
@@ -361,7 +327,7 @@ def check_kept(facts: Facts, row: bytes, seed: object, kept_hash: object, answer
 def _seed_matches(facts: Facts, seed: object) -> bool:
     if type(seed) is not bytes or facts.request is None:
         return False
-    return facts.seed_hash == seed_hash(facts.request, seed, written_in=facts.format)
+    return facts.seed_hash == seed_hash(facts.request, seed)
 
 
 def checked_cost(loss: object) -> Loss:
@@ -449,7 +415,6 @@ BEGIN
     SELECT RAISE(ABORT, 'append-only');
 END""",
     # INSERT OR REPLACE deletes without a delete trigger, so a row may only ever be the next one, unanswered, and new.
-    # A row without `together` is of format 2: software of that format that still has the file open can add no more.
     """CREATE TRIGGER rows_are_appended_in_order BEFORE INSERT ON entries
 WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence) + 1, 0) FROM entries)
     OR (NEW.sequence > 0 AND NEW.previous IS NOT (SELECT hash FROM entries WHERE sequence = NEW.sequence - 1))

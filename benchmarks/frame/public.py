@@ -1,6 +1,6 @@
 """Public data sets divided between parties, with bounds that are common knowledge.
 
-The files are not part of the library. Each loader takes the path of the Parquet file or of its folder. Without a path, the
+The files are not part of the checkout. Each loader takes the path of the Parquet file or of its folder. Without a path, the
 environment variable COLONNADE_DATA names the folder.
 
 Bounds are declared, not taken from the rows. Adult, Letter and King County house sales are census, optical-character and county

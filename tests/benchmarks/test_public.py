@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.frame.public import DATA_VARIABLE, adult, kc_house, letter, nsl_kdd
 
-from colonnade.datasets.public import DATA_VARIABLE, adult, kc_house, letter, nsl_kdd
 from colonnade.errors import BadInput
 from colonnade.schema import Category, Numeric
 
