@@ -37,6 +37,7 @@ __all__ = [
     "COSTLESS",
     "FACTS",
     "FORMAT",
+    "HOLDS",
     "OLD_FACTS",
     "OLD_FORMAT",
     "SCHEMA",
@@ -392,6 +393,18 @@ def checked_name(name: object, what: str) -> str:
 
 APPLICATION = 0x434F4C4F  # "COLO" in the file's header, so that a ledger is not taken for any other database
 
+HOLDS = """CREATE TABLE holds (
+    plan BLOB PRIMARY KEY NOT NULL CHECK (typeof(plan) = 'blob' AND length(plan) = 32),
+    requester TEXT NOT NULL CHECK (typeof(requester) = 'text'),
+    purpose TEXT NOT NULL CHECK (typeof(purpose) = 'text'),
+    aligns INTEGER NOT NULL CHECK (aligns IN (0, 1)),
+    steps BLOB NOT NULL CHECK (typeof(steps) = 'blob'),
+    made INTEGER NOT NULL CHECK (typeof(made) = 'integer'),
+    held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
+    payable INTEGER NOT NULL CHECK (typeof(payable) = 'integer')
+)"""
+"""What is set aside for studies (`colonnade.party.ledger.holds`): the one table whose rows go again. Times are in microseconds."""
+
 TABLES = (
     f"""CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
@@ -439,6 +452,7 @@ TABLES = (
     requester TEXT NOT NULL CHECK (typeof(requester) = 'text'),
     signature BLOB NOT NULL CHECK (typeof(signature) = 'blob')
 )""",
+    HOLDS,
 )
 
 _UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in (*Facts._fields, "hash"))
