@@ -1,8 +1,8 @@
 """The driver of a study: it runs an algorithm's rounds over a transport.
 
-It first has every member say yes, shows all of these to everybody, then asks for releases. What the study has cost, finished or failed, is read from the parties'
-accounts (`colonnade.coordinator.accounts`). Threads may run studies side by side; a member that is busy is asked again after the
-time that it names.
+It first has every member say yes, shows all of these to everybody, then asks for releases. What the study has cost, finished
+or failed, is read from the parties' accounts (`colonnade.coordinator.accounts`). Threads may run studies side by side; a member
+that is busy is asked again after the time that it names.
 """
 
 import threading
@@ -457,7 +457,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
 
 
 def _withdraw(plan: Plan, transport: Transport) -> None:
-    """Tell everybody that a study was refused, so that nobody holds anything for it. Who does not hear it waits for the expiry."""
+    """Tell everybody that a study was refused, so that nobody holds anything for it. Who does not hear it waits for the end."""
     withdrawal = codec.encode(messages.Withdraw(plan=codec.digest(plan)))
     with suppress(ColonnadeError):
         transport.exchange(dict.fromkeys(members_of_plan(plan), withdrawal))

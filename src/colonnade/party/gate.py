@@ -274,7 +274,7 @@ class Gate:
         self._ledger.end_hold(plan)
 
     def require_begun(self, plan: Plan) -> None:
-        """Refuse to write a first row about a step before everybody has said yes, after the deadline, or for another requester."""
+        """Refuse to write a step's first row before everybody has said yes, after the deadline, or for another requester."""
         hashed = codec.digest(plan)
         about = self._ledger.said(hashed)
         if not self._ledger.is_payable(hashed, requester_of(about), "" if about is None else about.purpose):

@@ -363,14 +363,24 @@ class Guard:
             self._runs.forget(request.plan)
             gate = self._row_orders.gate_for(request.plan.alignment)
             return gate.conclude(request.plan, request.step, request.values)
+        return codec.encode(self._public_reply(request))
+
+    def _public_reply(
+        self,
+        request: messages.Propose
+        | messages.GetYes
+        | messages.Begin
+        | messages.Withdraw
+        | messages.GetDescription
+        | messages.GetAccount,
+    ) -> messages.Reply:
         if isinstance(request, messages.Propose):
-            return codec.encode(self._agree(request))
-        if isinstance(request, messages.GetYes | messages.Begin | messages.Withdraw):
-            return codec.encode(self._consent(request))
-        reply: messages.Reply = (
-            self._describe(request) if isinstance(request, messages.GetDescription) else self._account(request)
-        )
-        return codec.encode(reply)
+            return self._agree(request)
+        if isinstance(request, messages.GetDescription):
+            return self._describe(request)
+        if isinstance(request, messages.GetAccount):
+            return self._account(request)
+        return self._consent(request)
 
     def _consent(self, request: messages.GetYes | messages.Begin | messages.Withdraw) -> messages.Reply:
         """Say yes, begin, or end. Nothing is held for a plan in which this party only computes."""

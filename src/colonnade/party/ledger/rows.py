@@ -403,7 +403,7 @@ HOLDS = """CREATE TABLE holds (
     held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
     payable INTEGER NOT NULL CHECK (typeof(payable) = 'integer')
 )"""
-"""What is set aside for studies (`colonnade.party.ledger.holds`): the one table whose rows go again. Times are in microseconds."""
+"""What is set aside for studies (`colonnade.party.ledger.holds`): the one table whose rows go again. Times in microseconds."""
 
 TABLES = (
     f"""CREATE TABLE entries (
