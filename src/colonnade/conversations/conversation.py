@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from colonnade.conversations.memory import LedgerHeads, Openings, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
+from colonnade.result import COORDINATOR
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
@@ -85,7 +86,8 @@ class Member:
         if self.heads is None:
             return b"", b""
         context = codec.digest(plan)
-        return self.heads.signed(self.name, self.identity, context, nonce), self.heads.issue(context)
+        asked = {COORDINATOR: nonce} if nonce else {}
+        return self.heads.signed(self.name, self.identity, context, asked), self.heads.issue(context)
 
     def signed(self, account: Accounted, nonce: bytes) -> Accounted:
         """Return our account with our signature over it and over the coordinator's nonce; as it is where no nonce came."""
@@ -262,7 +264,7 @@ class Meeting:
         members = frozenset(self._terms.parties)
         given = {name: bytes(nonce.view) for name, nonce in nonces.items() if name in members}
         self._nonce, self._nonces = given.get(me.name, b""), nonces_digest(given)
-        head = b"" if me.heads is None else me.heads.own(me.name)
+        head = b"" if me.heads is None else me.heads.own(me.name, given)
         answered = self._nonces if head else b""
         self._handshake = Handshake(me.identity, me.name, self._terms, self._seed, head=head, nonces=answered)
         return Greeted(hello=codec.encode(self._handshake.hello))
@@ -274,7 +276,10 @@ class Meeting:
         me, decoded = self._me, {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
         session = self._handshake.agree(decoded, me.pinned, self._partners)
         if me.heads is not None:  # after the signatures: only a party itself can speak for its ledger
-            said = {name: Said(hello.head, self._answered(hello)) for name, hello in decoded.items()}
+            said = {
+                name: Said(hello.head, self._answered(hello), hello.signed(), hello.signature)
+                for name, hello in decoded.items()
+            }
             checked = {name: one for name, one in said.items() if self._partners is None or name in self._partners}
             me.heads.observe(self._terms.plan, checked)
             self._unchecked = {name: one for name, one in said.items() if name not in checked}

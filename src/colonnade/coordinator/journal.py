@@ -20,7 +20,7 @@ from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.agreement import FederationAgreement
+from colonnade.protocol.agreement import COORDINATOR, FederationAgreement
 from colonnade.protocol.messages import Accounted, Agreed, Ask, NotKept, Post, Recall, Reply, Request
 from colonnade.secure.mail import NONCE_BYTES
 
@@ -121,10 +121,11 @@ class StudyJournal:
 
     def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, Agreed]) -> None:
         """Remember where every ledger stands; refuse one that has gone back since the nonce was issued."""
-        for party, reply in replies.items():
+        for party in replies:
             if party not in self._pinned:
                 raise ProtocolError(f"{party!r} is not a member in the federation's agreement.")
-            self._heads.observe_signed(party, self._pinned[party], codec.digest(plan), nonce, reply.head)
+        said = {party: (self._pinned[party], reply.head) for party, reply in replies.items()}
+        self._heads.observe_signed(codec.digest(plan), {COORDINATOR: nonce}, nonce, said)
 
     def account_nonce(self) -> bytes:
         """Return a fresh nonce, over which a party signs its account."""

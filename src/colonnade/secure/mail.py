@@ -46,6 +46,7 @@ from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secr
 
 __all__ = [
     "LARGEST_LETTER",
+    "LARGEST_QUESTION",
     "NONCE_BYTES",
     "OVERHEAD",
     "Handshake",
@@ -248,8 +249,9 @@ _HASH_BYTES = 32
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 _LARGEST_NAME = 255
-_LARGEST_HEAD = 1024
+_LARGEST_HEAD = 2**18
 NONCE_BYTES = 16
+LARGEST_QUESTION = 2**16
 
 
 class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -317,7 +319,7 @@ class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(self.ephemeral) != _KEY_BYTES or len(self.signature) != _SIGNATURE_BYTES:
             raise BadInput("A hello holds a key of 32 bytes and a signature of 64.")
         if len(self.head) > _LARGEST_HEAD:
-            raise BadInput("A hello says where a ledger stands in a few words.")
+            raise BadInput("A hello says where a ledger stands in a bounded number of words.")
 
     def signed(self) -> bytes:
         """Return the bytes that the signature is over."""
@@ -329,10 +331,14 @@ def _signed(terms: bytes, party: str, ephemeral: bytes, head: bytes = b"", nonce
 
 
 def nonces_digest(nonces: Mapping[str, bytes]) -> bytes:
-    """Return the hash of everybody's nonces; nothing where there are none. A hello grows with none of them."""
-    if any(len(nonce) != NONCE_BYTES for nonce in nonces.values()):
+    """Return the hash of everybody's nonces; nothing where there are none. A hello grows with none of them.
+
+    A nonce may be followed by what its issuer remembers (`colonnade.conversations.memory.LedgerHeads.issue`), which is not hashed.
+    """
+    if any(not NONCE_BYTES <= len(nonce) <= LARGEST_QUESTION for nonce in nonces.values()):
         raise ProtocolError("A nonce is of another length than a nonce.")
-    return digest("colonnade nonces v1", *sorted(nonces.items())) if nonces else b""
+    named = sorted((name, nonce[:NONCE_BYTES]) for name, nonce in nonces.items())
+    return digest("colonnade nonces v1", *named) if nonces else b""
 
 
 class Handshake:
