@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from colonnade.conversations.memory import LedgerHeads, Openings, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
-from colonnade.result import COORDINATOR
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
+from colonnade.result import COORDINATOR
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session, nonces_digest
 from colonnade.secure.residues import Arithmetic, Elements

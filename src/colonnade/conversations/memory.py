@@ -50,7 +50,7 @@ class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
     total
         The spent ε at the cap's δ, in nano-units.
     forfeited
-        When its owner last signed that it had gone back, and wrote off what it has forgotten: microseconds since 1970, 0 for never.
+        When its owner last wrote off what it had forgotten: microseconds since 1970, 0 for never.
     """
 
     ledger: str
@@ -105,7 +105,8 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
     @property
     def total(self) -> int:
         """The highest total that was said."""
-        return max(one.head.total for one in (self.stood, *(self.evidence or ())))
+        heads = [one.head for one in (self.stood, *(self.evidence or ()))]
+        return max(head.total for head in heads)
 
     def joined(self, other: "Remembered | None") -> "Remembered":
         """Return what two processes of one site know together."""
@@ -118,7 +119,7 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
 
 @dataclass(frozen=True)
 class Said:
-    """What a party said of its ledger, to which question of ours (``None`` for what we say of ourselves), and how it is signed."""
+    """What a party said of its ledger, to which question of ours (``None``: we said it ourselves), and how it is signed."""
 
     statement: bytes
     nonce: bytes | None
@@ -134,9 +135,9 @@ class LedgerHeads:
     the highest head that they have seen, durably. They accept another one only with a proof that it extends what they remember
     (`colonnade.secure.history`). The number of rows alone shows nothing: a ledger that went back grows too.
 
-    *Questions.* A receiver asks with a nonce and with the rows that it remembers (`issue`). The party reads its ledger after that,
-    and signs its head over the nonce, with the root that it had at each of these rows and a proof from there. The roots that
-    others remember never leave them, so nobody can say them who does not have the rows.
+    *Questions.* A receiver asks with a nonce and with the rows that it remembers (`issue`). The party reads its ledger after
+    that, and signs its head over the nonce, with the root that it had at each of these rows and a proof from there. The roots
+    that others remember never leave them, so nobody can say them who does not have the rows.
 
     *Late heads.* Studies run side by side, so heads arrive out of order. An honest ledger stands at least where anybody saw it
     before the question. A party says again which rows it has named lately. So a head that comes late is held against the root
@@ -171,7 +172,9 @@ class LedgerHeads:
         self._mine = mine
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen = self._read()  # never changed, only replaced: a question keeps the one of its time
+        self._seen: Mapping[str, Remembered] = (
+            self._read()
+        )  # never changed, only replaced: a question keeps the one of its time
         self._roots: dict[str, dict[int, tuple[bytes, SignedHead]]] = {}  # and who said them, in which message
         self._named: OrderedDict[int, None] = OrderedDict()  # rows of our own ledger that we signed lately
         self._issued: OrderedDict[tuple[bytes, bytes], tuple[float, Mapping[str, Remembered]]] = OrderedDict()
@@ -202,7 +205,7 @@ class LedgerHeads:
             try:
                 self._measure(party, statement, known)  # read just now, so it is measured by all that we know
             except _Contradiction:
-                raise gone_back(party) from None
+                raise _gone_back(party) from None
             self._named[statement.head.sequence] = None
             self._named.move_to_end(statement.head.sequence)
             while len(self._named) > IN_FLIGHT:
@@ -225,7 +228,7 @@ class LedgerHeads:
                     higher = self._measure(party, statement, floor.get(party))
                 except _Contradiction as found:
                     self._keep({**self._seen, party: Remembered(self._seen[party].stood, (found.stood, signed))})
-                    raise gone_back(party) from None
+                    raise _gone_back(party) from None
                 if higher:
                     new[party] = statement, signed
                     seen[party] = Remembered(signed)
@@ -306,7 +309,7 @@ class LedgerHeads:
         if head.forfeited > known.stood.head.forfeited:
             return _mended(party, head, known)
         if known.evidence is not None:
-            raise gone_back(party)
+            raise _gone_back(party)
         if floor is not None and _place(head) < _place(floor.stood.head):
             raise _Contradiction(known.stood)
         if head.forfeited < known.stood.head.forfeited:
@@ -321,16 +324,13 @@ class LedgerHeads:
         for row, root in said.items():
             if row in roots and roots[row][0] != root:
                 raise _Contradiction(roots[row][1])
-        if head.sequence >= stood.head.sequence:
-            linked = stood.head.sequence in said
-        else:
-            linked = head.sequence in roots
-        if not linked:
+        is_late = head.sequence < stood.head.sequence
+        if (head.sequence not in roots) if is_late else (stood.head.sequence not in said):
             raise ProtocolError(
                 f"Party {party!r} does not show that its ledger extends what is remembered of it.",
                 remedy="Start the study again.",
             )
-        return head.sequence > stood.head.sequence
+        return not is_late and head.sequence > stood.head.sequence
 
     def _learn(self, party: str, statement: Statement, signed: SignedHead) -> None:
         kept = self._roots.get(party, {})
@@ -403,8 +403,8 @@ def _mended(party: str, head: LedgerHead, known: Remembered) -> bool:
     if head.total + ROUNDING < known.total:
         raise LedgerCorrupt(
             f"Party {party!r} has forfeited what its ledger forgot, and its total is below what was seen before.",
-            remedy="Have its owner write off at least that: colonnade ledger restore FOLDER --forfeit --spent EPSILON. If its cap "
-            "was higher, raise it first: colonnade ledger raise FOLDER.",
+            remedy="Have its owner write off at least that: colonnade ledger restore FOLDER --forfeit --spent EPSILON. If its "
+            "cap was higher, raise it first: colonnade ledger raise FOLDER.",
         )
     return True
 
@@ -427,10 +427,10 @@ def _unanswered(party: str) -> ProtocolError:
     )
 
 
-def gone_back(party: str) -> LedgerCorrupt:
+def _gone_back(party: str) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"The ledger of party {party!r} has gone back: it has forgotten releases.",
-        remedy="Stop that party. It is refused until its owner writes off what was forgotten: colonnade ledger restore --forfeit.",
+        remedy="Stop that party. It is refused until its owner writes off what it forgot: colonnade ledger restore --forfeit.",
     )
 
 

@@ -1,11 +1,11 @@
-"""A history that can show that it only grew: a Merkle tree over rows, its root at every size, and proofs from one size to another.
+"""A history that can show that it only grew: a Merkle tree over rows, its root at every size, and proofs from size to size.
 
-The tree is the one of certificate transparency (RFC 9162, section 2.1): the left half of n leaves is the largest power of two below
-n. A root stands for all rows in their order. A consistency proof of about 2 log₂ n hashes shows that the rows of one root are the
-first rows of another. Nobody who has forgotten or exchanged a row can make one (docs/proofs/ledger-history.md).
+The tree is the one of certificate transparency (RFC 9162, section 2.1): the left part of n leaves is the largest power of two
+below n. A root stands for all rows in their order. A consistency proof of about log₂ n hashes shows that the rows of one root are
+the first rows of another. Nobody who has forgotten or exchanged a row can make one (docs/proofs/ledger-history.md).
 
-A leaf is a digest of a row under a secret salt of its ledger, so a proof shows nothing but how many rows there are. Leaves and inner
-nodes are hashed under different first bytes: no node passes for a leaf.
+A leaf is a digest of a row under a secret salt of its ledger, so a proof shows nothing but how many rows there are. Leaves and
+inner nodes are hashed under different first bytes: no node passes for a leaf.
 """
 
 import hashlib
@@ -47,7 +47,9 @@ class History:
     """
 
     def __init__(self, digests: Iterable[bytes] = ()) -> None:
-        self._levels: list[bytearray] = [bytearray()]  # level k: the roots of whole subtrees of 2^k leaves, one after another
+        self._levels: list[bytearray] = [
+            bytearray()
+        ]  # level k: the roots of whole subtrees of 2^k leaves, one after another
         for digest in digests:
             self.append(digest)
 

@@ -333,7 +333,7 @@ def _signed(terms: bytes, party: str, ephemeral: bytes, head: bytes = b"", nonce
 def nonces_digest(nonces: Mapping[str, bytes]) -> bytes:
     """Return the hash of everybody's nonces; nothing where there are none. A hello grows with none of them.
 
-    A nonce may be followed by what its issuer remembers (`colonnade.conversations.memory.LedgerHeads.issue`), which is not hashed.
+    What its issuer remembers may follow a nonce (`colonnade.conversations.memory.LedgerHeads.issue`), and is not hashed.
     """
     if any(not NONCE_BYTES <= len(nonce) <= LARGEST_QUESTION for nonce in nonces.values()):
         raise ProtocolError("A nonce is of another length than a nonce.")

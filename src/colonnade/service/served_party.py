@@ -8,14 +8,14 @@ A party answers from a copy of its table (`colonnade.service.snapshots`): that o
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, Openings
+from colonnade.conversations.memory import LedgerHead, LedgerHeads, Openings, Statement
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -271,7 +271,7 @@ def serve_party(
         analysts=papers.analyst_keys(),
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
-    heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda: _head(ledger))
+    heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda since: _statement(ledger, since))
     member = Member(
         terms.name,
         identity,
@@ -352,6 +352,6 @@ def _ledgers(papers: FederationAgreement) -> dict[str, str]:
     return {name: papers.members[name].ledger for name in papers.parties}
 
 
-def _head(ledger: SqliteLedger) -> LedgerHead:
-    head = ledger.head()
-    return LedgerHead(head.ledger, head.sequence, head.hash, head.nano)
+def _statement(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
+    head, earlier = ledger.shown(since)
+    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited), earlier)
