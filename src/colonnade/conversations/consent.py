@@ -27,7 +27,7 @@ from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.secure.keys import PublicIdentity, frame
-from colonnade.secure.mail import nonces_digest
+from colonnade.secure.mail import NONCE_BYTES, nonces_digest
 
 MOST_PENDING = 1024
 """Plans that may be between the rounds at one member, and plans that have begun; the oldest are forgotten first."""
@@ -103,10 +103,13 @@ class Consents:
     def say(self, plan: bytes, nonces: Mapping[str, bytes]) -> bytes:
         """Sign our yes over everybody's nonces, ours among them."""
         pending, me = self._find(plan), self._member
-        if nonces.keys() - {COORDINATORS} != pending.members or nonces[me.name] != pending.nonce:
+        if (
+            nonces.keys() - {COORDINATORS} != pending.members
+            or nonces[me.name][:NONCE_BYTES] != pending.nonce[:NONCE_BYTES]
+        ):
             raise ProtocolError("The nonces are not those of this plan's members, each one's last.", remedy=ASK_AGAIN)
         pending.nonces = nonces_digest(nonces)
-        yes = Yes(plan, me.name, me.heads.own(me.name), pending.nonces, b"")
+        yes = Yes(plan, me.name, me.heads.own(me.name, nonces), pending.nonces, b"")
         pending.yes = codec.encode(msgspec.structs.replace(yes, signature=me.identity.sign(yes.words())))
         return pending.yes
 
@@ -121,7 +124,10 @@ class Consents:
                 raise ProtocolError("A yes answers other nonces than these members'.", remedy=ASK_AGAIN)
             if name != me.name:
                 check_signature(name, yes, me.pinned)
-        heads = {name: Said(yes.head, None if name == me.name else pending.nonce) for name, yes in said.items()}
+        heads = {
+            name: Said(yes.head, None if name == me.name else pending.nonce, yes.words(), yes.signature)
+            for name, yes in said.items()
+        }
         me.heads.observe(plan, heads)
         del self._pending[plan]
         self._begun[plan] = None

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from colonnade.conversations.consent import COORDINATORS, members_of_plan
+from colonnade.conversations.memory import addressed
 from colonnade.coordinator.accounts import Auditor, CostOfCall
 from colonnade.cost import NOTHING_SPENT, Cost
 from colonnade.errors import (
@@ -446,8 +447,11 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
     quote = propose(plan, transport, about, hold=True)
     hashed, nonces = codec.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
     yeses: dict[str, bytes] = {}
-    request = messages.GetYes(plan=hashed, nonces=nonces)
-    for member, reply in ask(dict.fromkeys(quote.nonces, request), transport).items():
+    requests = {
+        member: messages.GetYes(plan=hashed, nonces={name: addressed(one, member) for name, one in nonces.items()})
+        for member in quote.nonces
+    }
+    for member, reply in ask(requests, transport).items():
         if not isinstance(reply, messages.SaidYes):
             raise ProtocolError(f"{member!r} did not say yes.", remedy="Start the study again.")
         yeses[member] = reply.yes

@@ -127,7 +127,7 @@ class StudyJournal:
             if yes.nonces != nonces_digest(nonces):
                 raise ProtocolError(f"{name!r} said yes to other nonces.", remedy="Start the study again.")
             check_signature(name, yes, self._pinned)
-        heads = {name: Said(yes.head, nonces[COORDINATORS]) for name, yes in said.items()}
+        heads = {name: Said(yes.head, nonces[COORDINATORS], yes.words(), yes.signature) for name, yes in said.items()}
         self._heads.observe(codec.digest(plan), heads)
 
     def account_nonce(self) -> bytes:

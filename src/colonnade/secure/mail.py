@@ -46,6 +46,7 @@ from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secr
 
 __all__ = [
     "LARGEST_LETTER",
+    "LARGEST_QUESTION",
     "NONCE_BYTES",
     "OVERHEAD",
     "Handshake",
@@ -249,6 +250,7 @@ _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 _LARGEST_NAME = 255
 NONCE_BYTES = 16
+LARGEST_QUESTION = 2**16
 
 
 class RunTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -319,10 +321,14 @@ def _signed(terms: bytes, party: str, ephemeral: bytes) -> bytes:
 
 
 def nonces_digest(nonces: Mapping[str, bytes]) -> bytes:
-    """Return the hash of everybody's nonces."""
-    if any(len(nonce) != NONCE_BYTES for nonce in nonces.values()):
+    """Return the hash of everybody's nonces.
+
+    What its issuer remembers may follow a nonce (`colonnade.conversations.memory.LedgerHeads.issue`), and is not hashed.
+    """
+    if any(not NONCE_BYTES <= len(nonce) <= LARGEST_QUESTION for nonce in nonces.values()):
         raise ProtocolError("A nonce is of another length than a nonce.")
-    return digest("colonnade nonces v1", *sorted(nonces.items()))
+    named = sorted((name, nonce[:NONCE_BYTES]) for name, nonce in nonces.items())
+    return digest("colonnade nonces v1", *named)
 
 
 class Handshake:

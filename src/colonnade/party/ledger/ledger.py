@@ -15,7 +15,7 @@ A crash between debit and seal loses budget, never privacy: the answer is not dr
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, Unpack
@@ -32,12 +32,14 @@ from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, Budget, Loss
+from colonnade.secure.history import Earlier
 
 __all__ = ["Entry", "Head", "LabelledRow", "SqliteLedger"]
 
 LARGEST_ANSWER = 2**28
 YEAR_10000 = 253_402_300_800
 LARGEST_VERSION = 2**31
+SALT = 32
 
 
 class SqliteLedger:
@@ -100,7 +102,13 @@ class SqliteLedger:
         if type(test) is not bool:
             raise BadInput("test is True or False.")
         genesis = rows.Genesis(
-            FORMAT, GRID, os.urandom(16).hex(), rows.checked_name(party, "party"), test, Ceiling.of(budget)
+            FORMAT,
+            GRID,
+            os.urandom(16).hex(),
+            rows.checked_name(party, "party"),
+            test,
+            Ceiling.of(budget),
+            os.urandom(SALT).hex(),
         )
         first = first_row(genesis, _now(clock))
         HeadMemory(Path(path)).check(lambda _: False)  # a ledger was here: a new one would forget what was spent
@@ -126,13 +134,14 @@ class SqliteLedger:
     ) -> Self:
         """Open a ledger and verify all of it; refuse one that is damaged, set back, or not this party's.
 
-        One of format 2 is migrated first (`colonnade.party.ledger.migration`).
+        One of format 2 is migrated first (`colonnade.party.ledger.migration`), and one without a salt gets it.
         """
         ledger = cls(LedgerFile(path, patience=patience), clock)
         try:
             migrate(ledger._file, _now(clock))
             ledger._add_holds()
             ledger.verify()
+            ledger._require_salt()
             ledger.refuse_set_back()
             if party is not None and ledger.party != party:
                 raise LedgerCorrupt("This ledger belongs to another party; nothing was released.")
@@ -147,6 +156,18 @@ class SqliteLedger:
             known = self._file.format() == FORMAT
         if known and here is None:
             self._file.add_holds()
+
+    def _require_salt(self) -> None:
+        """Add the salt to a ledger of before peers were shown roots, by a row of its own."""
+        if self._chain.known.salt:
+            return
+        with self._file.writing():
+            state = self._chain.catch_up()
+            if not state.salt:  # unless another process was quicker
+                pinned = msgspec.structs.replace(state.pinned, salt=os.urandom(SALT).hex())
+                detail = msgspec.json.encode(pinned).decode()
+                self._chain.append(state.row("migrated", _now(self._clock), "migrated", detail=detail))
+        self._read()
 
     @property
     def identity(self) -> str:
@@ -191,22 +212,34 @@ class SqliteLedger:
             self._chain.append(facts)
         return facts.sequence
 
-    def declare_version(self, version: int) -> int:
+    def declare_version(self, version: int, table: bytes = b"") -> int:
         """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
 
-        Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed.
+        Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed. Of ``table``, a
+        hash of the table where there is one, the row keeps a mark that only this ledger can compare (`restored_version`).
         """
         if type(version) is not int or not 1 <= version <= LARGEST_VERSION:
             raise BadInput("A data version is a whole number from 1.", remedy="For example 1, then 2.")
         written = _now(self._clock)
         with self._file.writing():
             state = self._chain.catch_up()
-            if version <= (state.version or 0):
-                raise BadInput(f"Version {state.version} was declared before.", remedy="Declare a higher one.")
-            facts = state.row("version", written, f"data version {version}", version=version)
+            if version <= state.used:
+                raise BadInput(f"Version {state.used} was declared before.", remedy="Declare a higher one.")
+            mark = f" {rows.table_mark(state.salt, table)}" if table else ""
+            facts = state.row("version", written, f"data version {version}{mark}", version=version)
             self._chain.append(facts)
             self._holds.end_all()  # their plans name the version before
         return facts.sequence
+
+    def next_version(self) -> int:
+        """Return the lowest data version that was never declared, also not in rows that are lost."""
+        return self._read().used + 1
+
+    def restored_version(self, table: bytes) -> int | None:
+        """Return the current data version if this is its table, and nothing was declared since the ledger was restored."""
+        state = self._read()
+        same = state.restored and state.table == rows.table_mark(state.salt, table)
+        return state.version if same else None
 
     def current_version(self) -> int | None:
         """Return the data version declared last; ``None`` if none ever was."""
@@ -429,13 +462,20 @@ class SqliteLedger:
 
     def head(self) -> Head:
         """Return where the ledger stands; messages carry it, so that peers notice a ledger that was set back."""
-        return self._read().head
+        return self.shown()[0]
+
+    def shown(self, since: Iterable[int] = ()) -> tuple[Head, tuple[Earlier, ...]]:
+        """Return where the ledger stands, and for each of these earlier rows the root then, with a proof that this extends it."""
+        with self._file.reading():
+            self._chain.catch_up()
+            return self._chain.head(), self._chain.earlier(since)
 
     def remember_head(self) -> None:
         """Keep durably, outside this file, where the ledger stands. Before any message leaves that rests on it."""
         try:
             with self._file.reading():  # nobody commits meanwhile, so that an older head never replaces a newer one
-                self._memory.keep(self._chain.catch_up().head)
+                self._chain.catch_up()
+                self._memory.keep(self._chain.head())
         except OSError:
             raise LedgerCorrupt("The ledger's highest head cannot be written durably; nothing was released.") from None
 
@@ -450,6 +490,8 @@ class SqliteLedger:
         """
         with self._file.reading():
             state = self._chain.catch_up()
+            if head.root:
+                return state.genesis.ledger == head.ledger and self._chain.root_of(head.sequence) == head.root
             return state.genesis.ledger == head.ledger and self._chain.hash_of(head.sequence) == head.hash
 
     def entries(self, after: int = -1) -> list[Entry]:

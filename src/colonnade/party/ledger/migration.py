@@ -106,7 +106,8 @@ def migrate(file: LedgerFile, written: int) -> None:
         state = _verified(file.run(_OLD_ROWS))
         _keep_copy(file.path, state)
         _rewrite(file)
-        row = state.row("migrated", written, "migrated", detail=msgspec.json.encode(state.pinned).decode())
+        pinned = msgspec.structs.replace(state.pinned, salt=os.urandom(32).hex())
+        row = state.row("migrated", written, "migrated", detail=msgspec.json.encode(pinned).decode())
         places = ", ".join("?" * (len(row) + 1))
         file.run(f"INSERT INTO entries ({FACTS}, hash) VALUES ({places})", (*row, rows.row_hash(row)))  # noqa: S608
         file.check()

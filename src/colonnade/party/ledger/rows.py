@@ -15,6 +15,10 @@ row whose ``together`` is missing is one of format 2, and is hashed and read as 
 *What the chain does not prove.* The hashes carry no key: they find accidents and inconsistent edits. A user who may write the
 file can replace it by another consistent one, an older one included. Only somebody who kept a `Head` can tell
 (`SqliteLedger.continues`).
+
+*What peers are shown.* Not the hashes: whoever knows one could try out what the next row says. Rows are the leaves of a tree
+(`colonnade.secure.history`) as digests under a secret salt, and peers are shown its root. The salt stands in the first row, or in
+the row of kind ``migrated`` that a ledger of before there were salts gets when it is opened.
 """
 
 import hashlib
@@ -65,8 +69,10 @@ __all__ = [
     "corrupt",
     "least_entry",
     "read_loss",
+    "row_digest",
     "row_hash",
     "seed_hash",
+    "table_mark",
 ]
 
 
@@ -168,14 +174,16 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     party: str
     test: bool
     cap: Ceiling
+    salt: str = ""
 
 
 class Migrated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the row says that stands between rows of format 2 and later ones: the last row before it, and its hash."""
+    """What a row says that stands between older rows and later ones: the last row before it, its hash, and the ledger's salt."""
 
     format: int
     sequence: int
     head: str
+    salt: str = ""
 
 
 class RowTerms(TypedDict, total=False):
@@ -206,6 +214,10 @@ class Head:
     hash: bytes
     nano: int
     """The total ε at the cap's δ in nano-units, rounded up."""
+    root: bytes = b""
+    """The root of all rows, as peers are shown it; none in what versions without roots have kept."""
+    forfeited: int = 0
+    """When its owner last wrote off what it had forgotten, in microseconds since 1970; 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +276,16 @@ def row_hash(facts: Facts) -> bytes:
     """Return the hash that chains a row to all rows before it."""
     hashed = facts[: len(OLD_FACTS)] if facts.format == OLD_FORMAT else facts
     return _digest(f"{facts.format} row", *hashed)
+
+
+def row_digest(salt: bytes, row: bytes) -> bytes:
+    """Return the digest under which a row of this hash stands in the history that peers are shown."""
+    return _digest("salted row", salt, row)
+
+
+def table_mark(salt: bytes, table: bytes) -> str:
+    """Return how a table is named in the row of its version: without the ledger, nobody can try tables out against it."""
+    return _digest("salted table", salt, table).hex()
 
 
 def answer_hash(row: bytes, answer: bytes, *, written_in: int = FORMAT) -> bytes:
