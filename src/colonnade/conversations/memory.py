@@ -19,8 +19,8 @@ import msgspec
 from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.secure.history import Earlier, extends
-from colonnade.secure.keys import Identity, PublicIdentity, digest, frame
-from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES, nonces_digest
+from colonnade.secure.keys import digest
+from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES
 
 NONCES = 1024
 """How many questions a site remembers; the oldest go first."""
