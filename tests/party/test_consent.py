@@ -83,6 +83,8 @@ REASONS: dict[str, tuple[Mapping[str, object], Callable[[cn.Federation, str], No
 
 def applies(request: str, reason: str) -> bool:
     asked = REQUESTS[request]
+    if request == "describe":  # asks for no study
+        return False
     if reason in ("alignments", "the mode"):
         return asked.order
     if reason == "a column":
@@ -91,9 +93,7 @@ def applies(request: str, reason: str) -> bool:
         return asked.price or asked.releases_size
     if reason == "an approval":
         return request not in ("cohort", "split")  # these tell nobody anything
-    if reason == "the study":
-        return request != "describe"
-    return request != "describe"
+    return reason != "the data version" or not asked.order  # whoever aligns asks which version there is
 
 
 ALONE = {"histogram": ("bank",), "quantiles": ("telco",)}

@@ -32,6 +32,9 @@ from colonnade.secure.mail import NONCE_BYTES, nonces_digest
 MOST_PENDING = 1024
 """Plans that may be between the rounds at one member, and plans that have begun; the oldest are forgotten first."""
 
+SAME_NONCE = 600.0
+"""Seconds for which a plan that is proposed again, and has not begun, has the same nonce. Its deadline does not move meanwhile."""
+
 COORDINATORS = ""
 """Under this name stands the nonce of the coordinator that asks, who remembers ledgers too. No member has it."""
 
@@ -65,6 +68,7 @@ class _Pending:
     since: float
     nonces: bytes = b""
     yes: bytes = b""
+    begun: bool = False
 
 
 class Consents:
@@ -85,10 +89,13 @@ class Consents:
         self._begun: OrderedDict[bytes, None] = OrderedDict()
 
     def ask(self, plan: Plan) -> bytes:
-        """Return a fresh nonce. What was signed over an earlier one of the same plan is worth nothing from now on."""
+        """Return a nonce for a plan; for a while the same one, so that a message that comes twice changes nothing."""
         hashed = codec.digest(plan)
+        pending = self._pending.pop(hashed, None)
+        if pending is not None and not pending.begun and 0 <= self._clock() - pending.since < SAME_NONCE:
+            self._pending[hashed] = pending
+            return pending.nonce
         nonce = self._member.heads.issue(hashed)
-        self._pending.pop(hashed, None)
         self._pending[hashed] = _Pending(
             frozenset(members_of_plan(plan)), bool(plan.steps_of(self._member.name)), nonce, self._clock()
         )
@@ -108,6 +115,8 @@ class Consents:
             or nonces[me.name][:NONCE_BYTES] != pending.nonce[:NONCE_BYTES]
         ):
             raise ProtocolError("The nonces are not those of this plan's members, each one's last.", remedy=ASK_AGAIN)
+        if pending.yes and pending.nonces == nonces_digest(nonces):
+            return pending.yes  # asked a second time
         pending.nonces = nonces_digest(nonces)
         yes = Yes(plan, me.name, me.heads.own(me.name, nonces), pending.nonces, b"")
         pending.yes = codec.encode(msgspec.structs.replace(yes, signature=me.identity.sign(yes.words())))
@@ -129,7 +138,7 @@ class Consents:
             for name, yes in said.items()
         }
         me.heads.observe(plan, heads)
-        del self._pending[plan]
+        pending.begun = True
         self._begun[plan] = None
         while len(self._begun) > MOST_PENDING:
             self._begun.popitem(last=False)
