@@ -106,7 +106,7 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
     def total(self) -> int:
         """The highest total that was said."""
         heads = [one.head for one in (self.stood, *(self.evidence or ()))]
-        return max(head.total for head in heads)
+        return max((head.total for head in heads), default=0)
 
     def joined(self, other: "Remembered | None") -> "Remembered":
         """Return what two processes of one site know together."""
