@@ -119,6 +119,11 @@ def test_what_a_history_does_not_have_is_refused():
     for wrong in (lambda: three.root(0), lambda: three.root(4), lambda: three.proof(2, 1), History().root):
         with pytest.raises(BadInput):
             wrong()
-    for fields in ((-1, bytes(32), ()), (0, bytes(31), ()), (0, bytes(32), (bytes(33),)), (0, bytes(32), (bytes(32),) * 129)):
+    for fields in (
+        (-1, bytes(32), ()),
+        (0, bytes(31), ()),
+        (0, bytes(32), (bytes(33),)),
+        (0, bytes(32), (bytes(32),) * 129),
+    ):
         with pytest.raises(BadInput):
             Earlier(*fields)

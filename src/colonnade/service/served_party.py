@@ -354,4 +354,5 @@ def _ledgers(papers: FederationAgreement) -> dict[str, str]:
 
 def _statement(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
     head, earlier = ledger.shown(since)
-    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited), earlier)
+    read = int(ledger.now().timestamp() * 1_000_000)
+    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
