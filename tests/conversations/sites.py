@@ -58,7 +58,8 @@ class Site:
     """Real guards with real ledgers, behind a wire that tests can spoil. It is its own transport.
 
     ``spoil`` sees every round of requests before they are delivered; ``lose`` every reply after its work is done. What a study
-    has cost is asked after it, and is no round of it, nor is that it was withdrawn: these are not spoiled, and lost for members that are ``away``.
+    has cost is asked after it, and is no round of it, nor is that it was withdrawn. Neither is spoiled, and both are lost for
+    members that are ``away``.
     """
 
     def __init__(

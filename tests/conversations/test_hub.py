@@ -96,7 +96,7 @@ class Ledgers:
         self.ledgers = {name: Ledger(f"ledger of {name}") for name in OWNERS}
         named = {name: ledger.name for name, ledger in self.ledgers.items()}
         self.heads = {
-            name: LedgerHeads(named, mine=self.ledgers[name].head if name in named else None) for name in EVERYBODY
+            name: LedgerHeads(named, mine=self.ledgers[name].shown if name in named else None) for name in EVERYBODY
         }
         self.members = {
             name: Member(name, member.identity, member.pinned, self.heads[name])
@@ -135,7 +135,7 @@ def test_a_ledger_that_went_back_is_refused_by_a_data_party_that_checked_no_sign
     table.play()
     table.ledgers["eva"].back(to=0)
     for name in (*NODES, "eva"):
-        table.heads[name]._highest = {}
+        table.heads[name]._seen = {}
     with pytest.raises(LedgerCorrupt, match="'eva' has gone back"):
         table.play()
 
@@ -146,7 +146,7 @@ def test_a_head_that_a_coordinator_made_up_is_not_remembered() -> None:
     ahead = Ledger("ledger of eva")
     for _ in range(9):
         ahead.add()
-    made_up = msgspec.msgpack.encode(ahead.head())
+    made_up = msgspec.msgpack.encode(ahead.shown(()))
     with pytest.raises(ProtocolError):
         table.play(shown(("dee",), lambda hello: msgspec.structs.replace(hello, head=made_up)))
     assert table.heads["dee"].known("eva") is None

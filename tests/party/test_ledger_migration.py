@@ -188,7 +188,9 @@ def test_the_hash_of_the_migration_pins_every_old_row(tmp_path):
         columns = ", ".join(Facts._fields)
         last = Facts(*file.execute(f"SELECT {columns} FROM entries ORDER BY sequence DESC").fetchone())
     head = expected_of("production")["head"]
-    assert json.loads(last.detail) == {"format": 2, "sequence": head[0], "head": head[1]}
+    pinned = json.loads(last.detail)
+    assert len(bytes.fromhex(pinned.pop("salt"))) == 32
+    assert pinned == {"format": 2, "sequence": head[0], "head": head[1]}
     for forged in (
         last._replace(detail=last.detail.replace(head[1][:4], "0000")),
         last._replace(detail=last.detail.replace('"format":2', '"format":1')),

@@ -33,7 +33,7 @@ MOST_PENDING = 1024
 """Plans that may be between the rounds at one member, and plans that have begun; the oldest are forgotten first."""
 
 SAME_NONCE = 600.0
-"""Seconds for which a plan that is proposed again, and has not begun, has the same nonce. Its deadline does not move meanwhile."""
+"""Seconds for which a plan that is proposed again, and has not begun, has the same nonce. Its deadline stays where it is."""
 
 COORDINATORS = ""
 """Under this name stands the nonce of the coordinator that asks, who remembers ledgers too. No member has it."""

@@ -51,6 +51,8 @@ class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
         The spent ε at the cap's δ, in nano-units.
     forfeited
         When its owner last wrote off what it had forgotten: microseconds since 1970, 0 for never.
+    read
+        When the party read its ledger, by its own clock, in the same unit.
     """
 
     ledger: str
@@ -58,10 +60,12 @@ class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
     root: bytes
     total: int
     forfeited: int = 0
+    read: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.root) != 32 or min(self.sequence, self.total, self.forfeited) < 0 or len(self.ledger) > 64:
-            raise BadInput("A ledger's head is an identity, a row's number, a root of 32 bytes, a total and a time.")
+        least = min(self.sequence, self.total, self.forfeited, self.read)
+        if len(self.root) != 32 or least < 0 or len(self.ledger) > 64:
+            raise BadInput("A ledger's head is an identity, a row's number, a root of 32 bytes, a total and two times.")
 
 
 class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -106,7 +110,7 @@ class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
     def total(self) -> int:
         """The highest total that was said."""
         heads = [one.head for one in (self.stood, *(self.evidence or ()))]
-        return max(head.total for head in heads)
+        return max((head.total for head in heads), default=0)
 
     def joined(self, other: "Remembered | None") -> "Remembered":
         """Return what two processes of one site know together."""
@@ -141,7 +145,8 @@ class LedgerHeads:
 
     *Late heads.* Studies run side by side, so heads arrive out of order. An honest ledger stands at least where anybody saw it
     before the question. A party says again which rows it has named lately. So a head that comes late is held against the root
-    that a later one gave for its row; it is neither refused nor remembered.
+    that a later one gave for its row; it is neither refused nor remembered. It must have been read earlier, too: a ledger that
+    went back could otherwise answer questions that were asked before, as if its answer had been under way for long.
 
     *Bans.* Two signed statements that give one row two roots, or a head below one that was seen before the question, cannot come
     from one ledger that only grew. Both are kept, and the party is refused from then on, until its owner forfeits: a head that
@@ -285,7 +290,8 @@ class LedgerHeads:
             if row in roots and roots[row][0] != root:
                 raise _Contradiction(roots[row][1])
         is_late = head.sequence < stood.head.sequence
-        if (head.sequence not in roots) if is_late else (stood.head.sequence not in said):
+        told = head.sequence in roots and head.read <= stood.head.read if is_late else stood.head.sequence in said
+        if not told:
             raise ProtocolError(
                 f"Party {party!r} does not show that its ledger extends what is remembered of it.",
                 remedy="Start the study again.",
@@ -313,14 +319,14 @@ class LedgerHeads:
             return {}
         try:
             data = self._path.read_bytes()
-            with contextlib.suppress(msgspec.MsgspecError, BadInput):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, BadInput):
                 return msgspec.msgpack.decode(data, type=dict[str, Remembered])
             older = msgspec.msgpack.decode(data, type=dict[str, tuple[str, int, bytes, int]])
             return {
                 party: Remembered(SignedHead(LedgerHead(ledger, row, bytes(32), total), b"", b""))
                 for party, (ledger, row, _, total) in older.items()
             }
-        except (OSError, msgspec.MsgspecError, BadInput):
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, BadInput):
             raise LedgerCorrupt(
                 "The file of the peers' ledger heads cannot be read.", remedy="Restore it from a back-up."
             ) from None
@@ -351,7 +357,7 @@ def _asked(question: bytes) -> dict[str, int]:
     """Return the rows that a question names; none if it is not understood, for then no proof can be asked of us."""
     try:
         return msgspec.msgpack.decode(question[NONCE_BYTES:LARGEST_QUESTION], type=dict[str, int])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 
 
@@ -372,7 +378,7 @@ def _mended(party: str, head: LedgerHead, known: Remembered) -> bool:
 def _decoded(party: str, data: bytes) -> Statement:
     try:
         return msgspec.msgpack.decode(data, type=Statement)
-    except (msgspec.MsgspecError, BadInput):
+    except (msgspec.MsgspecError, UnicodeDecodeError, BadInput):
         raise ProtocolError(f"Party {party!r} does not say where its ledger stands.") from None
 
 

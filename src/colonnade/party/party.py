@@ -324,7 +324,8 @@ def _members(
 def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
     """Return where a ledger stands, as peers are told it, and its roots at earlier rows with proofs."""
     head, earlier = ledger.shown(since)
-    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited), earlier)
+    read = int(ledger.now().timestamp() * 1_000_000)
+    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
 
 
 def _check_names(

@@ -4,8 +4,9 @@ The tree is the one of certificate transparency (RFC 9162, section 2.1): the lef
 below n. A root stands for all rows in their order. A consistency proof of about log₂ n hashes shows that the rows of one root are
 the first rows of another. Nobody who has forgotten or exchanged a row can make one (docs/proofs/ledger-history.md).
 
-A leaf is a digest of a row under a secret salt of its ledger, so a proof shows nothing but how many rows there are. Leaves and
-inner nodes are hashed under different first bytes: no node passes for a leaf.
+A leaf is a digest of a row under a secret salt of its ledger, so a proof shows nothing but how many rows there are. Leaves, inner
+nodes and roots are hashed under different first bytes, and a root with the number of its rows: no node passes for a leaf, and no
+history for one of another length.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import BadInput
 
 HASH_BYTES = 32
 MOST_HASHES = 128
@@ -70,26 +71,24 @@ class History:
 
     def root(self, size: int | None = None) -> bytes:
         """Return the root of the first ``size`` rows; by default of all."""
-        return self._subtree(0, self._checked(len(self) if size is None else size))
+        rows = self._checked(len(self) if size is None else size)
+        return _root(rows, self._subtree(0, rows))
 
     def proof(self, first: int, second: int | None = None) -> tuple[bytes, ...]:
         """Return the proof that the first ``second`` rows, by default all, begin with the first ``first``."""
         last = self._checked(len(self) if second is None else second)
         if self._checked(first) > last:
             raise BadInput("A history grows: the earlier size is the smaller one.")
-        return tuple(self._steps(first, 0, last, whole=True))
+        return tuple(self._steps(first, 0, last))
 
-    def _steps(self, first: int, begin: int, end: int, *, whole: bool) -> list[bytes]:
-        """Return the proof for the first rows of a subtree; ``whole`` if the verifier has the root of all of them (RFC 9162)."""
+    def _steps(self, first: int, begin: int, end: int) -> list[bytes]:
+        """Return the proof for the first rows of a subtree."""
         if first == end - begin:
-            return [] if whole else [self._subtree(begin, end)]
+            return [self._subtree(begin, end)]
         middle = begin + _split(end - begin)
         if first <= middle - begin:
-            return [*self._steps(first, begin, middle, whole=whole), self._subtree(middle, end)]
-        return [
-            *self._steps(first - (middle - begin), middle, end, whole=False),
-            self._subtree(begin, middle),
-        ]
+            return [*self._steps(first, begin, middle), self._subtree(middle, end)]
+        return [*self._steps(first - (middle - begin), middle, end), self._subtree(begin, middle)]
 
     def _subtree(self, begin: int, end: int) -> bytes:
         size = end - begin
@@ -111,37 +110,26 @@ def extends(first: int, earlier: bytes, second: int, later: bytes, proof: tuple[
     """Return whether a proof shows that ``second`` rows of root ``later`` begin with ``first`` rows of root ``earlier``."""
     if not 1 <= first <= second or any(len(one) != HASH_BYTES for one in (earlier, later, *proof)):
         return False
-    if first == second:
-        return earlier == later and not proof
-    # a whole left subtree is the earlier root itself, and the proof leaves it out
-    path = list(reversed((earlier, *proof) if first & (first - 1) == 0 else proof))
+    path = list(reversed(proof))
     try:
-        found = _roots(first, second, path)
-    except ProtocolError:
+        part, whole = _subtrees(first, second, path)
+    except IndexError:  # it ends too early
         return False
-    return found == (earlier, later) and not path
+    return not path and (_root(first, part), _root(second, whole)) == (earlier, later)
 
 
-def _roots(first: int, size: int, path: list[bytes]) -> tuple[bytes, bytes]:
-    """Return the two roots of a subtree of ``size`` rows that a proof says: of its first rows, and of all."""
-    if not path:
-        raise ProtocolError("A proof ends before its roots are known.")
+def _subtrees(first: int, size: int, path: list[bytes]) -> tuple[bytes, bytes]:
+    """Return two nodes that a proof is about in a subtree of ``size`` rows: over its first rows, and over all."""
     if first == size:
         node = path.pop()
         return node, node
     middle = _split(size)
     if first <= middle:
-        earlier, left = _roots(first, middle, path)
-        return earlier, _node(left, _popped(path))
-    inner, right = _roots(first - middle, size - middle, path)
-    left = _popped(path)
-    return _node(left, inner), _node(left, right)
-
-
-def _popped(path: list[bytes]) -> bytes:
-    if not path:
-        raise ProtocolError("A proof ends before its roots are known.")
-    return path.pop()
+        part, left = _subtrees(first, middle, path)
+        return part, _node(left, path.pop())
+    part, right = _subtrees(first - middle, size - middle, path)
+    left = path.pop()
+    return _node(left, part), _node(left, right)
 
 
 def _split(size: int) -> int:
@@ -151,6 +139,10 @@ def _split(size: int) -> int:
 
 def _leaf(digest: bytes) -> bytes:
     return hashlib.sha256(b"\x00colonnade ledger row v1" + digest).digest()
+
+
+def _root(size: int, node: bytes) -> bytes:
+    return hashlib.sha256(b"\x02colonnade ledger root v1" + size.to_bytes(8, "big") + node).digest()
 
 
 def _node(left: bytes, right: bytes) -> bytes:

@@ -12,9 +12,9 @@ itself. So their heads show that a back-up is behind, and never that nothing is 
 as a pure loss, on top of what the back-up shows: what was released is (ε, δ)-differentially private, and such a release is no
 worse than a pure one of ε, apart from an event of probability δ (docs/proofs/neighbours-and-losses.md#forfeit). So what the
 ledger promises from then on holds with 2 δ in place of δ. If the owner says what everything together came to, the total is raised
-to at least that: what the back-up shows is part of it, so the smallest pure loss is charged with which the ledger's curve is
-nowhere below that of a pure loss of this ε. Where the total is not known, or where the charge does not fit, the whole of what is
-left under the cap is charged.
+to at least that. What the back-up shows is part of it, so only the difference is charged, at every order: then the ledger's curve
+is nowhere below that of a pure loss of this ε. Where the total is not known, or where the charge does not fit, the whole of what
+is left under the cap is charged.
 
 *Peers* accept no ledger that does not extend what they have seen (`colonnade.conversations.memory`). They accept one that names a
 forfeit later than they know, with a total no smaller than they have seen, as the beginning of a new history.
@@ -39,7 +39,7 @@ from colonnade.party.ledger.decisions import Forfeit
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
-from colonnade.privacy.accounting import NANO, NOTHING, Loss
+from colonnade.privacy.accounting import NANO, Loss
 from colonnade.secure.keys import Identity
 
 __all__ = ["Evidence", "Restored", "back_up", "restore"]
@@ -84,17 +84,13 @@ class Evidence:
             return None
         return max(*said, *(head.nano for head in self.heads), 0)
 
-    def charge(self, ledger: SqliteLedger) -> int | None:
-        """Return the pure loss to charge, in nano-ε; ``None`` if it is not known."""
+    def charge(self, ledger: SqliteLedger) -> Loss | None:
+        """Return the loss to charge; ``None`` if it is not known."""
         due, before = self.nano(ledger), ledger.spent()
-        if due is None or self.spent is None:
-            return due
-        goal = Loss.of_pure(due) if due else NOTHING
-        low, high = 0, due
-        while low < high:  # the smallest with which the total is nowhere below the goal
-            middle = (low + high) // 2
-            low, high = (low, middle) if _covers(_and_pure(before, middle), goal) else (middle + 1, high)
-        return low
+        if due is None:
+            return None
+        least = Loss.of_pure(max(due, 1))
+        return least if self.spent is None else _missing(before, least)
 
 
 @dataclass(frozen=True)
@@ -202,11 +198,13 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
     """Charge what may be missing, and have the owner sign for it."""
     before, head = copy.spent(), copy.head()
     missing = max(evidence.sequence - head.sequence, 0)
-    room = _largest_that_fits(copy, before)
-    known = evidence.charge(copy)
-    charge = room if known is None else min(max(known, 1), room)
-    if charge > 0:
-        copy.forfeit(Loss.of_pure(charge), label="forfeit: released after the back-up, δ counts twice")
+    cap, known = copy.budget, evidence.charge(copy)
+    charge = known
+    if known is None or not (before + known).fits(cap.nano, cap.delta):
+        room = _largest_that_fits(copy, before)
+        charge = Loss.of_pure(room) if room else None
+    if charge is not None:
+        copy.forfeit(charge, label="forfeit: released after the back-up, δ counts twice")
     unseen = 0 if known is not None else UNSEEN
     made = Forfeit(
         nano=copy.head().nano,
@@ -214,18 +212,14 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
         version=copy.next_version() - 1 + missing + unseen,
     )
     copy.decide(made.signed(copy.identity, owner))
-    delta = copy.budget.delta
-    return max(copy.spent().epsilon(delta) - before.epsilon(delta), 0.0)
+    return max(copy.spent().epsilon(cap.delta) - before.epsilon(cap.delta), 0.0)
 
 
-def _and_pure(loss: Loss, nano: int) -> Loss:
-    return loss + Loss.of_pure(nano) if nano else loss
-
-
-def _covers(loss: Loss, other: Loss) -> bool:
-    """Return whether a loss is nowhere below another, so that whatever is composed with it is not either."""
-    pure = loss.pure is None or (other.pure is not None and loss.pure >= other.pure)
-    return pure and all(mine >= theirs for mine, theirs in zip(loss.renyi, other.renyi, strict=True))
+def _missing(before: Loss, least: Loss) -> Loss:
+    """Return what raises a loss to at least another, at every order; a row is free at none."""
+    renyi = (max(goal - one, 1) for one, goal in zip(before.renyi, least.renyi, strict=True))
+    assert least.pure is not None  # it is a pure loss
+    return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1))
 
 
 def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:
