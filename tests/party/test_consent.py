@@ -14,7 +14,6 @@ import colonnade as cn
 from colonnade.conversations.consent import Yes
 from colonnade.coordinator import driver
 from colonnade.errors import ApprovalNeeded, BudgetExceeded, ColonnadeError, PolicyRefusal, ProtocolError
-from colonnade.party.ledger import holds
 from colonnade.party.ledger.holds import Hold
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.plan import About, Plan
@@ -48,6 +47,13 @@ def heads(f: cn.Federation) -> dict[str, object]:
 
 def tell(f: cn.Federation, name: str, request: Request) -> object:
     return codec.decode_reply(guards(f)[name].handle(codec.encode(request)))
+
+
+def said(f: cn.Federation, name: str, request: Request) -> str:
+    """What a member says when it refuses."""
+    reply = tell(f, name, request)
+    assert isinstance(reply, Refused), reply
+    return reply.message
 
 
 # A refusal costs nobody anything ----------------------------------------------------------------------------------------------
@@ -221,13 +227,13 @@ def refuse_false_yeses(kind: str) -> None:
     with federation() as f:
         line = f.transport = Tampering(f.transport)
         with pytest.raises(ProtocolError):  # it hangs up once everybody has said yes
-            f.run(_Stops(), secure_plan(f, 1))
+            f.run(_Stops(), a_plan(f))
         with pytest.raises(ProtocolError):
-            f.run(_Stops(), secure_plan(f, 2))
+            f.run(_Stops(), a_plan(f, repeat=2))
         old, other = line.yeses
         before = heads(f)
         for guard in guards(f).values():
-            guard._gate.withdraw(codec.digest(secure_plan(f, 1)))
+            guard._gate.withdraw(codec.digest(a_plan(f)))
 
         def change(name: str, request: Request) -> Request:
             if isinstance(request, Begin):
@@ -235,8 +241,9 @@ def refuse_false_yeses(kind: str) -> None:
             return request
 
         line.change = change
-        with pytest.raises(ProtocolError):
-            cn.PatternCount(COUNTED, method="secure", epsilon=1.0).fit(f)
+        driver.agree(a_plan(f), f.transport)  # so it believes, and asks everybody
+        for name in ("bank", "telco"):
+            said(f, name, Ask(plan=a_plan(f), step="reports"))
         assert heads(f) == before
 
 
@@ -288,11 +295,11 @@ def test_a_party_that_refused_is_not_left_out_and_its_yes_is_not_made_up():
         agreed = tell(f, "telco", Propose(plan=plan, hold=True))
         hashed, mallory = codec.digest(plan), b"m" * 16
         assert isinstance(tell(f, "telco", GetYes(plan=hashed, nonces={"telco": agreed.nonce})), Refused)
-        said = tell(f, "telco", GetYes(plan=hashed, nonces={"telco": agreed.nonce, "bank": mallory}))
-        assert isinstance(said, SaidYes)
-        for yeses in ({"telco": said.yes}, {"telco": said.yes, "bank": _forged(_changed(said.yes, party="bank"))}):
+        own = tell(f, "telco", GetYes(plan=hashed, nonces={"telco": agreed.nonce, "bank": mallory}))
+        assert isinstance(own, SaidYes)
+        for yeses in ({"telco": own.yes}, {"telco": own.yes, "bank": _forged(_changed(own.yes, party="bank"))}):
             assert isinstance(tell(f, "telco", Begin(plan=hashed, yeses=yeses)), Refused)
-            assert tell(f, "telco", Ask(plan=plan, step="reports")).code == "protocol-error"
+            assert "every member's yes" in said(f, "telco", Ask(plan=plan, step="reports"))
         assert heads(f) == before
 
 
@@ -301,10 +308,10 @@ def test_a_step_is_neither_paid_for_nor_begun_before_everybody_has_said_yes():
         before, plan = heads(f), a_plan(f)
         for request in (Propose(plan=plan), Propose(plan=plan, hold=True)):
             tell(f, "bank", request)
-            assert "every member's yes" in tell(f, "bank", Ask(plan=plan, step="reports")).message
+            assert "every member's yes" in said(f, "bank", Ask(plan=plan, step="reports"))
         joint = secure_plan(f, 1)
         greeting = Post(plan=joint, step=joint.steps[0].name, run=bytes(16), turn=0, letters={})
-        assert "every member's yes" in tell(f, "bank", greeting).message
+        assert "every member's yes" in said(f, "bank", greeting)
         assert heads(f) == before
         driver.agree(plan, f.transport)
         assert heads(f) == before
@@ -316,15 +323,15 @@ def test_a_compute_node_does_not_take_part_before_it_has_heard_every_yes():
         plan = secure_plan(f, 1)
         assert "notary" in plan.compute_nodes
         greeting = Post(plan=plan, step=plan.steps[0].name, run=bytes(16), turn=0, letters={})
-        assert "every member's yes" in tell(f, "notary", greeting).message
+        assert "every member's yes" in said(f, "notary", greeting)
 
 
 def test_a_study_is_not_paid_for_by_another_requester_than_the_one_who_was_agreed_with():
     with federation() as f:
         plan = a_plan(f)
         driver.agree(plan, f.transport, about=About(title="churn", purpose="marketing"))
-        reply = tell(f, "bank", Ask(plan=plan, step="reports", about=About(title="churn", purpose="research")))
-        assert "every member's yes" in reply.message
+        asked = Ask(plan=plan, step="reports", about=About(title="churn", purpose="research"))
+        assert "every member's yes" in said(f, "bank", asked)
         reply = tell(f, "bank", Ask(plan=plan, step="reports", about=About(title="churn", purpose="marketing")))
         assert isinstance(reply, Released)
 
@@ -409,13 +416,13 @@ def test_a_refusal_for_what_is_held_reads_like_one_for_the_cap():
     with a_ledger() as (ledger, _, __), a_ledger() as (other, _, __):
         ledger.hold(held(1, 6.0))
         pay(other, 1, 6.0)
-        said = []
+        heard = []
         for one in (ledger, other):
             with pytest.raises(BudgetExceeded) as refusal:
                 one.hold(held(2, 5.0, "bo"))
-            said.append((refusal.value.message, refusal.value.remedy, refusal.value.spent))
-        assert said[0] == said[1]
-        assert "ε=4 is left" in said[0][0]
+            heard.append((refusal.value.message, refusal.value.remedy, refusal.value.spent))
+        assert heard[0] == heard[1]
+        assert "ε=4 is left" in heard[0][0]
 
 
 def test_the_same_study_is_held_once_and_what_is_paid_is_held_no_longer():
@@ -445,11 +452,11 @@ def test_a_second_study_of_one_requester_leaves_half_of_what_is_left_to_others()
 
 def test_holds_are_limited_in_number_for_one_requester_and_in_all():
     with a_ledger() as (ledger, _, __):
-        for number in range(holds.MOST_OF_ONE):
+        for number in range(16):
             ledger.hold(held(number, 1e-3))
         with pytest.raises(BudgetExceeded):
             ledger.hold(held(99, 1e-3))
-        for number in range(holds.MOST_OF_ONE, holds.MOST_STUDIES):
+        for number in range(16, 64):
             ledger.hold(held(number, 1e-3, f"analyst {number}"))
         with pytest.raises(BudgetExceeded):
             ledger.hold(held(99, 1e-3, "bo"))
@@ -513,7 +520,7 @@ def test_what_was_agreed_to_is_resumed_after_a_restart_and_after_the_deadline_on
             ledgers = [gate_of(f, name)._ledger for name in f.parties]
             for ledger in ledgers:
                 ledger._clock = lambda real=ledger._clock: real() + HOUR
-            assert "its time to pay is over" in tell(f, "bank", Ask(plan=later, step="reports")).message
+            assert "its time to pay is over" in said(f, "bank", Ask(plan=later, step="reports"))
             driver.agree(later, f.transport)
             before = heads(f)
             driver.agree(plan, f.transport)  # what was paid is not paid again
