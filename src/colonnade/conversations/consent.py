@@ -38,8 +38,6 @@ SAME_NONCE = 600.0
 COORDINATORS = ""
 """Under this name stands the nonce of the coordinator that asks, who remembers ledgers too. No member has it."""
 
-ASK_AGAIN = "Start the study again: what was paid is not paid twice."
-
 
 class Yes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One member's yes to one plan: where its ledger stands (empty without one), and the hash of all nonces that it answers."""
@@ -114,7 +112,9 @@ class Consents:
             nonces.keys() - {COORDINATORS} != pending.members
             or nonces[me.name][:NONCE_BYTES] != pending.nonce[:NONCE_BYTES]
         ):
-            raise ProtocolError("The nonces are not those of this plan's members, each one's last.", remedy=ASK_AGAIN)
+            raise ProtocolError(
+                "The nonces are not those of this plan's members, each one's last.", remedy="Start the study again."
+            )
         if pending.yes and pending.nonces == nonces_digest(nonces):
             return pending.yes  # asked a second time
         pending.nonces = nonces_digest(nonces)
@@ -127,10 +127,10 @@ class Consents:
         pending, me = self._find(plan), self._member
         said = read_yeses(plan, pending.members, yeses)
         if not pending.yes or yeses[me.name] != pending.yes:
-            raise ProtocolError("This member's own yes came back changed.", remedy=ASK_AGAIN)
+            raise ProtocolError("This member's own yes came back changed.", remedy="Start the study again.")
         for name, yes in said.items():
             if yes.nonces != pending.nonces:
-                raise ProtocolError("A yes answers other nonces than these members'.", remedy=ASK_AGAIN)
+                raise ProtocolError("A yes answers other nonces than these members'.", remedy="Start the study again.")
             if name != me.name:
                 check_signature(name, yes, me.pinned)
         heads = {
@@ -156,7 +156,7 @@ class Consents:
 
     def _find(self, plan: bytes) -> _Pending:
         if plan not in self._pending:
-            raise ProtocolError("This plan was not proposed here, or too long ago.", remedy=ASK_AGAIN)
+            raise ProtocolError("This plan was not proposed here, or too long ago.", remedy="Start the study again.")
         return self._pending[plan]
 
 
@@ -165,16 +165,16 @@ def read_yeses(plan: bytes, members: frozenset[str], yeses: Mapping[str, bytes])
     try:
         said = {name: codec.decode(yes, Yes) for name, yes in yeses.items()}
     except BadInput:
-        raise ProtocolError("A yes is malformed.", remedy=ASK_AGAIN) from None
+        raise ProtocolError("A yes is malformed.", remedy="Start the study again.") from None
     if said.keys() != members or any((yes.plan, yes.party) != (plan, name) for name, yes in said.items()):
-        raise ProtocolError("The yeses are not one of each member, to this plan.", remedy=ASK_AGAIN)
+        raise ProtocolError("The yeses are not one of each member, to this plan.", remedy="Start the study again.")
     return said
 
 
 def check_signature(name: str, yes: Yes, pinned: Mapping[str, PublicIdentity]) -> None:
     """Refuse a yes that is not its member's own, by the keys in the papers."""
     if name not in pinned:
-        raise ProtocolError("A yes is from nobody in this federation.", remedy=ASK_AGAIN)
+        raise ProtocolError("A yes is from nobody in this federation.", remedy="Start the study again.")
     _verify(pinned[name], yes.words(), yes.signature)
 
 
@@ -187,5 +187,5 @@ def not_everybody() -> ProtocolError:
     """Return the refusal of a step whose plan has not begun here, or not in time."""
     return ProtocolError(
         "This member has not heard every member's yes to this study, or its time to pay is over; nothing was paid.",
-        remedy=ASK_AGAIN,
+        remedy="Start the study again: what was paid is not paid twice.",
     )
