@@ -112,7 +112,7 @@ def _one_client_at_a_time(honest, self, guard, listener, connections) -> None:
 
 
 def _known_by_now(self, party, context, nonce):
-    return self._highest
+    return self._seen
 
 
 def _unsigned_nonces(honest, terms, party, ephemeral, head=b"", nonces=b""):
