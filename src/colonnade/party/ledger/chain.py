@@ -72,7 +72,7 @@ class LedgerState:
     forfeited: int = 0
     """When the owner last wrote off what was forgotten."""
     restored: bool = False
-    """Whether that was after the last version was declared."""
+    """Whether that was after the last version was declared, and nothing was asked since."""
 
     @classmethod
     def begin(cls, facts: Facts, stored_hash: object) -> "LedgerState":
@@ -101,7 +101,10 @@ class LedgerState:
             after = self._after(facts)
         except (msgspec.MsgspecError, BadInput):
             raise rows.corrupt(facts.sequence) from None
-        return dataclasses.replace(after, sequence=facts.sequence, hash=digest)
+        restored = (
+            after.restored and facts.request is None
+        )  # once it has answered, a version says nothing about rows again
+        return dataclasses.replace(after, sequence=facts.sequence, hash=digest, restored=restored)
 
     def _after(self, facts: Facts) -> "LedgerState":
         if facts.kind == "migrated":

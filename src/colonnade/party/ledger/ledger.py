@@ -236,7 +236,7 @@ class SqliteLedger:
         return self._read().used + 1
 
     def restored_version(self, table: bytes) -> int | None:
-        """Return the current data version if this is its table, and nothing was declared since the ledger was restored."""
+        """Return the current data version if this is its table, and nothing was declared or asked since a restore."""
         state = self._read()
         same = state.restored and state.table == rows.table_mark(state.salt, table)
         return state.version if same else None
