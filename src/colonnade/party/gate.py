@@ -102,6 +102,7 @@ class Gate:
         assert step.price is not None  # or it would not have been admitted
         law = half.law(step.price)
         require_earlier(half)
+        self.require_begun(ask.plan)  # before a row is read; and again after that, which may take its time
         with among_rows():
             table = self._table.read_as(half.schema)
             local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
