@@ -10,6 +10,7 @@ from colonnade.party.ledger.backup import Evidence, back_up, restore
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import NANO, Budget, Loss
+from colonnade.secure.keys import Identity, PublicIdentity
 
 BODY = bytes(32)
 DELTA = 1e-6
@@ -55,8 +56,12 @@ def head_of(path):
         return ledger.head()
 
 
+OWNER = Identity.from_seed(bytes(32))
+
+
 def put_back(backup, path, known, *, forfeit=False):
-    return restore(backup, path, party="bank", evidence=known, forfeit=forfeit, clock=lambda: 1e9)
+    owner = OWNER if forfeit else None
+    return restore(backup, path, party="bank", evidence=known, forfeit=owner, clock=lambda: 1e9)
 
 
 def test_a_copy_is_verified_and_this_users_alone_and_equal_to_the_ledger(path, tmp_path):
@@ -114,23 +119,45 @@ def test_a_sound_ledger_is_not_replaced_by_an_older_copy(path, tmp_path):
 
 
 @pytest.mark.parametrize("lost", [1, 2, 25])
-def test_a_forfeit_charges_the_highest_total_and_passes_every_row_that_was_seen(lost, path, tmp_path):
+def test_a_forfeit_charges_the_highest_total_and_its_owner_signs_for_it(lost, path, tmp_path):
     back_up(path, tmp_path / "copy.sqlite")
     grown(path, *[Loss.of_pure(NANO // 50)] * lost)
     seen, before = head_of(path), head_of(tmp_path / "copy.sqlite")
     known = evidence(seen)
     path.unlink()
     found = put_back(tmp_path / "copy.sqlite", path, known, forfeit=True)
-    assert found.head.sequence > known.sequence
+    assert (found.head.forfeited, before.forfeited) == (10**15, 0)
     assert found.head.nano >= seen.nano
     assert found.charged * NANO >= seen.nano - 1  # all of it, on top of what the copy shows
     assert found.head.nano >= before.nano + seen.nano
     with SqliteLedger.open(path, party="bank") as ledger:  # which holds it against what it remembers
         kinds = [entry.kind for entry in ledger.entries()][before.sequence + 1 :]
-        assert kinds[:-1] == ["forfeit"] * max(lost + 1, 1)
-        assert kinds[-1] == "version"
-        assert ledger.current_version() > 1 + lost
+        assert kinds == ["forfeit", "written off"]
+        signed = ledger.entries()[-1].decision
+        assert signed.signer(ledger.identity) == PublicIdentity(OWNER.public)
+        assert signed.nano == found.head.nano
+        assert ledger.current_version() == 1
+        assert ledger.next_version() > 1 + lost  # lost rows may have declared that many
         ledger.debit(b"next", BODY, Loss.of_pure(NANO // 10), label="x")
+
+
+def test_a_table_keeps_its_version_after_a_forfeit_and_no_other_table_gets_one_that_may_be_lost(path, tmp_path):
+    with SqliteLedger.open(path) as ledger:
+        ledger.declare_version(2, table=b"the table")
+        assert ledger.restored_version(b"the table") is None  # a version says nothing about rows
+        ledger.remember_head()
+    back_up(path, tmp_path / "copy.sqlite")
+    grown(path, Loss.of_pure(NANO // 50), version=3)
+    known = evidence(head_of(path))
+    path.unlink()
+    put_back(tmp_path / "copy.sqlite", path, known, forfeit=True)
+    with SqliteLedger.open(path) as ledger:
+        assert ledger.restored_version(b"another table") is None
+        assert ledger.restored_version(b"the table") == ledger.current_version() == 2
+        with pytest.raises(BadInput, match="declared before"):
+            ledger.declare_version(3)
+        ledger.declare_version(ledger.next_version(), table=b"the table")
+        assert ledger.restored_version(b"the table") is None
 
 
 def test_the_promise_holds_whatever_the_lost_rows_were(path, tmp_path):
@@ -173,7 +200,47 @@ def test_a_charge_that_does_not_fit_takes_what_is_left(path, tmp_path):
     path.unlink()
     found = put_back(tmp_path / "copy.sqlite", path, known, forfeit=True)
     assert found.charged == pytest.approx(2.5, abs=1e-6)
-    assert found.head.sequence > known.sequence
+    assert found.head.forfeited
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.25, 3.0])
+def test_what_the_owner_says_was_spent_becomes_the_total_and_is_not_charged_on_top(epsilon, path, tmp_path):
+    back_up(path, tmp_path / "copy.sqlite")  # which shows 0.5
+    path.unlink()
+    found = put_back(tmp_path / "copy.sqlite", path, Evidence([], None, DELTA, spent=epsilon), forfeit=True)
+    assert found.head.nano == pytest.approx(epsilon * NANO, abs=2)
+    assert found.head.nano >= epsilon * NANO
+
+
+def test_what_the_owner_says_is_raised_to_what_was_seen_and_bounds_every_curve(path, tmp_path):
+    """A pure loss of that ε dominates all that was released; so must the ledger, whatever is composed with it later."""
+    grown(path, Loss.of_zcdp(Fraction(1, 50)))
+    back_up(path, tmp_path / "copy.sqlite")
+    grown(path, Loss.of_pure(NANO))
+    seen = head_of(path)
+    path.unlink()
+    for said in (0.001, 2.0):
+        put_back(tmp_path / "copy.sqlite", path, Evidence([seen], None, DELTA, spent=said), forfeit=True)
+        with SqliteLedger.open(path) as ledger:
+            least, total = Loss.of_pure(max(seen.nano, int(said * NANO))), ledger.spent()
+            assert all(mine >= one for mine, one in zip(total.renyi, least.renyi, strict=True))
+            assert total.pure is None or total.pure >= least.pure
+        path.unlink()
+        HeadMemory(path)._path.unlink()
+
+
+def test_a_ledger_that_went_back_is_charged_where_it_stands(path):
+    """Its own memory went back with it, and says nothing: the whole cap, or what the owner says."""
+    before = head_of(path)
+    with pytest.raises(BadInput, match="at least as new"):
+        put_back(path, path, evidence(before))
+    found = put_back(path, path, Evidence([before], None, DELTA, spent=3.0), forfeit=True)
+    assert found.head.nano == pytest.approx(3 * NANO, abs=2)
+    with SqliteLedger.open(path) as ledger:
+        assert ledger.continues(before)
+    again = put_back(path, path, Evidence([], None, DELTA), forfeit=True)
+    assert again.head.nano == pytest.approx(4 * NANO, abs=2)
+    assert again.head.forfeited > found.head.forfeited  # also where the clock stands still
 
 
 def test_the_other_branch_of_a_ledger_that_was_run_twice_is_behind(path, tmp_path):

@@ -211,19 +211,21 @@ def _bugs() -> list[Bug]:
         Bug(
             "a forfeit charges what a row costs at least",
             replaced(backup.Evidence, "nano", lambda *_: 1),
-            _with(copies.test_a_forfeit_charges_the_highest_total_and_passes_every_row_that_was_seen, lost=2),
+            _with(copies.test_a_forfeit_charges_the_highest_total_and_its_owner_signs_for_it, lost=2),
         ),
         Bug(
             "a restored ledger stands where the back-up did",
             replaced(backup.Evidence, "sequence", property(lambda _: 0)),
-            _with(copies.test_a_forfeit_charges_the_highest_total_and_passes_every_row_that_was_seen, lost=25),
+            _with(copies.test_a_forfeit_charges_the_highest_total_and_its_owner_signs_for_it, lost=25),
         ),
         Bug(
             "what peers have seen is taken for all there was",
             replaced(
                 attestation,
                 "Evidence",
-                lambda heads, total, delta: backup.Evidence(heads, 0.0 if total is None else total, delta),
+                lambda heads, total, delta, spent: backup.Evidence(
+                    heads, 0.0 if total is None else total, delta, spent
+                ),
             ),
             _with(restoring.test_peers_do_not_know_the_last_study_so_their_word_alone_never_bounds_the_charge),
         ),

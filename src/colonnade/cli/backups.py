@@ -25,18 +25,24 @@ def backup(
 
 def restore(
     folder: Folder,
-    copy: Annotated[Path, typer.Argument(metavar="BACKUP", exists=True, dir_okay=False, help="What `backup` wrote.")],
+    copy: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[BACKUP]", exists=True, dir_okay=False, help="What `backup` wrote; without it the ledger stays."
+        ),
+    ] = None,
     attested: Annotated[
         list[Path] | None,
         typer.Option("--attested", exists=True, help="What `attest` printed at a member or the coordinator; from all."),
     ] = None,
     forfeit: Annotated[
-        bool, typer.Option("--forfeit", help="Charge what it may have forgotten: the highest total, or the whole cap.")
+        bool,
+        typer.Option("--forfeit", help="Write off, signed, what it may have forgotten: the whole cap, or --spent."),
     ] = False,
     spent: Annotated[
         float | None,
         typer.Option(
-            "--spent", min=0.0, help="The ε that had been spent, by records of yours, if ledger.head is lost."
+            "--spent", min=0.0, help="All ε that was ever spent, by your records: the total becomes at least this."
         ),
     ] = None,
 ) -> None:
@@ -48,9 +54,12 @@ def restore(
     screen.line(f"restored {folder / 'ledger.sqlite'}: verified up to row {found.head.sequence}")
     if found.rows:
         screen.line(
-            f"charged  ε={found.charged:.6g} for what may be lost, in {found.rows} rows; δ counts twice from now on"
+            f"charged  ε={found.charged:.6g} for what may be lost, and signed; the total is ε={found.head.nano / 1e9:.6g}; "
+            "δ counts twice from now on"
         )
-        screen.line(f"next     colonnade party load {folder} FILE: what was kept of the data before is void")
+        screen.line(
+            f"next     if data/ was lost too: colonnade party load {folder} FILE; the same table keeps its version"
+        )
 
 
 def attest(

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,17 +18,24 @@ import msgspec
 
 from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
-from colonnade.secure.keys import Identity, PublicIdentity, digest, frame
-from colonnade.secure.mail import NONCE_BYTES
-
-__all__ = ["LedgerHead", "LedgerHeads", "Openings", "Said"]
-
+from colonnade.secure.history import Earlier, extends
+from colonnade.secure.keys import digest
+from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES
 
 NONCES = 1024
-"""How many nonces a site remembers; the oldest go first."""
+"""How many questions a site remembers; the oldest go first."""
 
 NONCE_LIFE = 3_600.0
-"""Seconds for which a nonce is good: a ledger that goes back meanwhile shows at the next one."""
+"""Seconds for which a question is good: a ledger that goes back meanwhile shows at the next one."""
+
+IN_FLIGHT = 64
+"""How many of the rows that a party has named lately it names again: heads that are under way are held against these."""
+
+MOST_ROOTS = 1024
+"""How many roots of one ledger a site has at hand, for heads that come late."""
+
+ROUNDING = 1_000
+"""In nano-ε. A forfeit that uses a cap up may end a few units below it."""
 
 
 class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -38,20 +45,90 @@ class LedgerHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_
     ----------
     ledger
         The ledger's identity.
-    sequence, hash
-        Its last row, and the hash that covers all rows up to it.
+    sequence, root
+        Its last row, and the root of all rows up to it (`colonnade.secure.history`).
     total
         The spent ε at the cap's δ, in nano-units.
+    forfeited
+        When its owner last wrote off what it had forgotten: microseconds since 1970, 0 for never.
+    read
+        When the party read its ledger, by its own clock, in the same unit.
     """
 
     ledger: str
     sequence: int
-    hash: bytes
+    root: bytes
     total: int
+    forfeited: int = 0
+    read: int = 0
 
     def __post_init__(self) -> None:
-        if len(self.hash) != 32 or self.sequence < 0 or self.total < 0 or len(self.ledger) > 64:
-            raise BadInput("A ledger's head is an identity, a sequence, a hash of 32 bytes and a total.")
+        least = min(self.sequence, self.total, self.forfeited, self.read)
+        if len(self.root) != 32 or least < 0 or len(self.ledger) > 64:
+            raise BadInput("A ledger's head is an identity, a row's number, a root of 32 bytes, a total and two times.")
+
+
+class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """What a party says of its ledger: where it stands, and that it extends where it stood at the rows it was asked about."""
+
+    head: LedgerHead
+    earlier: tuple[Earlier, ...] = ()
+
+    def roots(self) -> dict[int, bytes]:
+        """Return every root that it says."""
+        return {**{one.sequence: one.root for one in self.earlier}, self.head.sequence: self.head.root}
+
+    def holds(self) -> bool:
+        """Return whether its proofs hold."""
+        size, root = self.head.sequence + 1, self.head.root
+        return all(extends(one.sequence + 1, one.root, size, root, one.proof) for one in self.earlier)
+
+
+class SignedHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """A head with the message that it was in and the party's signature over that message: evidence for anybody with its key."""
+
+    head: LedgerHead
+    message: bytes
+    signature: bytes
+
+
+class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """What one site knows of one ledger.
+
+    Parameters
+    ----------
+    stood
+        The highest head that it has seen.
+    evidence
+        Two heads that cannot share a history: the ledger has gone back, and its party is refused until its owner forfeits.
+    """
+
+    stood: SignedHead
+    evidence: tuple[SignedHead, SignedHead] | None = None
+
+    @property
+    def total(self) -> int:
+        """The highest total that was said."""
+        heads = [one.head for one in (self.stood, *(self.evidence or ()))]
+        return max((head.total for head in heads), default=0)
+
+    def joined(self, other: "Remembered | None") -> "Remembered":
+        """Return what two processes of one site know together."""
+        if other is None or other.stood.head.forfeited < self.stood.head.forfeited:
+            return self
+        if self.stood.head.forfeited < other.stood.head.forfeited or other.evidence is not None:
+            return other
+        return self if self.evidence is not None or self.stood.head.sequence > other.stood.head.sequence else other
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a party said of its ledger, to which question of ours (``None``: we said it ourselves), and how it is signed."""
+
+    statement: bytes
+    nonce: bytes | None
+    message: bytes = b""
+    signature: bytes = b""
 
 
 class LedgerHeads:
@@ -59,13 +136,22 @@ class LedgerHeads:
 
     Each party says where its ledger stands under its own signature. A ledger that was set back (restored from a back-up, run
     on a cloned disk) is sound in itself and has forgotten releases. Its party's peers, compute nodes and coordinator remember
-    the highest head that they have seen, durably. They refuse a party whose ledger has gone back, whose history under the
-    same sequence is another, or whose ledger is not the one in the federation's agreement.
+    the highest head that they have seen, durably. They accept another one only with a proof that it extends what they remember
+    (`colonnade.secure.history`). The number of rows alone shows nothing: a ledger that went back grows too.
 
-    *What has gone back.* Studies run side by side, so heads arrive out of order: a reply that was on its way for long says where
-    a ledger stood long ago. So each receiver issues a nonce (`issue`) and notes what it had seen by then. The party reads its
-    ledger after that, and signs the head over the nonce. An honest ledger is then at least where it stood when anybody saw it
-    before the nonce; a lower head is one that has forgotten. A head that is merely late is neither refused nor remembered.
+    *Questions.* A receiver asks with a nonce and with the rows that it remembers (`issue`). The party reads its ledger after
+    that, and signs its head over the nonce, with the root that it had at each of these rows and a proof from there. The roots
+    that others remember never leave them, so nobody can say them who does not have the rows.
+
+    *Late heads.* Studies run side by side, so heads arrive out of order. An honest ledger stands at least where anybody saw it
+    before the question. A party says again which rows it has named lately. So a head that comes late is held against the root
+    that a later one gave for its row; it is neither refused nor remembered. It must have been read earlier, too: a ledger that
+    went back could otherwise answer questions that were asked before, as if its answer had been under way for long.
+
+    *Bans.* Two signed statements that give one row two roots, or a head below one that was seen before the question, cannot come
+    from one ledger that only grew. Both are kept, and the party is refused from then on, until its owner forfeits: a head that
+    names a later forfeit, and no smaller total, begins a new history. A proof that is missing, or a question that is not open,
+    bans nobody: a coordinator can bring both about.
 
     Parameters
     ----------
@@ -74,16 +160,16 @@ class LedgerHeads:
     path
         Where the highest heads are kept; ``None`` keeps them in memory.
     mine
-        Where our own ledger stands; ``None`` at a site without one.
+        Where our own ledger stands, and its roots at earlier rows with proofs; ``None`` at a site without one.
     clock
-        A monotonic clock, in seconds: a nonce is good for an hour.
+        A monotonic clock, in seconds: a question is good for an hour.
     """
 
     def __init__(
         self,
         ledgers: Mapping[str, str],
         path: str | Path | None = None,
-        mine: Callable[[], LedgerHead] | None = None,
+        mine: Callable[[Iterable[int]], Statement] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledgers = dict(ledgers)
@@ -91,123 +177,223 @@ class LedgerHeads:
         self._mine = mine
         self._clock = clock
         self._lock = threading.Lock()
-        self._highest = self._read()  # never changed, only replaced: a nonce keeps the one of its time
-        self._issued: OrderedDict[tuple[bytes, bytes], tuple[float, Mapping[str, LedgerHead]]] = OrderedDict()
+        self._seen: Mapping[str, Remembered] = (
+            self._read()
+        )  # never changed, only replaced: a question keeps the one of its time
+        self._roots: dict[str, dict[int, tuple[bytes, SignedHead]]] = {}  # and who said them, in which message
+        self._named: OrderedDict[int, None] = OrderedDict()  # rows of our own ledger that we signed lately
+        self._issued: OrderedDict[tuple[bytes, bytes], tuple[float, Mapping[str, Remembered]]] = OrderedDict()
 
     def issue(self, context: bytes) -> bytes:
-        """Return a fresh nonce for one study; what has been seen by now is what its answers are measured by."""
+        """Return a question for one study: a fresh nonce, and the rows that we remember. Its answers are measured by these."""
         nonce = os.urandom(NONCE_BYTES)  # public, and never a second time the same
         with self._lock:
-            self._issued[context, nonce] = self._clock(), self._highest
+            self._seen = self._with_the_file()
+            self._issued[context, nonce] = self._clock(), self._seen
             while len(self._issued) > NONCES:
                 self._issued.popitem(last=False)
-        return nonce
+        return nonce + msgspec.msgpack.encode(self.remembered())
 
-    def own(self, party: str) -> bytes:
-        """Return where our own ledger stands, as bytes; none at a site without a ledger. Refuse one that has gone back."""
+    def remembered(self) -> dict[str, int]:
+        """Return the last row that we have seen of every ledger."""
+        return {party: known.stood.head.sequence for party, known in sorted(self._seen.items())}
+
+    def own(self, party: str, questions: Mapping[str, bytes]) -> bytes:
+        """Return what we say of our own ledger to these questions; nothing at a site without one. Refuse if it has gone back."""
         if self._mine is None:
             return b""
-        head = self._mine()
-        with self._lock:
-            self._check(party, head, self._highest)  # read just now, so it is measured by all that we know
-        return msgspec.msgpack.encode(head)
+        with self._lock:  # read and noted together: who names a later row also names this one
+            known = self._seen.get(party)
+            asked = {0 if known is None else known.stood.head.sequence}
+            asked |= {_asked(question).get(party, 0) for question in questions.values()}
+            statement = self._mine(sorted(asked | {row for row in self._named if row >= min(asked)}))
+            try:
+                self._measure(party, statement, known)  # read just now, so it is measured by all that we know
+            except _Contradiction:
+                raise _gone_back(party) from None
+            self._named[statement.head.sequence] = None
+            self._named.move_to_end(statement.head.sequence)
+            while len(self._named) > IN_FLIGHT:
+                self._named.popitem(last=False)
+        return msgspec.msgpack.encode(statement)
 
-    def observe(self, context: bytes, said: Mapping[str, "Said"]) -> None:
-        """Remember what parties say of their ledgers, durably; refuse one that has gone back since its nonce was issued."""
+    def observe(self, context: bytes, said: Mapping[str, Said]) -> None:
+        """Remember what parties say of their ledgers, durably; refuse one that does not extend what is remembered of it."""
         with self._lock:
-            seen = dict(self._highest)
+            self._seen = self._with_the_file()
+            seen = dict(self._seen)
+            new: dict[str, tuple[Statement, SignedHead]] = {}
             for party, one in said.items():
                 if party not in self._ledgers:
                     continue
-                head = _decoded(party, one.head)
-                self._check(party, head, {} if one.nonce is None else self._floor(party, context, one.nonce))
-                known = seen.get(party)
-                if known is None or head.sequence > known.sequence:
-                    seen[party] = head
-                elif head.sequence == known.sequence and head != known:
-                    raise _gone_back(party)
-            if seen != self._highest:
-                self._write(seen)
-                self._highest = seen
+                statement = _decoded(party, one.statement)
+                signed = SignedHead(statement.head, one.message, one.signature)
+                floor = {} if one.nonce is None else self._floor(party, context, one.nonce[:NONCE_BYTES])
+                try:
+                    higher = self._measure(party, statement, floor.get(party))
+                except _Contradiction as found:
+                    self._keep({**self._seen, party: Remembered(self._seen[party].stood, (found.stood, signed))})
+                    raise _gone_back(party) from None
+                if higher:
+                    new[party] = statement, signed
+                    seen[party] = Remembered(signed)
+            self._keep(seen)
+            for party, (statement, signed) in new.items():
+                self._learn(party, statement, signed)
 
     def known(self, party: str) -> LedgerHead | None:
         """Return the highest head seen of a party."""
-        return self._highest.get(party)
+        found = self._seen.get(party)
+        return None if found is None else found.stood.head
 
-    # Outside a conversation, a head is signed by itself -----------------------------------------------------------------
+    def evidence(self, party: str) -> tuple[SignedHead, SignedHead] | None:
+        """Return the two signed heads that cannot share one history, if a party is refused for them."""
+        found = self._seen.get(party)
+        return None if found is None else found.evidence
 
-    def signed(self, party: str, identity: Identity, context: bytes, nonce: bytes) -> bytes:
-        """Return our own head with a signature of ours over it, over what it is said in, and over the receiver's nonce."""
-        head = self.own(party)
-        return b"" if not head else identity.sign(_signed_head(context, nonce, head)) + head
-
-    def observe_signed(self, party: str, identity: PublicIdentity, context: bytes, nonce: bytes, data: bytes) -> None:
-        """Remember a head that travelled by itself, over a nonce of ours."""
-        if party in self._ledgers:
-            identity.verify(_signed_head(context, nonce, data[64:]), data[:64])
-            self.observe(context, {party: Said(data[64:], nonce)})
-
-    def _floor(self, party: str, context: bytes, nonce: bytes) -> Mapping[str, LedgerHead]:
-        """Return what we had seen when we issued a nonce."""
+    def _floor(self, party: str, context: bytes, nonce: bytes) -> Mapping[str, Remembered]:
+        """Return what we had seen when we asked."""
         issued = self._issued.get((context, nonce))
         if issued is None or self._clock() - issued[0] > NONCE_LIFE:
-            raise ProtocolError(
-                f"Party {party!r} says where its ledger stands, and not to a question that is open here.",
-                remedy="Start the study again.",
-            )
+            raise _unanswered(party)
         return issued[1]
 
-    def _check(self, party: str, head: LedgerHead, floor: Mapping[str, LedgerHead]) -> None:
+    def _measure(self, party: str, statement: Statement, floor: Remembered | None) -> bool:
+        """Return whether a statement is further on than what we know; refuse one that does not fit it."""
+        head = statement.head
         if head.ledger != self._ledgers[party]:
             raise LedgerCorrupt(
                 f"Party {party!r} pays from another ledger than the one in the federation's papers.",
                 remedy="Have it open the ledger that the papers name; a new one needs new papers, signed by everybody.",
             )
-        known = floor.get(party)
-        if known is not None and head != known and head.sequence <= known.sequence:
+        if not statement.holds():
+            raise ProtocolError(f"Party {party!r} gives a proof of its ledger's history that does not hold.")
+        known = self._seen.get(party)
+        if known is None:
+            return True
+        if head.forfeited > known.stood.head.forfeited:
+            return _mended(party, head, known)
+        if known.evidence is not None:
             raise _gone_back(party)
+        if floor is not None and _place(head) < _place(floor.stood.head):
+            raise _Contradiction(known.stood)
+        if head.forfeited < known.stood.head.forfeited:
+            raise _unanswered(party)  # under way since before the forfeit
+        return self._fits(party, statement, known.stood)
 
-    def _read(self) -> dict[str, LedgerHead]:
+    def _fits(self, party: str, statement: Statement, stood: SignedHead) -> bool:
+        said, head = statement.roots(), statement.head
+        if not stood.signature and not any(stood.head.root):  # of a version that knew no roots
+            return head.sequence >= stood.head.sequence
+        roots = {stood.head.sequence: (stood.head.root, stood), **self._roots.get(party, {})}
+        for row, root in said.items():
+            if row in roots and roots[row][0] != root:
+                raise _Contradiction(roots[row][1])
+        is_late = head.sequence < stood.head.sequence
+        told = head.sequence in roots and head.read <= stood.head.read if is_late else stood.head.sequence in said
+        if not told:
+            raise ProtocolError(
+                f"Party {party!r} does not show that its ledger extends what is remembered of it.",
+                remedy="Start the study again.",
+            )
+        return not is_late and head.sequence > stood.head.sequence
+
+    def _learn(self, party: str, statement: Statement, signed: SignedHead) -> None:
+        kept = self._roots.get(party, {})
+        if kept and next(iter(kept.values()))[1].head.forfeited != statement.head.forfeited:
+            kept = {}
+        learnt = {row: (root, signed) for row, root in statement.roots().items()}
+        self._roots[party] = dict(sorted({**learnt, **kept}.items())[-MOST_ROOTS:])
+
+    # The file -----------------------------------------------------------------------------------------------------------
+
+    def _with_the_file(self) -> Mapping[str, Remembered]:
+        """Return what we know, with what another process of this site has written meanwhile."""
+        found = self._read()
+        if all(self._seen.get(party) == known for party, known in found.items()):
+            return self._seen
+        return {**self._seen, **{party: known.joined(self._seen.get(party)) for party, known in found.items()}}
+
+    def _read(self) -> dict[str, Remembered]:
         if self._path is None or not self._path.exists():
             return {}
         try:
-            return msgspec.msgpack.decode(self._path.read_bytes(), type=dict[str, LedgerHead])
-        except (OSError, msgspec.MsgspecError, BadInput):
+            data = self._path.read_bytes()
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, BadInput):
+                return msgspec.msgpack.decode(data, type=dict[str, Remembered])
+            older = msgspec.msgpack.decode(data, type=dict[str, tuple[str, int, bytes, int]])
+            return {
+                party: Remembered(SignedHead(LedgerHead(ledger, row, bytes(32), total), b"", b""))
+                for party, (ledger, row, _, total) in older.items()
+            }
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, BadInput):
             raise LedgerCorrupt(
                 "The file of the peers' ledger heads cannot be read.", remedy="Restore it from a back-up."
             ) from None
 
-    def _write(self, heads: Mapping[str, LedgerHead]) -> None:
+    def _keep(self, seen: Mapping[str, Remembered]) -> None:
         """Put the new file in place at once, on disk, before anything that depends on it leaves."""
-        if self._path is not None:
+        if seen != self._seen and self._path is not None:
             with replacing(self._path) as file:
-                file.write(msgspec.msgpack.encode(heads))
+                file.write(msgspec.msgpack.encode(seen))
+        self._seen = seen
 
 
-def _decoded(party: str, data: bytes) -> LedgerHead:
+class _Contradiction(Exception):
+    """Two signed heads cannot share one history; ``stood`` is the one that was there."""
+
+    def __init__(self, stood: SignedHead) -> None:
+        super().__init__()
+        self.stood = stood
+
+
+def addressed(question: bytes, party: str) -> bytes:
+    """Return what one party has to know of a question: its nonce, and the row that is remembered of this party's ledger."""
+    rows = _asked(question)
+    return question[:NONCE_BYTES] + msgspec.msgpack.encode({party: rows[party]} if party in rows else {})
+
+
+def _asked(question: bytes) -> dict[str, int]:
+    """Return the rows that a question names; none if it is not understood, for then no proof can be asked of us."""
     try:
-        return msgspec.msgpack.decode(data, type=LedgerHead)
-    except (msgspec.MsgspecError, BadInput):
+        return msgspec.msgpack.decode(question[NONCE_BYTES:LARGEST_QUESTION], type=dict[str, int])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+
+
+def _place(head: LedgerHead) -> tuple[int, int]:
+    return head.forfeited, head.sequence
+
+
+def _mended(party: str, head: LedgerHead, known: Remembered) -> bool:
+    if head.total + ROUNDING < known.total:
+        raise LedgerCorrupt(
+            f"Party {party!r} has forfeited what its ledger forgot, and its total is below what was seen before.",
+            remedy="Have its owner write off at least that: colonnade ledger restore FOLDER --forfeit --spent EPSILON. If its "
+            "cap was higher, raise it first: colonnade ledger raise FOLDER.",
+        )
+    return True
+
+
+def _decoded(party: str, data: bytes) -> Statement:
+    try:
+        return msgspec.msgpack.decode(data, type=Statement)
+    except (msgspec.MsgspecError, UnicodeDecodeError, BadInput):
         raise ProtocolError(f"Party {party!r} does not say where its ledger stands.") from None
 
 
-def _signed_head(context: bytes, nonce: bytes, head: bytes) -> bytes:
-    return frame("colonnade ledger head v2", context, nonce, head)
+def _unanswered(party: str) -> ProtocolError:
+    return ProtocolError(
+        f"Party {party!r} says where its ledger stands, and not to a question that is open here.",
+        remedy="Start the study again.",
+    )
 
 
 def _gone_back(party: str) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"The ledger of party {party!r} has gone back: it has forgotten releases.",
-        remedy="Stop that party. A ledger restored from a back-up is not spent from: see the deployment guide.",
+        remedy="Stop that party. It is refused until its owner writes off what it forgot: colonnade ledger restore --forfeit.",
     )
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a party said of its ledger, and to which nonce of ours; ``None`` for what we say of ourselves."""
-
-    head: bytes
-    nonce: bytes | None
 
 
 ANSWERS = 256

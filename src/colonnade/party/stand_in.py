@@ -12,6 +12,7 @@ import numpy as np
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
+from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import SIMULATED, members_of, open_ledgers
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.private_table import PrivateTable
@@ -20,7 +21,7 @@ from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.protocol import codec
 from colonnade.schema import Schema
-from colonnade.secure.keys import PublicIdentity
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.joint import SharingFloor
 
 __all__ = ["StandIn"]
@@ -91,14 +92,18 @@ class StandIn:
             for name in (*parties, *compute_nodes)
         }
         computing = None if committee is None else frozenset(committee)
-        members = members_of(keyed, SharingFloor(max(1, collusion), collusion, computing))
+        identities = {name: Identity.generate(randomness) for name, randomness in keyed.items()}
         federation = codec.federation_digest(schemas)
-        guards: dict[str, Guard | ComputeNode] = {
-            name: ComputeNode(members[name], federation, keyed[name].bytes) for name in compute_nodes
-        }
         with ExitStack() as undo:
+            ledgers: dict[str, SqliteLedger] = {}
             for name, ledger in open_ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
                 undo.callback(ledger.close)
+                ledgers[name] = ledger
+            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers)
+            guards: dict[str, Guard | ComputeNode] = {
+                name: ComputeNode(members[name], federation, keyed[name].bytes) for name in compute_nodes
+            }
+            for name, ledger in ledgers.items():
                 party = parties[name]
                 policy = (policies or {}).get(name, replace(SIMULATED, min_collusion=collusion))
                 policy = policy if policy.capacity else replace(policy, capacity=party.capacity)

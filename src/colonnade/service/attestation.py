@@ -36,9 +36,11 @@ class Attestation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         Who says it, and about whom.
     federation
         The hash of the papers that both signed.
-    ledger, sequence, hash, total
-        The highest head that was seen: the ledger's identity, its last row, the hash that covers all rows, and its total ε in
-        nano-units. Row 0 and no hash where none was ever seen.
+    ledger, sequence, root, total
+        The highest head that was seen: the ledger's identity, its last row, the root of all rows, and its total ε in
+        nano-units. Row 0 and no root where none was ever seen.
+    refused
+        Whether it holds two signed heads that cannot share one history: then no memory of the party's own is complete.
     signature
         Of the member that says it, in hexadecimal; empty from the coordinator.
     """
@@ -48,8 +50,9 @@ class Attestation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     federation: str
     ledger: str
     sequence: int = 0
-    hash: str = ""
+    root: str = ""
     total: int = 0
+    refused: bool = False
     signature: str = ""
 
     def signed(self, identity: Identity) -> "Attestation":
@@ -67,13 +70,15 @@ class Attestation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             ) from None
 
     def _said(self) -> bytes:
-        fields = (self.by, self.about, self.federation, self.ledger, self.sequence, self.hash, self.total)
-        return frame("colonnade ledger attestation v1", *fields)
+        fields = (self.by, self.about, self.federation, self.ledger, self.sequence, self.root, self.total)
+        return frame("colonnade ledger attestation v2", *fields, int(self.refused))
 
     @property
     def head(self) -> Head | None:
         """The head that was seen, if one was."""
-        return Head(self.ledger, self.sequence, bytes.fromhex(self.hash), self.total) if self.hash else None
+        if not self.root:
+            return None
+        return Head(self.ledger, self.sequence, b"", self.total, bytes.fromhex(self.root))
 
     def text(self) -> str:
         """Return it as TOML."""
@@ -100,36 +105,43 @@ def _remembered(papers: agreement.FederationAgreement, by: str, about: str, file
     ledgers = {name: papers.members[name].ledger for name in papers.parties}
     said = Attestation(by=by, about=about, federation=papers.identity, ledger=ledgers[about])
     for path in files:
-        found = LedgerHeads(ledgers, path).known(about)
+        heads = LedgerHeads(ledgers, path)
+        found, refused = heads.known(about), said.refused or heads.evidence(about) is not None
         if found is not None and found.sequence >= said.sequence:
-            said = msgspec.structs.replace(said, sequence=found.sequence, hash=found.hash.hex(), total=found.total)
+            said = msgspec.structs.replace(said, sequence=found.sequence, root=found.root.hex(), total=found.total)
+        said = msgspec.structs.replace(said, refused=refused)
     return said
 
 
 def restore_ledger(
-    folder: PartyFolder, backup: Path, attested: Iterable[Path], *, forfeit: bool, spent: float | None = None
+    folder: PartyFolder, backup: Path | None, attested: Iterable[Path], *, forfeit: bool, spent: float | None = None
 ) -> Restored:
     """Put a back-up of a party's ledger in place, held against what the party itself and the others remember of it.
 
-    ``spent`` is the total that the party's owner knows from records of its own, where its own memory is lost.
+    Without ``backup`` the ledger that is in place stays, and what it has forgotten is written off: it is the one that went back,
+    so its own memory says nothing. ``spent`` is the total that the party's owner knows from records of its own.
     """
+    if backup is None and not forfeit:
+        raise BadInput("Name the back-up to put in place.", remedy="Or write off what the ledger forgot: --forfeit.")
     with lock_folder(folder.path):
         path = folder.path / "ledger.sqlite"
         papers = agreement.read_agreement(folder.papers).check() if folder.papers.exists() else None
         own = HeadMemory(path).read()
-        said = [_read(one, folder.name, papers).head for one in attested]
-        heads = [head for head in (own, *said) if head is not None]
-        newest = own is not None and all(head.sequence <= own.sequence for head in heads)
+        words = [_read(one, folder.name, papers) for one in attested]
+        heads = [head for head in (own, *(one.head for one in words)) if head is not None]
         # a memory that others have seen more than was put back from somewhere, and says nothing of what came after it
-        total = max(own.nano / NANO, spent or 0.0) if own is not None and newest else spent
-        evidence = Evidence(heads, total, folder.budget().delta)
-        return restore(backup, path, party=folder.name, evidence=evidence, forfeit=forfeit)
+        newest = own is not None and all(head.sequence <= own.sequence for head in heads)
+        trusted = newest and backup is not None and not any(one.refused for one in words)
+        total = own.nano / NANO if own is not None and trusted else None
+        evidence = Evidence(heads, total, folder.budget().delta, spent)
+        owner = folder.identity() if forfeit else None
+        return restore(backup or path, path, party=folder.name, evidence=evidence, forfeit=owner)
 
 
 def _read(path: Path, about: str, papers: agreement.FederationAgreement | None) -> Attestation:
     try:
         found = msgspec.convert(dict(toml_parts.parse(path)), Attestation)
-        sound = found.head is None or len(found.head.hash) == 32
+        sound = found.head is None or len(found.head.root) == 32
     except (msgspec.ValidationError, ValueError):
         sound = False
     if not sound:

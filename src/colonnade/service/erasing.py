@@ -79,7 +79,7 @@ def erase(folder: Path, people: Sequence[str]) -> Erased:
         rows = sum(
             _without(path, target, terms.id, wanted, terms.reading) for path, target in zip(files, kept, strict=True)
         )
-        loaded = member.load(kept)
+        loaded = member.load(kept, anew=True)
     orders = list((folder / "alignments").glob("*.alignment"))
     for path in orders:
         path.unlink(missing_ok=True)

@@ -396,26 +396,35 @@ class PartyFolder:
 
         return Cluster.of(self.scheduler, self.path / "dask", loopback=False)
 
-    def load(self, files: Sequence[Path]) -> "Loaded":
+    def load(self, files: Sequence[Path], *, anew: bool = False) -> "Loaded":
         """Check a table, keep a copy of it, and declare it as the next version of this party's data.
 
         A running party takes it over before its next request. If the table is refused, or on a crash before the end, the version
-        before stays the current one.
+        before stays the current one. The first table that is loaded after a ledger was restored keeps its version if it is that
+        version's: otherwise a restored party would look like one whose people came and went.
 
         Parameters
         ----------
         files
             The table: one file, or several whose rows follow one another.
+        anew
+            Whether it gets a new version in any case.
         """
         if self.role != "data":
             raise BadInput("A compute node has no data.", remedy="Load a table into the folder of a party.")
         terms = self._table_terms(self._papers_so_far())
         with self.ledger() as ledger:
-            version = (ledger.current_version() or 0) + 1
+            version = ledger.next_version()
             with self._snapshots.adding(version, files, terms.copy) as copies:
                 people = terms.check(copies, version)
-            ledger.declare_version(version)
-            ledger.remember_head()
+            table = self._snapshots.name_of(version)
+            kept = None if anew else ledger.restored_version(table)
+            if kept is None:
+                ledger.declare_version(version, table)
+                ledger.remember_head()
+            else:
+                self._snapshots.rename(version, kept)
+                version = kept
         if not self.listening:  # a running guard removes them itself, once it has taken the new version over
             self._snapshots.remove_before(version)
         return Loaded(version, people, len(terms.schema))

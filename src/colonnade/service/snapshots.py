@@ -98,6 +98,16 @@ class Snapshots:
             )
         return [place / name for _, name in sums]
 
+    def name_of(self, version: int) -> bytes:
+        """Return a hash of the copy of a version: the same table has the same."""
+        return hashlib.sha256((self._place(version) / SUMS).read_bytes()).digest()
+
+    def rename(self, version: int, kept: int) -> None:
+        """Let a copy be that of an earlier version, which has the same table."""
+        shutil.rmtree(self._place(kept), ignore_errors=True)
+        self._place(version).rename(self._place(kept))
+        sync_folder(self._folder)
+
     def remove_before(self, version: int) -> None:
         """Remove the copies of earlier versions: nobody answers from one again."""
         for path in self._folder.glob("[0-9]*"):

@@ -2,7 +2,7 @@
 
 A back-up is older than the ledger. One that is put back has forgotten what was released since, and would spend the same budget
 twice. So a back-up that is behind anything known of the ledger (`Evidence`) is put back only with a charge for all that may be
-missing: rows of kind ``forfeit``, which release nothing.
+missing: a row of kind ``forfeit``, which releases nothing, and the owner's signature under it (`Forfeit`).
 
 *What is known.* The party's own memory of its highest head is exact: it is written before anything leaves. What others attest
 is less: they saw a head at the start of a study, before that study was paid for, and nothing of what the party released by
@@ -11,10 +11,16 @@ itself. So their heads show that a back-up is behind, and never that nothing is 
 *What is charged.* Nobody knows the lost rows. If the ledger's total is known, ε at the cap's δ, all of that ε is charged again
 as a pure loss, on top of what the back-up shows: what was released is (ε, δ)-differentially private, and such a release is no
 worse than a pure one of ε, apart from an event of probability δ (docs/proofs/neighbours-and-losses.md#forfeit). So what the
-ledger promises from then on holds with 2 δ in place of δ. Where the total is not known, or where the charge does not fit, the
-whole of what is left under the cap is charged.
+ledger promises from then on holds with 2 δ in place of δ. If the owner says what everything together came to, the total is raised
+to at least that. What the back-up shows is part of it, so only the difference is charged, at every order: then the ledger's curve
+is nowhere below that of a pure loss of this ε. Where the total is not known, or where the charge does not fit, the whole of what
+is left under the cap is charged.
 
-*Rows.* Peers know a ledger by its row numbers, and accept none that has gone back. So as many rows are added as were lost.
+*Peers* accept no ledger that does not extend what they have seen (`colonnade.conversations.memory`). They accept one that names a
+forfeit later than they know, with a total no smaller than they have seen, as the beginning of a new history.
+
+*Data versions.* A version that may have been declared in a lost row is given to no other table. The table of the version in the
+back-up keeps it.
 """
 
 import math
@@ -29,15 +35,17 @@ from urllib.parse import quote
 
 from colonnade.durable_file import sync_folder
 from colonnade.errors import BadInput, DiskFull, LedgerCorrupt, disk_is_full
+from colonnade.party.ledger.decisions import Forfeit
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.privacy.accounting import NANO, Loss
+from colonnade.secure.keys import Identity
 
 __all__ = ["Evidence", "Restored", "back_up", "restore"]
 
-LEAST = Loss.of_pure(1)
-"""The least that a row can cost."""
+UNSEEN = 1_000
+"""How many data versions are left out where nobody knows how many rows were lost."""
 
 _BESIDE = ("-journal", "-wal", "-shm")
 
@@ -55,11 +63,14 @@ class Evidence:
     delta
         The δ of the cap that totals are said at, as the party's policy has it. If the back-up has another, its totals are not
         comparable, and the total counts as not known.
+    spent
+        The ε of everything that was ever released, in the owner's word; ``None`` if the owner says nothing.
     """
 
     heads: Sequence[Head]
     total: float | None
     delta: float
+    spent: float | None = None
 
     @property
     def sequence(self) -> int:
@@ -68,9 +79,18 @@ class Evidence:
 
     def nano(self, ledger: SqliteLedger) -> int | None:
         """Return the total that this copy may have forgotten, in nano-ε at the cap's δ; ``None`` if it is not known."""
-        if self.total is None or self.delta != ledger.budget.delta:
+        said = [math.ceil(one * NANO) for one in (self.total, self.spent) if one is not None]
+        if not said or self.delta != ledger.budget.delta:
             return None
-        return max(math.ceil(self.total * NANO), *(head.nano for head in self.heads), 0)
+        return max(*said, *(head.nano for head in self.heads), 0)
+
+    def charge(self, ledger: SqliteLedger) -> Loss | None:
+        """Return the loss to charge; ``None`` if it is not known."""
+        due, before = self.nano(ledger), ledger.spent()
+        if due is None:
+            return None
+        least = Loss.of_pure(max(due, 1))
+        return least if self.spent is None else _missing(before, least)
 
 
 @dataclass(frozen=True)
@@ -101,27 +121,40 @@ def restore(
     *,
     party: str,
     evidence: Evidence,
-    forfeit: bool,
+    forfeit: Identity | None,
     clock: Callable[[], float] = time.time,
 ) -> Restored:
     """Put a back-up in the place of a ledger; refuse one that may have forgotten releases, unless these are charged.
 
     The file that was there is kept beside it. A crash leaves the old ledger, or one that its party refuses until it is restored
-    again.
+    again. With the ledger itself as ``backup`` and ``forfeit``, what it has forgotten is charged where it stands.
+
+    Parameters
+    ----------
+    backup, path, party
+        The copy, the ledger, and whose it is.
+    evidence
+        What is known of how far the ledger had come.
+    forfeit
+        The owner's key, to charge and sign for what may be missing; ``None`` to refuse instead.
+    clock
+        Seconds since 1970.
     """
+    in_place = backup == path
     part = path.with_name("restoring.sqlite")
     for name in (part, part.with_suffix(".head"), *(Path(f"{part}{suffix}") for suffix in _BESIDE)):
         name.unlink(missing_ok=True)  # left by a crash
     _copy(backup, part)
     try:
         with SqliteLedger.open(part, party=party, clock=clock) as copy:
-            _refuse_older(copy, path)
+            if not (in_place and forfeit):
+                _refuse_older(copy, path)
             behind = not all(copy.continues(head) for head in evidence.heads)
-            doubtful = behind or evidence.total is None
-            if doubtful and not forfeit:
+            doubtful = behind or in_place or evidence.total is None
+            if doubtful and forfeit is None:
                 raise _forgotten(copy, evidence, behind)
             before = copy.head().sequence
-            charged = _charge(copy, evidence) if doubtful else 0.0
+            charged = _charge(copy, evidence, forfeit, round(clock() * 1e6)) if doubtful and forfeit else 0.0
             copy.verify()
             head = copy.head()
     except BaseException:
@@ -161,22 +194,32 @@ def _forgotten(copy: SqliteLedger, evidence: Evidence, behind: bool) -> LedgerCo
     )
 
 
-def _charge(copy: SqliteLedger, evidence: Evidence) -> float:
-    """Charge what may be missing, then add rows until the ledger is past all that anybody has seen of it."""
-    before, version = copy.spent(), copy.current_version()
-    missing = max(evidence.sequence - copy.head().sequence, 0)
-    rest = LEAST * missing if missing else None
-    room = _largest_that_fits(copy, before if rest is None else before + rest)
-    known = evidence.nano(copy)
-    charge = room if known is None else min(known, room)
-    if charge > 0:
-        copy.forfeit(Loss.of_pure(charge), label="forfeit: released after the back-up, δ counts twice")
-    while copy.head().sequence <= evidence.sequence and _largest_that_fits(copy, copy.spent()) > 0:
-        copy.forfeit(LEAST, label="forfeit: a lost row")
-    if version is not None:
-        copy.declare_version(version + missing + 1)  # a number that was used after the back-up is not used again
-    delta = copy.budget.delta
-    return max(copy.spent().epsilon(delta) - before.epsilon(delta), 0.0)
+def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -> float:
+    """Charge what may be missing, and have the owner sign for it."""
+    before, head = copy.spent(), copy.head()
+    missing = max(evidence.sequence - head.sequence, 0)
+    cap, known = copy.budget, evidence.charge(copy)
+    charge = known
+    if known is None or not (before + known).fits(cap.nano, cap.delta):
+        room = _largest_that_fits(copy, before)
+        charge = Loss.of_pure(room) if room else None
+    if charge is not None:
+        copy.forfeit(charge, label="forfeit: released after the back-up, δ counts twice")
+    unseen = 0 if known is not None else UNSEEN
+    made = Forfeit(
+        nano=copy.head().nano,
+        when=max(now, head.forfeited + 1),
+        version=copy.next_version() - 1 + missing + unseen,
+    )
+    copy.decide(made.signed(copy.identity, owner))
+    return max(copy.spent().epsilon(cap.delta) - before.epsilon(cap.delta), 0.0)
+
+
+def _missing(before: Loss, least: Loss) -> Loss:
+    """Return what raises a loss to at least another, at every order; a row is free at none."""
+    renyi = (max(goal - one, 1) for one, goal in zip(before.renyi, least.renyi, strict=True))
+    assert least.pure is not None  # it is a pure loss
+    return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1))
 
 
 def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:

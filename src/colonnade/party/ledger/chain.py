@@ -20,12 +20,13 @@ import msgspec
 
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger import rows
-from colonnade.party.ledger.decisions import read_decision
+from colonnade.party.ledger.decisions import Forfeit, read_decision
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NOTHING, Budget, Loss
 from colonnade.protocol import codec
+from colonnade.secure.history import Earlier, History
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
@@ -60,6 +61,16 @@ class LedgerState:
     total: Loss
     version: int | None = None
     """The data version declared last."""
+    table: str = ""
+    """The mark of its table, in the row's own words."""
+    used: int = 0
+    """The highest data version that may ever have been declared, also in rows that are lost."""
+    salt: bytes = b""
+    """Under which peers are shown rows; none until an older ledger is migrated."""
+    forfeited: int = 0
+    """When the owner last wrote off what was forgotten."""
+    restored: bool = False
+    """Whether that was after the last version was declared, and nothing was asked since."""
 
     @classmethod
     def begin(cls, facts: Facts, stored_hash: object) -> "LedgerState":
@@ -69,6 +80,7 @@ class LedgerState:
             raise rows.corrupt(0)
         try:
             genesis = msgspec.json.decode(facts.detail or "", type=rows.Genesis)
+            salt = _salt(genesis.salt)
         except (msgspec.MsgspecError, BadInput):
             raise rows.corrupt(0) from None
         if (genesis.format, genesis.grid) != (rows.FORMAT, GRID):
@@ -76,7 +88,7 @@ class LedgerState:
                 "This ledger has another format or another grid of orders; nothing was released.",
                 remedy="Open it with the version that wrote it: losses on different grids cannot be added.",
             )
-        return cls(genesis, genesis.cap, 0, digest, NOTHING)
+        return cls(genesis, genesis.cap, 0, digest, NOTHING, salt=salt)
 
     def then(self, facts: Facts, stored_hash: object) -> "LedgerState":
         """Check the next row and add it. The caller asks for `within_cap` after the last one."""
@@ -87,11 +99,18 @@ class LedgerState:
             after = self._after(facts)
         except (msgspec.MsgspecError, BadInput):
             raise rows.corrupt(facts.sequence) from None
-        return dataclasses.replace(after, sequence=facts.sequence, hash=digest)
+        restored = (
+            after.restored and facts.request is None
+        )  # once it has answered, a version says nothing about rows again
+        return dataclasses.replace(after, sequence=facts.sequence, hash=digest, restored=restored)
 
     def _after(self, facts: Facts) -> "LedgerState":
+        if facts.kind == "migrated":
+            return self._migrated(facts)
         if facts.kind == "version" and facts.version is not None and facts.version > (self.version or 0):
-            return dataclasses.replace(self, version=facts.version)
+            table = facts.label.removeprefix(f"data version {facts.version}").strip()
+            used = max(self.used, facts.version)
+            return dataclasses.replace(self, version=facts.version, table=table, used=used, restored=False)
         if facts.version not in (None, self.version):
             raise rows.corrupt(facts.sequence)
         if facts.kind in rows.CHARGED and facts.loss is not None:
@@ -107,10 +126,25 @@ class LedgerState:
             # totals only grow: within the cap here means within it at every row since the cap was set
             if not (self.cap.holds(self.total) and cap.holds(self.total)):
                 raise rows.corrupt(facts.sequence)
+            if isinstance(decision, Forfeit):
+                return self._written_off(decision)
             return dataclasses.replace(self, cap=cap)
         if facts.kind in rows.COSTLESS:
             return self
         raise rows.corrupt(facts.sequence)
+
+    def _written_off(self, decision: Forfeit) -> "LedgerState":
+        if decision.when <= self.forfeited:
+            raise rows.corrupt(self.sequence + 1)
+        used = max(self.used, decision.version)
+        return dataclasses.replace(self, forfeited=decision.when, used=used, restored=True)
+
+    def _migrated(self, facts: Facts) -> "LedgerState":
+        pinned = msgspec.json.decode(facts.detail or "", type=rows.Migrated)
+        salt = _salt(pinned.salt)
+        if not salt or self.salt or msgspec.structs.replace(pinned, salt="") != self.pinned:
+            raise rows.corrupt(facts.sequence)
+        return dataclasses.replace(self, salt=salt)
 
     def within_cap(self) -> "LedgerState":
         """Refuse a ledger that has spent more than its cap."""
@@ -119,9 +153,9 @@ class LedgerState:
         return self
 
     @property
-    def head(self) -> rows.Head:
-        """Where the ledger stands."""
-        return rows.Head(self.genesis.ledger, self.sequence, self.hash, self.nano)
+    def pinned(self) -> rows.Migrated:
+        """What the row of a migration says about all rows before it."""
+        return rows.Migrated(rows.FORMAT, self.sequence, self.hash.hex())
 
     @property
     def nano(self) -> int:
@@ -171,6 +205,16 @@ class LedgerState:
             about,
             version,
         )
+
+
+def _salt(text: str) -> bytes:
+    try:
+        salt = bytes.fromhex(text)
+    except ValueError:
+        salt = text.encode()
+    if len(salt) not in (0, 32):
+        raise BadInput("A salt is 32 bytes.")
+    return salt
 
 
 @lru_cache(maxsize=64)
@@ -291,6 +335,7 @@ class RowChain:
         self._file = file
         self._state: LedgerState | None = None
         self._last: list[tuple[Any, ...]] = []  # the last known row, as it was when it was verified
+        self._history = History()
         self.plans = KeptPlans(file)
 
     @property
@@ -314,7 +359,7 @@ class RowChain:
         if state is None or not anchored:
             raise rows.corrupt(0 if self._state is None else self._state.sequence)
         self.plans.verify(plans, abouts)
-        self._state = state.within_cap()
+        self._state, self._history = state.within_cap(), History()
 
     def catch_up(self) -> LedgerState:
         """Verify and add the rows appended since, and that the last known row is still there."""
@@ -347,6 +392,33 @@ class RowChain:
     def knows(self, request_id: bytes) -> bool:
         """Return whether a row stands under this id."""
         return self._file.run("SELECT 1 FROM entries WHERE request = ?", (request_id,)).fetchone() is not None
+
+    def head(self) -> rows.Head:
+        """Return where the ledger stands (after `catch_up`)."""
+        state = self.known
+        root = self._grown().root()
+        return rows.Head(state.genesis.ledger, state.sequence, state.hash, state.nano, root, state.forfeited)
+
+    def earlier(self, since: Iterable[int]) -> tuple[Earlier, ...]:
+        """Return the roots at earlier rows, each with the proof that all rows up to now extend it (after `catch_up`)."""
+        history = self._grown()
+        asked = sorted({row for row in since if 0 <= row < self.known.sequence})
+        return tuple(Earlier(row, history.root(row + 1), history.proof(row + 1)) for row in asked)
+
+    def root_of(self, sequence: int) -> bytes | None:
+        """Return the root at one row (after `catch_up`)."""
+        return self._grown().root(sequence + 1) if 0 <= sequence <= self.known.sequence else None
+
+    def _grown(self) -> History:
+        """Return the tree of all rows; those that were appended since are added, each at the cost of a few hashes."""
+        state, history, last = self.known, self._history, b""
+        if len(history) <= state.sequence:
+            query = "SELECT hash FROM entries WHERE sequence BETWEEN ? AND ? ORDER BY sequence"
+            for (last,) in self._file.run(query, (len(history), state.sequence)):
+                history.append(rows.row_digest(state.salt, last))
+            if last != state.hash or len(history) != state.sequence + 1 or not state.salt:
+                raise rows.corrupt(state.sequence)
+        return history
 
     def hash_of(self, sequence: int) -> bytes | None:
         """Return the hash of one row."""
@@ -387,6 +459,7 @@ class LedgerView:
         # read when it is asked for: every request looks at the ledger, and few at the cap
         self._budget: Callable[[], Budget] = lambda: ledger.budget
         self.head = ledger.head
+        self.shown = ledger.shown
         self.spent = ledger.spent
         self.remember_head = ledger.remember_head
         self.refuse_set_back = ledger.refuse_set_back

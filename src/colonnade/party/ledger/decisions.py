@@ -16,7 +16,7 @@ from colonnade.plan import one_line
 from colonnade.privacy.accounting import NANO, Budget
 from colonnade.secure.keys import Field, Identity, PublicIdentity, frame
 
-__all__ = ["Allowance", "Approval", "CapDecision", "Decision", "read_decision"]
+__all__ = ["Allowance", "Approval", "CapDecision", "Decision", "Forfeit", "read_decision"]
 
 LONGEST_REASON = 1_000
 _KEY = 64
@@ -130,7 +130,29 @@ class CapDecision(_Decision, frozen=True, kw_only=True, tag="cap"):
         return "the cap was changed"
 
 
-Decision = Approval | Allowance | CapDecision
+class Forfeit(_Decision, frozen=True, kw_only=True, tag="written off"):
+    """This ledger had gone back; what it has forgotten is written off. Peers accept it again from here on.
+
+    Parameters
+    ----------
+    nano
+        The total from here on, in nano-ε at the cap's δ.
+    when
+        In microseconds since 1970. Peers that refuse this ledger accept one with a later forfeit than they know.
+    version
+        The highest data version that may have been declared in rows that are lost: it is given to no other table.
+    """
+
+    nano: int
+    when: int
+    version: int = 0
+
+    def words(self) -> str:
+        """Return the decision in words."""
+        return f"what this ledger has forgotten is written off: the total is ε {self.nano / NANO:.6g}"
+
+
+Decision = Approval | Allowance | CapDecision | Forfeit
 
 
 def read_decision(detail: str | None) -> Decision | None:

@@ -40,7 +40,7 @@ import msgspec
 
 from colonnade.durable_file import AlternatingFile, sync_folder
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
-from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA, Head
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, HOLDS, SCHEMA, Head
 
 __all__ = ["HeadMemory", "LedgerFile", "Stake"]
 
@@ -168,6 +168,12 @@ class LedgerFile:
         self.run(f"PRAGMA user_version = {FORMAT}")
         for statement in SCHEMA:
             self.run(statement)
+
+    def add_holds(self) -> None:
+        """Add the table of holds to a file of before there were any."""
+        with self.writing():
+            if not self.run("SELECT 1 FROM sqlite_master WHERE name = 'holds'").fetchall():
+                self.run(HOLDS)
 
     def run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         """Run one statement of the transaction that is open."""

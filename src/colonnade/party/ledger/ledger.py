@@ -15,7 +15,7 @@ A crash between debit and seal loses budget, never privacy: the answer is not dr
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, Unpack
@@ -27,15 +27,18 @@ from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
 from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
+from colonnade.party.ledger.holds import Hold, Holds
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, Budget, Loss
+from colonnade.secure.history import Earlier
 
 __all__ = ["Entry", "Head", "LabelledRow", "SqliteLedger"]
 
 LARGEST_ANSWER = 2**28
 YEAR_10000 = 253_402_300_800
 LARGEST_VERSION = 2**31
+SALT = 32
 
 
 class SqliteLedger:
@@ -64,6 +67,7 @@ class SqliteLedger:
         self.path = file.path
         self._clock = clock
         self._chain = RowChain(file)
+        self._holds = Holds(file)
         self._memory = HeadMemory(file.path)
 
     @classmethod
@@ -97,7 +101,13 @@ class SqliteLedger:
         if type(test) is not bool:
             raise BadInput("test is True or False.")
         genesis = rows.Genesis(
-            FORMAT, GRID, os.urandom(16).hex(), rows.checked_name(party, "party"), test, Ceiling.of(budget)
+            FORMAT,
+            GRID,
+            os.urandom(16).hex(),
+            rows.checked_name(party, "party"),
+            test,
+            Ceiling.of(budget),
+            os.urandom(SALT).hex(),
         )
         first = first_row(genesis, _now(clock))
         HeadMemory(Path(path)).check(lambda _: False)  # a ledger was here: a new one would forget what was spent
@@ -121,10 +131,15 @@ class SqliteLedger:
         clock: Callable[[], float] = time.time,
         patience: float = 30.0,
     ) -> Self:
-        """Open a ledger and verify all of it; refuse one that is damaged, set back, or not this party's."""
+        """Open a ledger and verify all of it; refuse one that is damaged, set back, or not this party's.
+
+        A ledger of 0.2.0 gets its salt, and the table of holds.
+        """
         ledger = cls(LedgerFile(path, patience=patience), clock)
         try:
+            ledger._add_holds()
             ledger.verify()
+            ledger._require_salt()
             ledger.refuse_set_back()
             if party is not None and ledger.party != party:
                 raise LedgerCorrupt("This ledger belongs to another party; nothing was released.")
@@ -132,6 +147,25 @@ class SqliteLedger:
             ledger.close()
             raise
         return ledger
+
+    def _add_holds(self) -> None:
+        with self._file.reading():
+            here = self._file.run("SELECT 1 FROM sqlite_master WHERE name = 'holds'").fetchone()
+            known = self._file.format() == FORMAT
+        if known and here is None:
+            self._file.add_holds()
+
+    def _require_salt(self) -> None:
+        """Add the salt to a ledger of before peers were shown roots, by a row of its own."""
+        if self._chain.known.salt:
+            return
+        with self._file.writing():
+            state = self._chain.catch_up()
+            if not state.salt:  # unless another process was quicker
+                pinned = msgspec.structs.replace(state.pinned, salt=os.urandom(SALT).hex())
+                detail = msgspec.json.encode(pinned).decode()
+                self._chain.append(state.row("migrated", _now(self._clock), "migrated", detail=detail))
+        self._read()
 
     @property
     def identity(self) -> str:
@@ -176,21 +210,34 @@ class SqliteLedger:
             self._chain.append(facts)
         return facts.sequence
 
-    def declare_version(self, version: int) -> int:
+    def declare_version(self, version: int, table: bytes = b"") -> int:
         """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
 
-        Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed.
+        Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed. Of ``table``, a
+        hash of the table where there is one, the row keeps a mark that only this ledger can compare (`restored_version`).
         """
         if type(version) is not int or not 1 <= version <= LARGEST_VERSION:
             raise BadInput("A data version is a whole number from 1.", remedy="For example 1, then 2.")
         written = _now(self._clock)
         with self._file.writing():
             state = self._chain.catch_up()
-            if version <= (state.version or 0):
-                raise BadInput(f"Version {state.version} was declared before.", remedy="Declare a higher one.")
-            facts = state.row("version", written, f"data version {version}", version=version)
+            if version <= state.used:
+                raise BadInput(f"Version {state.used} was declared before.", remedy="Declare a higher one.")
+            mark = f" {rows.table_mark(state.salt, table)}" if table else ""
+            facts = state.row("version", written, f"data version {version}{mark}", version=version)
             self._chain.append(facts)
+            self._holds.end_all()  # their plans name the version before
         return facts.sequence
+
+    def next_version(self) -> int:
+        """Return the lowest data version that was never declared, also not in rows that are lost."""
+        return self._read().used + 1
+
+    def restored_version(self, table: bytes) -> int | None:
+        """Return the current data version if this is its table, and nothing was declared or asked since a restore."""
+        state = self._read()
+        same = state.restored and state.table == rows.table_mark(state.salt, table)
+        return state.version if same else None
 
     def current_version(self) -> int | None:
         """Return the data version declared last; ``None`` if none ever was."""
@@ -205,6 +252,7 @@ class SqliteLedger:
             self._refuse_beyond_the_cap(state, cost)
             facts = state.row("forfeit", written, label, loss=cost)
             self._chain.append(facts)
+            self._holds.end_all()  # nobody knows what was said yes to since the back-up
             stake.at_risk = self._figure(facts.loss)
         return facts.sequence
 
@@ -263,9 +311,53 @@ class SqliteLedger:
             self._chain.catch_up()
             return self._chain.find(request_id) is not None
 
-    def require_room(self, cost: Loss) -> None:
-        """Refuse if this much more would pass the cap. Reserves nothing: the debit itself decides."""
-        self._refuse_beyond_the_cap(self._read(), cost)
+    # Holds (`colonnade.party.ledger.holds`) -----------------------------------------------------------------------------
+
+    def require_room(self, hold: Hold) -> None:
+        """Refuse a study that does not fit under the cap beside all that was spent and is held for others. Holds nothing."""
+        with self._file.reading():
+            self._refuse_without_room(hold)
+
+    def hold(self, hold: Hold) -> None:
+        """Set aside what a study still costs, durably; refuse as `require_room` does. The same study has one hold."""
+        with self._file.writing():
+            self._refuse_without_room(hold)
+            self._holds.make(hold, _now(self._clock))
+
+    def sign_hold(self, plan: bytes) -> None:
+        """Let a hold last for as long as anybody may pay who hears the yes that is about to be said."""
+        with self._file.writing():
+            held = self._holds.sign(plan, _now(self._clock))
+        if not held:
+            raise _nothing_held()
+
+    def begin_hold(self, plan: bytes, issued: float) -> None:
+        """Let a plan be paid for from now on: everybody has said yes to a nonce that was issued at this time."""
+        with self._file.writing():
+            held = self._holds.begin(plan, int(issued * 1_000_000), _now(self._clock))
+        if not held:
+            raise _nothing_held()
+
+    def end_hold(self, plan: bytes) -> None:
+        """Hold nothing for a plan any more."""
+        with self._file.writing():
+            self._holds.end(plan)
+
+    def held(self, but: bytes = b"") -> list[Hold]:
+        """Return what is held for all studies but one."""
+        with self._file.reading():
+            return self._holds.open(_now(self._clock), but=but)
+
+    def is_payable(self, plan: bytes, requester: str, purpose: str) -> bool:
+        """Return whether a plan may be paid for now: everybody has said yes, in time, to a study of this requester."""
+        with self._file.reading():
+            return self._holds.is_payable(plan, requester, purpose, _now(self._clock))
+
+    def _refuse_without_room(self, hold: Hold) -> None:
+        state = self._chain.catch_up()
+        left = self._holds.refused(hold, state.cap, state.total, _now(self._clock))
+        if left is not None:
+            raise self._past_the_cap(left)
 
     def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, **terms: Unpack[RowTerms]) -> int:
         """Pay for a release, durably, before a bit of it is drawn; return the sequence number of the row.
@@ -368,13 +460,20 @@ class SqliteLedger:
 
     def head(self) -> Head:
         """Return where the ledger stands; messages carry it, so that peers notice a ledger that was set back."""
-        return self._read().head
+        return self.shown()[0]
+
+    def shown(self, since: Iterable[int] = ()) -> tuple[Head, tuple[Earlier, ...]]:
+        """Return where the ledger stands, and for each of these earlier rows the root then, with a proof that this extends it."""
+        with self._file.reading():
+            self._chain.catch_up()
+            return self._chain.head(), self._chain.earlier(since)
 
     def remember_head(self) -> None:
         """Keep durably, outside this file, where the ledger stands. Before any message leaves that rests on it."""
         try:
             with self._file.reading():  # nobody commits meanwhile, so that an older head never replaces a newer one
-                self._memory.keep(self._chain.catch_up().head)
+                self._chain.catch_up()
+                self._memory.keep(self._chain.head())
         except OSError:
             raise LedgerCorrupt("The ledger's highest head cannot be written durably; nothing was released.") from None
 
@@ -389,6 +488,8 @@ class SqliteLedger:
         """
         with self._file.reading():
             state = self._chain.catch_up()
+            if head.root:
+                return state.genesis.ledger == head.ledger and self._chain.root_of(head.sequence) == head.root
             return state.genesis.ledger == head.ledger and self._chain.hash_of(head.sequence) == head.hash
 
     def entries(self, after: int = -1) -> list[Entry]:
@@ -454,8 +555,10 @@ class SqliteLedger:
 
     def _refuse_beyond_the_cap(self, state: LedgerState, cost: Loss | None) -> None:
         if cost is not None and not state.cap.holds(state.total + cost):
-            left = (state.cap.nano - state.nano) / NANO
-            raise BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
+            raise self._past_the_cap((state.cap.nano - state.nano) / NANO)
+
+    def _past_the_cap(self, left: float) -> BudgetExceeded:
+        return BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
 
     def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
         rows.check_identified(request_id)
@@ -475,6 +578,10 @@ class SqliteLedger:
 
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
         return None if loss is None else {self.party: rows.read_loss(loss).epsilon(self._chain.known.cap.delta)}
+
+
+def _nothing_held() -> ProtocolError:
+    return ProtocolError("Nothing is held here for this study any more.", remedy="Start the study again.")
 
 
 def _opening_of(request_id: bytes) -> bytes:

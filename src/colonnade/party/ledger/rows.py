@@ -12,6 +12,10 @@ hashes, and the rows that refer to them hold those hashes.
 *What the chain does not prove.* The hashes carry no key: they find accidents and inconsistent edits. A user who may write the
 file can replace it by another consistent one, an older one included. Only somebody who kept a `Head` can tell
 (`SqliteLedger.continues`).
+
+*What peers are shown.* Not the hashes: whoever knows one could try out what the next row says. Rows are the leaves of a tree
+(`colonnade.secure.history`) as digests under a secret salt, and peers are shown its root. The salt stands in the first row, or in
+the row of kind ``migrated`` that a ledger of before there were salts gets when it is opened.
 """
 
 import hashlib
@@ -34,6 +38,7 @@ __all__ = [
     "COSTLESS",
     "FACTS",
     "FORMAT",
+    "HOLDS",
     "SCHEMA",
     "SEEDED",
     "TABLES",
@@ -58,8 +63,10 @@ __all__ = [
     "corrupt",
     "least_entry",
     "read_loss",
+    "row_digest",
     "row_hash",
     "seed_hash",
+    "table_mark",
 ]
 
 
@@ -152,6 +159,16 @@ class Genesis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     party: str
     test: bool
     cap: Ceiling
+    salt: str = ""
+
+
+class Migrated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a row says that stands between older rows and later ones: the last row before it, its hash, and the ledger's salt."""
+
+    format: int
+    sequence: int
+    head: str
+    salt: str = ""
 
 
 class RowTerms(TypedDict, total=False):
@@ -182,6 +199,10 @@ class Head:
     hash: bytes
     nano: int
     """The total ε at the cap's δ in nano-units, rounded up."""
+    root: bytes = b""
+    """The root of all rows, as peers are shown it; none in what versions without roots have kept."""
+    forfeited: int = 0
+    """When its owner last wrote off what it had forgotten, in microseconds since 1970; 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +260,16 @@ def _digest(purpose: str, *fields: object) -> bytes:
 def row_hash(facts: Facts) -> bytes:
     """Return the hash that chains a row to all rows before it."""
     return _digest(f"{FORMAT} row", *facts)
+
+
+def row_digest(salt: bytes, row: bytes) -> bytes:
+    """Return the digest under which a row of this hash stands in the history that peers are shown."""
+    return _digest("salted row", salt, row)
+
+
+def table_mark(salt: bytes, table: bytes) -> str:
+    """Return how a table is named in the row of its version: without the ledger, nobody can try tables out against it."""
+    return _digest("salted table", salt, table).hex()
 
 
 def answer_hash(row: bytes, answer: bytes) -> bytes:
@@ -358,6 +389,18 @@ def checked_name(name: object, what: str) -> str:
 
 APPLICATION = 0x434F4C4F  # "COLO" in the file's header, so that a ledger is not taken for any other database
 
+HOLDS = """CREATE TABLE holds (
+    plan BLOB PRIMARY KEY NOT NULL CHECK (typeof(plan) = 'blob' AND length(plan) = 32),
+    requester TEXT NOT NULL CHECK (typeof(requester) = 'text'),
+    purpose TEXT NOT NULL CHECK (typeof(purpose) = 'text'),
+    aligns INTEGER NOT NULL CHECK (aligns IN (0, 1)),
+    steps BLOB NOT NULL CHECK (typeof(steps) = 'blob'),
+    made INTEGER NOT NULL CHECK (typeof(made) = 'integer'),
+    held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
+    payable INTEGER NOT NULL CHECK (typeof(payable) = 'integer')
+)"""
+"""What is set aside for studies (`colonnade.party.ledger.holds`): the one table whose rows go again. Times in microseconds."""
+
 TABLES = (
     f"""CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
@@ -405,6 +448,7 @@ TABLES = (
     requester TEXT NOT NULL CHECK (typeof(requester) = 'text'),
     signature BLOB NOT NULL CHECK (typeof(signature) = 'blob')
 )""",
+    HOLDS,
 )
 
 _UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in (*Facts._fields, "hash"))
