@@ -151,7 +151,7 @@ class SqliteLedger:
     def _add_holds(self) -> None:
         with self._file.reading():
             here = self._file.run("SELECT 1 FROM sqlite_master WHERE name = 'holds'").fetchone()
-            known = self._file.format() == FORMAT
+            known = self._file.run("PRAGMA user_version").fetchone()[0] == FORMAT
         if known and here is None:
             self._file.add_holds()
 
