@@ -16,7 +16,15 @@ import msgspec
 
 from colonnade.coordinator.accounts import Auditor, CostOfCall
 from colonnade.cost import NOTHING_SPENT, Cost
-from colonnade.errors import Busy, ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError
+from colonnade.errors import (
+    Busy,
+    ColonnadeError,
+    NotEnoughComputeNodes,
+    PartyAway,
+    PlanMismatch,
+    ProtocolError,
+    estimating,
+)
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.progress import Pace, Progress
@@ -335,7 +343,8 @@ def _run_once(
             }
             _raise_refusal(replies)
             pace(requests)
-            requests = rounds.send(replies)
+            with estimating():
+                requests = rounds.send(replies)
     except StopIteration as finished:
         return Outcome(finished.value, plan, quote, mechanisms, recorded.transcript)
 
