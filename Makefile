@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 # Compiled modules are kept, whatever the caller's environment says: tests start hundreds of processes, and each would compile the library.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all lint format bench docs dist clean
+.PHONY: demo test test-all lint format bench docs dist release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make lint      format, lint, types, layers"
 	@echo "make docs      the documentation, in site/; fails on a broken link"
 	@echo "make dist      wheel and archive of sources, in dist/, checked; the wheel runs the README's example in a clean environment"
+	@echo "make release   what a release needs: lint, recordings and pages of the present code, and dist"
 	@echo "make bench     list the benchmarks (BENCH="name --quick", "all --check")"
 
 $(STAMP): pyproject.toml requirements/tested.txt
@@ -63,6 +64,11 @@ dist:
 	build/clean/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	cd build && env -u PYTHONPATH clean/bin/python ../packaging/quickstart.py
 	cd build && env -u PYTHONPATH clean/bin/colonnade doctor
+
+# Recordings are of one tree, so this is asked of a release and not of every edit: `make test` does not look at them.
+release: lint
+	$(BIN)/python -m benchmarks.frame release
+	$(MAKE) dist
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

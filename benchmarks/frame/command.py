@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.frame import marker, running
+from benchmarks.frame import running
 from benchmarks.frame.benchmark import Benchmark
 from benchmarks.frame.circumstances import ROOT, changed, folder_hash, name_code, source_hash
 from benchmarks.frame.pages import page
@@ -166,8 +168,6 @@ def everything(**given: bool | float) -> int:
     asked = Asked(**given)  # type: ignore[arg-type]  # as above
     todo = [name for name in in_order() if not asked.record or asked.again or missing(name, long=asked.long)]
     if asked.record:
-        for name in set(names()) - set(todo):
-            marker.add(name)
         print(f"{len(names()) - len(todo)} are recorded already; {len(todo)} to go", flush=True)
     planned = {name: load(name).minutes(WORKERS, long=asked.long) for name in todo}
     start, found, behind = time.monotonic(), {}, 0.0
@@ -194,10 +194,33 @@ def _told(asked: Asked, todo: list[str], found: dict[str, int], minutes: float) 
     if left:
         print(f"Not finished: {', '.join(left)}. The same command goes on there.")
     if asked.record:
-        if not failed and not left:
-            marker.write(enforced=True, names=[name for name in names() if stale(name) is None])
         write_pages()
     return FAILED if failed else STOPPED if left else DONE
+
+
+def unreleasable() -> list[str]:
+    """Return what stands against a release: recordings of other code than the present, and pages that are not of the recordings.
+
+    A benchmark that needs a device may have no recording; one that it has must be of the present code.
+    """
+    from benchmarks.frame import papers_page, results_page
+
+    off = []
+    for name in names():
+        found = load(name)
+        if (why := stale(name)) and not (found.needs and latest(found) is None):
+            off.append(f"{_shown(name)}: {why}; run `colonnade bench {_shown(name)}`")
+    with tempfile.TemporaryDirectory() as pictures:
+        written = {
+            papers_page.PAGE: papers_page.page(),
+            results_page.PAGE: results_page.text(*results_page.recordings(), Path(pictures)),
+        }
+    stale_pages = [path for path, text in written.items() if path.read_text(encoding="utf-8") != text]
+    off += [
+        f"{path.relative_to(ROOT)}: not the recorded results; run `python -m benchmarks.frame page`"
+        for path in stale_pages
+    ]
+    return off
 
 
 def write_pages() -> None:
@@ -239,7 +262,7 @@ def main(arguments: Sequence[str]) -> int:
     import argparse
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.frame")
-    parser.add_argument("name", choices=[*names(), "all", "page", "code"])
+    parser.add_argument("name", choices=[*names(), "all", "page", "code", "release"])
     for mode in ("--quick", "--record", "--check", "--again", "--long"):
         parser.add_argument(mode, action="store_true")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -254,6 +277,12 @@ def main(arguments: Sequence[str]) -> int:
     if name == "code":
         print(name_code(names()).relative_to(ROOT))
         return DONE
+    if name == "release":
+        print(
+            "\n".join(off := unreleasable())
+            or "every recording is of the present code, and the pages are of the recordings"
+        )
+        return FAILED if off else DONE
     if name == "page":
         from benchmarks.frame import results_page
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.frame import marker
 from benchmarks.frame.benchmark import Benchmark, Case, Part
 from benchmarks.frame.circumstances import changed, circumstances, machine
 from benchmarks.frame.pages import page
@@ -115,7 +114,6 @@ def record(
     results.write(benchmark.folder / "results" / "latest.json")
     results = latest(benchmark) or results  # with the digits of the file: a page that is written again is the same
     write_page(benchmark, results)
-    marker.add(benchmark.name)
     kept.drop()
     return results
 

@@ -15,6 +15,7 @@
     │   ├── PartyAway            a party that did not answer in time
     │   └── Busy                 a member with too many studies under way; the coordinator asks again by itself
     ├── ReleaseLost              paid for, then lost in a crash; never drawn a second time
+    ├── EstimateFailed           what was opened could not be turned into an answer; it is kept, and asking again is free
     ├── LedgerCorrupt            a ledger that cannot be trusted; nothing is spent from it
     ├── DiskFull                 no room to write what must be durable
     ├── LoosePermissions         a key, folder or policy that other users of the machine may read or change
@@ -31,8 +32,9 @@ scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "n
 """
 
 import errno
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Protocol
 
 from colonnade.cost import NOTHING_SPENT, Cost
 
@@ -46,6 +48,7 @@ __all__ = [
     "CertificateExpired",
     "ColonnadeError",
     "DiskFull",
+    "EstimateFailed",
     "LedgerCorrupt",
     "LoosePermissions",
     "NonPrivateRefused",
@@ -58,6 +61,7 @@ __all__ = [
     "SchemaMismatch",
     "disk_is_full",
     "error_for",
+    "estimating",
 ]
 
 
@@ -231,6 +235,22 @@ class ReleaseLost(ColonnadeError):
     default_remedy = "Run the study again with the next repeat=; it is a new draw at a new price."
 
 
+class EstimateFailed(ColonnadeError):
+    """What the parties opened could not be turned into an answer, and none of it is lost.
+
+    The parties keep every release of the study, so the same call fetches them again and debits nothing. It fails the same way
+    until the code that estimates is another one. ``findings`` has the study's statement, traffic and accounts, if the study
+    itself came to its end.
+    """
+
+    code = "estimate-failed"
+    default_remedy = (
+        "The parties keep what was opened: calling again costs nothing, and can succeed after an upgrade of Colonnade. Please "
+        "report it. repeat= with the next number is a new draw at a new price."
+    )
+    findings: object = None
+
+
 class LedgerCorrupt(ColonnadeError):
     """A ledger that cannot be trusted, and therefore is not spent from."""
 
@@ -296,3 +316,50 @@ def error_for(code: str) -> type[ColonnadeError]:
 def disk_is_full(error: OSError) -> bool:
     """Return whether the operating system has no room, or lets this user have no more of it."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+_FAILED = "What the parties opened could not be turned into an answer ({})."
+
+
+class Paid(Protocol):
+    """The record of a study that is paid for and has opened everything: `colonnade.coordinator.findings.Findings`."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it cost each party, by the party's own account."""
+        ...
+
+
+@contextmanager
+def estimating(findings: Paid | None = None) -> Iterator[None]:
+    """Turn any failure of the block into `EstimateFailed`: releases are noisy, so no test of ours has seen all of them.
+
+    The failure itself is the error's cause, with its traceback. Errors of ours pass: they say what to do.
+
+    Parameters
+    ----------
+    findings
+        The record of the study, if it is at its end. An error then says what it cost.
+
+    Examples
+    --------
+    >>> try:
+    ...     with estimating():
+    ...         1 / 0
+    ... except EstimateFailed as error:
+    ...     print(error.message)
+    What the parties opened could not be turned into an answer (ZeroDivisionError).
+    """
+    try:
+        yield
+    except StopIteration:  # so an algorithm says that it has come to its end
+        raise
+    except Exception as error:
+        failed = error if isinstance(error, ColonnadeError) else EstimateFailed(_FAILED.format(type(error).__name__))
+        if findings is not None:
+            failed.cost = findings.cost
+        if isinstance(failed, EstimateFailed):
+            failed.findings = findings
+        if failed is error:
+            raise
+        raise failed from error

@@ -30,8 +30,8 @@ from benchmarks.frame import (
     command,
     exponent,
     faster,
-    marker,
     near,
+    papers_page,
     peers,
     results_page,
     running,
@@ -218,7 +218,6 @@ def toy(measure: Counting, folder: Path, patch: pytest.MonkeyPatch) -> Benchmark
         [table],
     )
     patch.setattr(Benchmark, "folder", property(lambda _: folder / "toy"))
-    patch.setattr(marker, "FILE", folder / "recorded.toml")
     patch.setattr(running, "changed", lambda _: [])
     code = {"src": "a", "benchmark": "b", "commit": "c" * 40, "machine": circumstances.machine()}
     patch.setattr(running, "circumstances", lambda *_: dict(code))
@@ -250,7 +249,6 @@ def test_a_recording_keeps_every_run_and_says_what_is_missing(benchmark: Benchma
     assert "6 runs" in text
     assert "| errors fall | ten times |" in text
     assert "agrees" in text
-    assert marker.read() == (False, ["toy"])
 
 
 def test_a_stopped_recording_goes_on_where_it_was(benchmark: Benchmark, measure: Counting) -> None:
@@ -360,7 +358,6 @@ def test_a_short_run_writes_elsewhere(benchmark: Benchmark) -> None:
     assert written == ["README.md", "errors.svg", "latest.json"]
     assert "](errors.svg)" in (benchmark.folder / "results" / "quick" / "README.md").read_text()
     assert not (benchmark.folder / "README.md").exists()
-    assert marker.read() == (False, [])
 
 
 def test_code_that_is_not_committed_is_not_recorded(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,24 +508,43 @@ def test_a_benchmark_that_fails_does_not_stop_the_others_and_is_said_at_the_end(
     assert "1 are recorded already; 2 to go" in said
     assert "three: 2 of 2; about" in said
     assert "1 failed: one" in said
-    assert marker.read() == (False, ["two"])
     assert command.everything(record=True, minutes=0.0) == command.STOPPED
     assert "Not finished: one, three." in capsys.readouterr().out
 
 
-def test_recordings_are_enforced_when_all_are_made(three: dict[str, int]) -> None:
-    three["one"] = command.SKIPPED  # it needs what this machine lacks
+def test_one_that_needs_what_this_machine_lacks_is_left_as_it_is(three: dict[str, int]) -> None:
+    three["one"] = command.SKIPPED
     assert command.everything(record=True) == command.DONE
-    assert marker.read() == (True, ["three", "two"])
 
 
-def test_one_that_was_changed_after_its_recording_is_said_and_nothing_is_enforced(
+def test_a_release_names_every_stale_recording_and_every_stale_page(
+    three: dict[str, int], benchmark: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A benchmark without a recording stands against a release, unless it needs what a machine may lack."""
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    for found, text in ((papers_page, "papers"), (results_page, "results")):
+        monkeypatch.setattr(found, "PAGE", tmp_path / f"{text}.md")
+        (tmp_path / f"{text}.md").write_text(text)
+    monkeypatch.setattr(papers_page, "page", lambda: "papers")
+    monkeypatch.setattr(results_page, "text", lambda *_: "results")
+    monkeypatch.setattr(results_page, "recordings", lambda: ([], []))
+    assert command.unreleasable() == []
+    assert command.main(["release"]) == command.DONE
+    three["one"] = command.FAILED
+    (tmp_path / "papers.md").write_text("another paper")
+    (tmp_path / "results.md").write_text("other results")
+    assert [line.partition(":")[0] for line in command.unreleasable()] == ["one", "papers.md", "results.md"]
+    assert command.main(["release"]) == command.FAILED
+    monkeypatch.setattr(command, "load", lambda name: replace(benchmark, name=name, needs="a device"))
+    assert "one" not in "".join(command.unreleasable())
+
+
+def test_one_that_was_changed_after_its_recording_is_said(
     three: dict[str, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "stale", lambda name: "the benchmark has changed" if name == "three" else None)
     assert command.everything(record=True) == command.STOPPED
     assert "Not finished: three." in capsys.readouterr().out
-    assert not marker.read()[0]
 
 
 def test_a_check_of_one_benchmark_is_an_exit_status(
@@ -685,14 +701,3 @@ def test_a_whole_recording_is_planned_for_four_sittings_of_less_than_an_hour_on_
 def test_what_is_recorded_first_exists() -> None:
     assert set(command.FIRST) <= set(command.names())
     assert sorted(command.in_order()) == command.names()
-
-
-def test_recordings_for_the_release_are_of_the_present_code() -> None:
-    """Where `benchmarks/recorded.toml` is enforced: see benchmarks/README.md."""
-    enforced, names = marker.read()
-    if not enforced:
-        pytest.skip("recordings of this release are not made yet: benchmarks/recorded.toml")
-    for name in set(command.names()) - set(names):
-        assert command.load(name).needs, f"{name} is not recorded"
-    for name in names:
-        assert command.stale(name) is None, name

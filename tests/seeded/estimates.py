@@ -1,12 +1,18 @@
 """Bugs in what the coordinator makes of releases."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 
+from colonnade.coordinator import driver
 from colonnade.coordinator.protocols import counting as pattern_counts
 from colonnade.coordinator.protocols.counting import ResponseCounts
+from colonnade.estimation import inference
+from colonnade.estimators import study
+from colonnade.estimators.methods.newton import Newton
 from colonnade.privacy.laws.response import Channel
+from tests.estimators import test_degenerate_releases as degenerate
 from tests.estimators import test_pattern_count as studies
 from tests.privacy import test_response as responses
 from tests.seeded.bug import Bug, replaced, wrapped
@@ -46,6 +52,21 @@ BUGS = [
         partial(
             responses.test_the_joint_estimate_is_unbiased_and_its_variance_exact, [Channel("grr", 3, 1, 2 * 10**9)]
         ),
+    ),
+    Bug(
+        "a failure after payment is passed on as it is",
+        lambda patch: [patch.setattr(one, "estimating", lambda *_: nullcontext()) for one in (driver, study)],
+        partial(
+            degenerate.test_a_failure_of_ours_says_what_it_cost_and_the_same_call_after_an_upgrade_is_free,
+            Newton,
+            "learn",
+            finished=True,
+        ),
+    ),
+    Bug(
+        "a covariance that is indefinite by rounding has no root",
+        replaced(inference, "root_of", np.linalg.cholesky),
+        degenerate.test_equations_whose_noise_is_known_to_different_scales_have_an_answer,
     ),
     Bug(
         "a sample is not scaled up",

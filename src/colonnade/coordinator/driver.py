@@ -26,6 +26,7 @@ from colonnade.errors import (
     PartyAway,
     PlanMismatch,
     ProtocolError,
+    estimating,
 )
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
@@ -376,7 +377,8 @@ def _run_once(
             }
             _raise_refusal(replies)
             pace(requests)
-            requests = rounds.send(replies)
+            with estimating():
+                requests = rounds.send(replies)
     except StopIteration as finished:
         return Outcome(finished.value, plan, quote, mechanisms, recorded.transcript)
 

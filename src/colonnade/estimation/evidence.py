@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature
+from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.shape_belief import AdditiveFit, adding_up, kept_apart, likelier
 from colonnade.estimation.shapes import Component, ShapePrior, TargetCounts, places_by_column
 
@@ -97,7 +98,7 @@ def _one_column(
         curvature = people * chance * (1 - chance)
         noise = counted.at(chance)
         reading = curvature * effects - (people * chance - events)
-        inverse = np.linalg.inv(_expected(curvature, spread, noise))
+        inverse = inverse_of(_expected(curvature, spread, noise))
         pulled = curvature * (inverse @ reading)
         known = curvature[:, None] * inverse * curvature
         variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
@@ -129,7 +130,7 @@ def _pull(free: Array, pulled: Array, reading: Array, noise: Array) -> Array:
 
 def _left(curvature: Array, spread: Array, noise: Array) -> Array:
     """Return the covariance of effects after a reading."""
-    known = curvature[:, None] * np.linalg.inv(_expected(curvature, spread, noise)) * curvature
+    known = curvature[:, None] * inverse_of(_expected(curvature, spread, noise)) * curvature
     left = spread - spread @ known @ spread
     return np.asarray((left + left.T) / 2)
 

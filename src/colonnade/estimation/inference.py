@@ -41,6 +41,7 @@ from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
 from colonnade.errors import BadInput
+from colonnade.estimation.linear_algebra import root_of
 
 __all__ = [
     "Equations",
@@ -205,7 +206,7 @@ class Equations:
     def posterior(self, covariance: Array, precision: Array) -> tuple[Array, Array, Array]:
         """Return the posterior mean and covariance of β for noise of a covariance, and the map S⁻¹·A."""
         floor = (ROUNDING * max(float(np.max(np.abs(np.diag(self.information)))), 1e-12)) ** 2
-        root = np.linalg.cholesky(covariance + floor * np.eye(len(covariance)))
+        root = root_of(covariance + floor * np.eye(len(covariance)))
         whitened = solve_triangular(root, self.information, lower=True)
         spread = _inverse(whitened.T @ whitened + precision)
         spread = (spread + spread.T) / 2

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature
+from colonnade.estimation.linear_algebra import inverse_of, solution_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.shapes import Component, OpenedTables, ShapePrior, TargetCounts, places_by_column
 
@@ -125,7 +126,7 @@ class ShapeBelief(ABC):
         spread = self._prior.covariance(self._variances)
         _, variance = self._reading(self.weights)
         # Without noise a reading r gives (C + D·S⁻¹)⁻¹ r, whatever r is: C the curvature, D the dispersion, S the belief.
-        answer = spread @ np.linalg.inv(self._curvature @ spread + self._dispersion * np.eye(len(spread)))
+        answer = spread @ inverse_of(self._curvature @ spread + self._dispersion * np.eye(len(spread)))
         moved = np.zeros(len(spread)) if last is None else self.weights - last
         error = variance * answer @ answer.T + np.outer(moved, moved)
         sampling = self._dispersion * (answer + answer.T) / 2
@@ -193,7 +194,7 @@ class ShapeBelief(ABC):
         for _ in range(ROUNDS_OF_MAXIMISATION):
             spread = self._prior.covariance(self._variances)
             reading, variance = self._reading(weights)
-            inverse = np.linalg.inv(self._expected(spread, variance))
+            inverse = inverse_of(self._expected(spread, variance))
             pulled, known = curvature @ (inverse @ reading), curvature @ inverse @ curvature
             self._variances = np.array(
                 [
@@ -204,7 +205,7 @@ class ShapeBelief(ABC):
             weights = self._base + spread @ pulled
         spread = self._prior.covariance(self._variances)
         reading, variance = self._reading(weights)
-        solved = np.linalg.solve(self._expected(spread, variance), reading)
+        solved = solution_of(self._expected(spread, variance), reading)
         return np.asarray(self._base + spread @ (curvature @ solved))
 
 

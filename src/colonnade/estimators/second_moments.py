@@ -25,7 +25,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
 from colonnade.coordinator.protocols.wide_moments import WIDE
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.errors import BadInput, SchemaMismatch, estimating
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
 from colonnade.estimation.moments import Moments
@@ -110,7 +110,9 @@ class MomentStudy(Study):
             )
         checked_study = self._checked()
         columns = checked_study._chosen(federation.columns)
-        self._adopt(checked_study._learn_from_moments(federation.moments, columns))
+        with estimating():
+            learned = checked_study._learn_from_moments(federation.moments, columns)
+        self._adopt(learned)
         self.privacy_ = federation.privacy_
         self.transcript_ = federation.transcript_
         self.plan_ = federation.plan_

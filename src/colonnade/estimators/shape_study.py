@@ -31,7 +31,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, MomentsRelease
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.target_tables import TargetTables
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.errors import BadInput, SchemaMismatch, estimating
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
@@ -185,7 +185,9 @@ class ShapeStudy(RegressionStudy):
         title = f"{type(self).__name__}(first stage)"
         with progress_bar(title) as progress:
             findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)
-        second = checked._going_on(first, findings.value).fit(federation, repeat=repeat)
+        with estimating(findings):
+            going_on = checked._going_on(first, findings.value)
+        second = going_on.fit(federation, repeat=repeat)
         name = f"{type(self).__name__}(method={second.plan_.method!r})"
         both = together(name, findings, second._findings())
         self._adopt({name: value for name, value in vars(second).items() if name in self.learned})

@@ -15,7 +15,7 @@ from colonnade.constraints import Constraint, OneOf, checked_parameters
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
-from colonnade.errors import BadInput, ColonnadeError
+from colonnade.errors import BadInput, ColonnadeError, estimating
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
@@ -175,11 +175,9 @@ class Study(BaseEstimator):
             findings = asking.study(
                 algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
             )
-        try:
-            self._adopt(checked.method.learn(checked, federation, findings.value))
-        except ColonnadeError as error:
-            error.cost = findings.cost  # the parties have been paid by now
-            raise
+        with estimating(findings):
+            learned = checked.method.learn(checked, federation, findings.value)
+        self._adopt(learned)
         self.privacy_ = findings.privacy
         self.transcript_ = findings.transcript
         self.receipt_ = checked.method.receipt(checked, findings)
