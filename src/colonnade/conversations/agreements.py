@@ -82,7 +82,7 @@ class KeyRun(Conversation):
         self._name = f"{plan.task}/{step}"
         self._step = step
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: mail.Session | None = None
         self._group: GroupSecret | None = None
 
@@ -91,9 +91,9 @@ class KeyRun(Conversation):
         if inputs:
             raise ProtocolError("Agreeing on a key takes no inputs.")
         if number == 0:
-            return self._meeting.greet(letters)
+            return self.meeting.greet(letters)
         if number == 1:
-            session = self._meeting.meet(letters)
+            session = self.meeting.meet(letters)
             self._group = GroupSecret(
                 session, self._name, 1, keys.subseed(self._secret, "colonnade group contribution")
             )
@@ -145,15 +145,15 @@ class CohortRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._listed = next(str(one.parameters["listed"]) for one in plan.steps if one.name == step)
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self.meeting.greet(letters)
         if number != 1:
             raise ProtocolError("A turn after the end of a conversation.")
-        self._meeting.meet(letters)
+        self.meeting.meet(letters)
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:
             raise PlanMismatch("The list is not the one that stands in the plan.")

@@ -28,11 +28,11 @@ import numpy as np
 from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
 
-from colonnade.conversations.memory import LedgerHeads, Openings, Said
+from colonnade.conversations.memory import LedgerHeads, RunRecords, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Placed, Posted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session, nonces_digest
 from colonnade.secure.residues import Arithmetic, Elements
@@ -65,7 +65,7 @@ _Letter = TypeVar("_Letter", bound=msgspec.Struct)
 
 @dataclass(frozen=True)
 class Member:
-    """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own openings, and what the
+    """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own words, and what the
     federation asks for.
 
     Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks. With ``workers`` of its own a member
@@ -77,7 +77,7 @@ class Member:
     pinned: Mapping[str, PublicIdentity]
     heads: LedgerHeads | None = None
     floor: SharingFloor = NO_FLOOR
-    openings: Openings = field(default_factory=Openings)
+    records: RunRecords = field(default_factory=RunRecords)
     workers: Workers | None = field(default=None, repr=False)
 
     def standing(self, plan: Plan, nonce: bytes) -> tuple[bytes, bytes]:
@@ -109,33 +109,21 @@ class Conversation(Protocol):
 
     name: ClassVar[str]
     """What kinds of step call it."""
+    repeats: ClassVar[bool] = True
+    """Whether all runs of a step say the same (`RunRecords`); sums under masks are other sums in every run."""
+    meeting: "Meeting"
     over: bool = False
     """Whether the last turn has been taken: nothing more is said in this run."""
-    tile: int = 0
-    """Which part of what is opened was decided over last, where it is opened in parts."""
-    last_tile: int = 0
-    """The last of these parts."""
+    tile: int | None = 0
+    """Which part is opened, where a step is opened in parts; ``None`` if the bytes are not kept, to be asked for again."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes
     ) -> None: ...
 
-    @property
-    def deciding_turn(self) -> int | None:
-        """The turn whose answer must be kept before it leaves, because it opens something that is opened once.
-
-        ``None``, unless a kind says otherwise: nothing is opened, or the part keeps by itself what must be kept.
-        """
-        return None
-
-    @property
-    def opens(self) -> bool:
-        """Whether the answer of the deciding turn is itself what is opened, and is kept as such."""
-        return False
-
-    def kept(self, answer: bytes) -> bytes:
-        """Return what is kept of the deciding turn, whose answer is given."""
-        return answer if self.opens else codec.encode(NotKept())
+    def follows(self, number: int, last: int) -> bool:
+        """Return whether a turn may be taken after the last one."""
+        return number == last + 1
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. ``inputs`` are public, from the coordinator, and as trustworthy as it is."""
@@ -161,7 +149,7 @@ class SteppedRun(Conversation):
         self._me = member.name
         self._part = part
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
+        self.meeting = Meeting(member, plan, step, run, self.terms.members, secret)
         self._session: Session | None = None
 
     @property
@@ -172,9 +160,9 @@ class SteppedRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self.meeting.greet(letters)
         if number == 1:
-            self._session = self._meeting.meet(letters)
+            self._session = self.meeting.meet(letters)
             return self._announce()
         if number == 2:
             return self._agree(letters)
@@ -253,8 +241,17 @@ class Meeting:
         self._seed = subseed(secret, "colonnade handshake")
         self._partners = None if hub is None or member.name in hub else frozenset((*hub, member.name))
         self._handshake: Handshake | None = None
+        self._session: Session | None = None
         self._nonce, self._nonces = b"", b""  # our own as it came back, and the hash of everybody's
         self._unchecked: Mapping[str, Said] = {}
+
+    def seal_with(self, seed: bytes) -> None:
+        """Take keys of this run alone, from 32 bytes that are never kept: letters stay closed if a disk is stolen."""
+        self._seed = subseed(seed, "colonnade handshake")
+
+    def exchanged(self) -> tuple[bytes, ...]:
+        """Return a hash of every letter of this turn, heard or said."""
+        return () if self._session is None else self._session.exchanged()
 
     def greet(self, nonces: Mapping[str, Blob]) -> Greeted:
         """Turn 0: our signed ephemeral key, and where our ledger stands, over our peers' nonces."""
@@ -272,7 +269,7 @@ class Meeting:
         if self._handshake is None:
             raise ProtocolError("A turn before this member has greeted.")
         me, decoded = self._me, {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        session = self._handshake.agree(decoded, me.pinned, self._partners)
+        session = self._session = self._handshake.agree(decoded, me.pinned, self._partners)
         if me.heads is not None:  # after the signatures: only a party itself can speak for its ledger
             said = {name: Said(hello.head, self._answered(hello)) for name, hello in decoded.items()}
             checked = {name: one for name, one in said.items() if self._partners is None or name in self._partners}

@@ -79,6 +79,7 @@ class GradientRun(SteppedRun):
     _part: GradientLearner | None
 
     name: ClassVar[str] = "gradient"
+    repeats: ClassVar[bool] = False
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: GradientLearner | None, secret: bytes

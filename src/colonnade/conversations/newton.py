@@ -107,6 +107,7 @@ class NewtonRun(SteppedRun):
     _part: NewtonLearner | None
 
     name: ClassVar[str] = "newton"
+    repeats: ClassVar[bool] = False
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: NewtonLearner | None, secret: bytes

@@ -77,7 +77,7 @@ class UnionRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: mail.Session | None = None
         self._side: UnionSide | None = None
         self._evaluated = EMPTY
@@ -89,7 +89,7 @@ class UnionRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self.meeting.greet(letters)
         if number == 1:
             self._begin(letters)
         else:
@@ -106,7 +106,7 @@ class UnionRun(Conversation):
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
-        self._session = self._meeting.meet(hellos)
+        self._session = self.meeting.meet(hellos)
         ids = self._part.begin()
         secret = keys.Secret(keys.subseed(self._secret, "colonnade union"))
         digests = padded(hash_ids(ids, self._plan), self._terms.capacities[self._me], secret)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values, tile_key
+from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
 from colonnade.party.ledger.ledger import LabelledRow, SqliteLedger
@@ -166,18 +166,13 @@ class Gate:
             raise ProtocolError("This step is not worked out in a conversation.")
         return half.join(AdmittedStep(self, plan, step, half))
 
-    def recall(self, plan: Plan, name: str, tile: int = 0) -> bytes | None:
-        """Return the kept answer of a conversation, or what this party opened in it, if there is either.
-
-        What is opened in tiles is kept tile by tile, and the answer to the step says no more than that it was.
-        """
+    def recall(self, plan: Plan, name: str) -> bytes | None:
+        """Return the kept answer of a conversation, if there is one. What is opened in tiles is kept with them (`RunRecords`)."""
         self.terms.require_version(plan)
         kind, (request, body) = kind_of(plan.step(self.terms.party, name)), self.ledger_key(plan, name)
         if kind.tiles_of(plan, name) > 1:
-            return self._ledger.opening_of(tile_key(request, tile))
+            return None
         kept = self._ledger.answer_to(request, body)
-        if kept is None and kind.opening_is_answer:
-            kept = self._ledger.opening_of(request)
         if kept is None and kind.keeps_key and self._ledger.knows(request):
             return codec.encode(Settled(step=name))
         return kept
@@ -193,6 +188,10 @@ class Gate:
         loss = None if step.price is None else half.loss
         settled = codec.encode(Settled(step=name))
         return self._ledger.commit(request, settled if half.keeps_key else released(step, values, half.title, loss))
+
+    def was_begun(self, plan: Plan, name: str) -> bool:
+        """Return whether the ledger has a row of this party's part in a step."""
+        return self._ledger.knows(self.ledger_key(plan, name)[0])
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
@@ -430,12 +429,11 @@ class AdmittedStep:
         """Return whether the step is reserved and not yet concluded."""
         return self._ledger.seed_of(self.request) is not None
 
-    def refuse_if_answered(self, tiles: int = 1) -> None:
-        """Refuse a step that was answered, opened or settled before: the last of its tiles, where it is opened in tiles."""
-        opened = self.opened(tile_key(self.request, tiles - 1))
-        if opened is not None or self._ledger.answer_to(self.request, self.body) is not None:
+    def refuse_if_concluded(self) -> None:
+        """Refuse a step that is over: its seed is gone, and with another it would be opened a second time."""
+        if self._ledger.answer_to(self.request, self.body) is not None:
             raise ReleaseLost(
-                "This step was opened or concluded before, and is opened once.",
+                "This step was concluded before, and is opened once.",
                 remedy="Ask for what was kept of it, or run the study again with the next repeat=, at a new price.",
             )
 

@@ -12,6 +12,7 @@ from typing import Any
 from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import RunRecords
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -266,7 +267,7 @@ class Party:
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
         computing = None if committee is None else frozenset(committee)
-        members = _members(noise, SharingFloor(max(1, collusion), collusion, computing))
+        members = _members(noise, SharingFloor(max(1, collusion), collusion, computing), ledger_dir)
         nodes = {
             name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
             for name in compute_nodes
@@ -303,11 +304,17 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
-def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, Member]:
+def _members(noise: Mapping[str, Randomness], floor: SharingFloor, folder: str | Path | None) -> dict[str, Member]:
     """Give everybody an identity and the public keys of everybody, as a federation's papers would, and its floor."""
     identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
-    return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
+    if folder is not None:
+        Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    records = {name: RunRecords(None if folder is None else Path(folder) / f"{name}.openings.sqlite") for name in noise}
+    return {
+        name: Member(name, identity, pinned, floor=floor, records=records[name])
+        for name, identity in identities.items()
+    }
 
 
 def _check_names(
