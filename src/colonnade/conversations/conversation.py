@@ -114,8 +114,10 @@ class Conversation(Protocol):
     meeting: "Meeting"
     over: bool = False
     """Whether the last turn has been taken: nothing more is said in this run."""
-    tile: int | None = 0
-    """Which part is opened, where a step is opened in parts; ``None`` if the bytes are not kept, to be asked for again."""
+    tile: int = 0
+    """Which part is opened, where a step is opened in parts."""
+    recalled: ClassVar[bool] = True
+    """Whether the bytes that are opened are kept too, so that they can be asked for without another run."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes

@@ -166,7 +166,7 @@ class Runs:
         said = answer if isinstance(reply, Opened) else b""
         if conversation.repeats and (exchanged or said or request.inputs):
             words = digest("colonnade turn v1", inputs_digest(request.inputs), exchanged, said)
-            opened = None if conversation.tile is None or not said else (conversation.tile, said)
+            opened = (conversation.tile, said) if said and conversation.recalled else None
             self.member.records.keep(plan, request.step, request.turn, digest=words, opened=opened)
         return answer
 

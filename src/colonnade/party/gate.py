@@ -190,8 +190,11 @@ class Gate:
         return self._ledger.commit(request, settled if half.keeps_key else released(step, values, half.title, loss))
 
     def was_begun(self, plan: Plan, name: str) -> bool:
-        """Return whether the ledger has a row of this party's part in a step."""
-        return self._ledger.knows(self.ledger_key(plan, name)[0])
+        """Return whether the ledger has a row of this party's part in a step, or of an attempt at it."""
+        request, body = self.ledger_key(plan, name)
+        return self._ledger.knows(request) or any(
+            row.kind == "list" and row.body == body for row in self._ledger.entries()
+        )
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""

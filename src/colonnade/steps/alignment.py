@@ -185,11 +185,6 @@ class Matching:
         return _blocks(max(slots_for(self.capacities[party]) for party in self.followers), SLOTS)
 
     @property
-    def telling_turn(self) -> int:
-        """The first turn whose letters tell peers anything; before, they hold points under multipliers that no receiver knows."""
-        return self.rounds + 2
-
-    @property
     def last_turn(self) -> int:
         """The turn in which everybody keeps the result."""
         return self.rounds + self.map_rounds + 3

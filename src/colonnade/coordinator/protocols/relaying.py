@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from colonnade.conversations.agreements import SETTLES
 from colonnade.conversations.sums import chunks_of
 from colonnade.conversations.tiles import BEATS
-from colonnade.errors import ProtocolError, ReleaseLost
+from colonnade.errors import ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol import messages
 from colonnade.result import COORDINATOR
@@ -113,29 +113,14 @@ def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
 
 def agree_on_key(plan: Plan, step: str) -> messages.Rounds:
     """Have the parties of a ``group-key`` step agree on their key, if they have not before."""
-    lost = ReleaseLost(
-        "The parties agreed on the key of this study before, and not all of them kept it.",
-        remedy="Run the study again with the next repeat=.",
-    )
-    yield from settle_once(plan, step, GroupKey.members(plan, step), lost)
+    yield from settle_once(plan, step, GroupKey.members(plan, step))
 
 
-def settle_once(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> messages.Rounds:
-    """Relay a conversation after which members keep a common key, or what follows from it. It runs once per plan.
-
-    Parameters
-    ----------
-    plan, step, members
-        The step, and the members that run it.
-    lost
-        The error to raise if only some of them kept it. It is never settled a second time.
-    """
+def settle_once(plan: Plan, step: str, members: tuple[str, ...]) -> messages.Rounds:
+    """Relay a conversation after which members keep a common key, or what follows from it, unless all of them keep it."""
     kept = yield {member: messages.Recall(plan=plan, step=step) for member in members}
-    settled = [member for member in members if isinstance(kept[member], messages.Settled)]
-    if len(settled) == len(members):
+    if all(isinstance(reply, messages.Settled) for reply in kept.values()):
         return
-    if settled:
-        raise lost
     relay = Relay(plan, step, members)
     yield from relay.greet()
     for _ in range(1, SETTLES):

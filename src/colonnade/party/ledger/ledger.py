@@ -240,8 +240,8 @@ class SqliteLedger:
     def answer_to(self, request_id: bytes, body_hash: bytes) -> bytes | None:
         """Return the answer that was kept for a request; ``None`` if it was never asked.
 
-        ``None`` also for a step that was reserved and not committed: it is resumed from its seed (`seed_of`). A release
-        that was paid for and not kept raises `ReleaseLost`: it is never drawn a second time.
+        ``None`` also for a step that was reserved and not committed: it is resumed from its seed (`seed_of`), and for one that
+        is exact. A release that was paid for without a seed and not kept raises `ReleaseLost`: it is not drawn a second time.
         """
         rows.check_identified(request_id, body_hash)
         with self._file.reading():
@@ -254,7 +254,7 @@ class SqliteLedger:
                 raise ProtocolError(
                     "Another request was made under this id.", remedy="Give every request an id of its own."
                 )
-            if answer is None and seed is None:
+            if answer is None and seed is None and facts.kind in rows.CHARGED:
                 raise ReleaseLost(
                     "This release was paid for and not kept: lost in a crash, or still being computed.",
                     spent=self._figure(facts.loss),

@@ -82,7 +82,7 @@ class DescentPart:
 
     def begin(self) -> tuple[int, bytes]:
         """Pay for all steps, durably, once the batches have been checked; return where to go on, and which key this is."""
-        self._admitted.refuse_if_answered()
+        self._admitted.refuse_if_concluded()
         key = self._admitted.kept_key(KEY)
         if key is None:
             raise ProtocolError("The parties have not agreed on the key of the batches.")

@@ -76,7 +76,7 @@ class NewtonPart:
 
     def begin(self) -> int:
         """Pay for all rounds, durably; return the first that was never shared here."""
-        self._admitted.refuse_if_answered()
+        self._admitted.refuse_if_concluded()
         self._admitted.prepare()
         self._nonprivate = self._admitted.compute(self._half.coded)
         self._admitted.reserve()
