@@ -10,7 +10,6 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Conclude
 from colonnade.steps import joint as joint_module
 from tests.conversations.sites import (
-    EPSILON,
     Lost,
     Requests,
     Site,
@@ -19,7 +18,6 @@ from tests.conversations.sites import (
     killed_at,
     once_each,
     outcome,
-    replaced,
     turn_of,
     without,
 )

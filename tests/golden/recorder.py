@@ -9,6 +9,7 @@ values that it has parties keep (`Conclude`), in the inputs of the next turn, or
 """
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from colonnade.conversations import union as union_run
 from colonnade.coordinator.protocols import relaying as relay
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
+from colonnade.party.steps.agreements import MatchingPart
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret
@@ -127,10 +130,13 @@ def _folded(words: np.ndarray, odd: int, total: int) -> int:
 @contextmanager
 def seeded() -> Iterator[None]:
     """Have reserved steps draw their noise from the seeds of the recording, whose last eight bytes were a hash of the columns."""
-    reserve = Gate.reserve
+    reserve, released, stream = Gate.reserve, Gate.release, Reservation.stream
+    drawing = threading.local()
 
     def reserved(self: Gate, admitted: AdmittedStep, loss: Any) -> Reservation:
         randomness = self._randomness
+        if isinstance(randomness, SimpleNamespace):
+            return reserve(self, admitted, loss)
 
         def drawn(_: int) -> bytes:
             key = randomness.bytes(24)
@@ -140,7 +146,27 @@ def seeded() -> Iterator[None]:
         with mock.patch.object(self, "_randomness", other):
             return reserve(self, admitted, loss)
 
-    with mock.patch.object(Gate, "reserve", reserved):
+    def streamed(self: Reservation, label: str) -> ExactSampler:
+        return stream(self, label) if label != "release" else ExactSampler(drawing.randomness)
+
+    def release(self: Gate, ask: Any) -> bytes:
+        """Have a party's own release draw from its randomness itself, as it did when these were recorded."""
+        drawing.randomness = self._randomness
+        with mock.patch.object(self, "_randomness", SimpleNamespace(bytes=bytes, deterministic=True)):
+            return released(self, ask)
+
+    def begin(self: MatchingPart) -> list[bytes]:
+        """Have a matching draw a name for its run, as it once did."""
+        self._admitted._gate.random_bytes(16)
+        return begun(self)
+
+    begun = MatchingPart.begin
+    with (
+        mock.patch.object(MatchingPart, "begin", begin),
+        mock.patch.object(Gate, "reserve", reserved),
+        mock.patch.object(Gate, "release", release),
+        mock.patch.object(Reservation, "stream", streamed),
+    ):
         yield
 
 

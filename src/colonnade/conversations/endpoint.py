@@ -1,5 +1,6 @@
 """Runs at one member: which conversation a step is held in, one run per study, and a member without data as an endpoint."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -175,8 +176,7 @@ class Runs:
         if self.member.name not in kind.members(request.plan, request.step):
             raise PlanMismatch("A turn of a conversation in which this member has no part.")
         talk, records = CONVERSATIONS[kind.held_in(request.plan, request.step)], self.member.records
-        part, drawn = None if join is None else join(), self._fresh(32)
-        secret = digest("colonnade run secret v1", drawn)
+        part, secret = None if join is None else join(), self._fresh(32)
         if talk.repeats:
             if not records.knows(plan, request.step) and was_begun():  # with another secret it would be another opening
                 raise ReleaseLost(
@@ -185,7 +185,7 @@ class Runs:
                 )
             secret = records.secret(plan, request.step, secret)
         conversation = talk(self.member, request.plan, request.step, request.run, part=part, secret=secret)
-        conversation.meeting.seal_with(drawn)
+        conversation.meeting.seal_with(os.urandom(32))
         return _Run(request.step, request.run, conversation, self._clock())
 
     def _make_room(self) -> None:

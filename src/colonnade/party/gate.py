@@ -3,7 +3,7 @@
 Everything that leaves passes one of four methods of `Gate`. The order of their lines is the security argument:
 
 ``release``
-    Admit, debit (durable), compute, draw, keep, return. This is a release of this party's own.
+    Admit, debit (durable, with the seed of the noise), compute, draw, keep, return. This is a release of this party's own.
 ``reserve``
     Admit, debit (durable, with the seed of the noise), return a handle. This is for a step that members work out together.
 ``open_once``
@@ -13,7 +13,8 @@ Everything that leaves passes one of four methods of `Gate`. The order of their 
 
 A part in a conversation gets an `AdmittedStep`: the gate for that one step, with ``reserve``, ``open_once`` and ``disclose``.
 
-A crash between debit and answer loses budget, never privacy. The same question is never answered twice with fresh noise.
+A crash between debit and answer loses nothing: the same noise is drawn again from its seed, and the same question is never
+answered with two noises.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
 `colonnade.party` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only, whose failures are not said.
 """
@@ -89,7 +90,7 @@ class Gate:
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
         self.terms.require_version(ask.plan)
-        request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+        request, body = self.ledger_key(ask.plan, ask.step)
         stored = self._ledger.answer_to(request, body)
         if stored is not None:
             return stored
@@ -102,14 +103,13 @@ class Gate:
             table = self._table.read_as(half.schema)
             local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
             prepare(half, table)
-        self._authorise(ask.plan, law.loss)
-        self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
+        reservation = self.reserve(AdmittedStep(self, ask.plan, step, half), law.loss)
         with among_rows():
-            value = local.perturbed(half, law, table, ExactSampler(self._randomness))
-        return self._ledger.seal(request, released(step, {"value": pack(value)}, law.name, law.loss))
+            value = local.perturbed(half, law, table, reservation.stream("release"))
+        return self._ledger.commit(request, released(step, {"value": pack(value)}, law.name, law.loss))
 
     def reserve(self, admitted: "AdmittedStep", loss: Loss) -> Reservation:
-        """Pay for a step that members work out together, or find that it was paid; return a handle that gives its noise.
+        """Pay for a step, or find that it was paid; return a handle that gives its noise.
 
         The ledger keeps 32 random bytes, so that after a restart the same noise is added. The same masks over other values would
         show the difference. Here the values are the same: a step belongs to a plan, which names the data version, and one
@@ -417,10 +417,6 @@ class AdmittedStep:
         if not self._is_paid:
             raise ProtocolError("Noise is drawn for steps that are paid for.")
         return ExactSampler(self._gate._randomness)  # noqa: SLF001
-
-    def random_bytes(self, count: int) -> bytes:
-        """Return fresh random bytes."""
-        return self._gate.random_bytes(count)
 
     # What the ledger keeps ----------------------------------------------------------------------------------------------
 
