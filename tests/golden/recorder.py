@@ -9,7 +9,7 @@ values that it has parties keep (`Conclude`), in the inputs of the next turn, or
 """
 
 import hashlib
-import threading
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -130,30 +130,29 @@ def _folded(words: np.ndarray, odd: int, total: int) -> int:
 @contextmanager
 def seeded() -> Iterator[None]:
     """Have reserved steps draw their noise from the seeds of the recording, whose last eight bytes were a hash of the columns."""
-    reserve, released, stream = Gate.reserve, Gate.release, Reservation.stream
-    drawing = threading.local()
+    reserve, noise, stream = Gate.reserve, Reservation.noise, Reservation.stream
+    own: dict[bytes, Any] = {}  # seeds of steps that drew from their party's randomness itself, and that
 
     def reserved(self: Gate, admitted: AdmittedStep, loss: Any) -> Reservation:
         randomness = self._randomness
-        if isinstance(randomness, SimpleNamespace):
-            return reserve(self, admitted, loss)
 
         def drawn(_: int) -> bytes:
             key = randomness.bytes(24)
             return key + _of_columns(self._table, admitted, key)
 
-        other = randomness if isinstance(admitted.half, ListMatching) else SimpleNamespace(bytes=drawn)
-        with mock.patch.object(self, "_randomness", other):
-            return reserve(self, admitted, loss)
+        alone = not admitted.half.conversation
+        joint = randomness if isinstance(admitted.half, ListMatching) else SimpleNamespace(bytes=drawn)
+        with mock.patch.object(self, "_randomness", SimpleNamespace(bytes=os.urandom) if alone else joint):
+            found = reserve(self, admitted, loss)
+        own[found.seed] = randomness
+        return found
 
     def streamed(self: Reservation, label: str) -> ExactSampler:
-        return stream(self, label) if label != "release" else ExactSampler(drawing.randomness)
+        return ExactSampler(own[self.seed]) if label == "release" else stream(self, label)
 
-    def release(self: Gate, ask: Any) -> bytes:
-        """Have a party's own release draw from its randomness itself, as it did when these were recorded."""
-        drawing.randomness = self._randomness
-        with mock.patch.object(self, "_randomness", SimpleNamespace(bytes=bytes, deterministic=True)):
-            return released(self, ask)
+    def noised(self: Reservation, label: str) -> ExactSampler:
+        steps = label.startswith(("round", "step"))
+        return ExactSampler(own[self.seed]) if steps else noise(self, label)
 
     def begin(self: MatchingPart) -> list[bytes]:
         """Have a matching draw a name for its run, as it once did."""
@@ -164,8 +163,8 @@ def seeded() -> Iterator[None]:
     with (
         mock.patch.object(MatchingPart, "begin", begin),
         mock.patch.object(Gate, "reserve", reserved),
-        mock.patch.object(Gate, "release", release),
         mock.patch.object(Reservation, "stream", streamed),
+        mock.patch.object(Reservation, "noise", noised),
     ):
         yield
 

@@ -32,7 +32,7 @@ from colonnade.conversations.memory import LedgerHeads, RunRecords, Said
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Placed, Posted, Reply
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session, nonces_digest
 from colonnade.secure.residues import Arithmetic, Elements
@@ -133,7 +133,7 @@ class Conversation(Protocol):
 
 
 class SteppedRun(Conversation):
-    """One member's side of a run of many steps at public weights: members meet, say where they can go on, and go on from there.
+    """One member's side of a run of many steps at public weights.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class SteppedRun(Conversation):
     part
         What a data party brings, or ``None`` at a dataless node.
     secret
-        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
+        32 random bytes of this step: polynomials follow from them.
     """
 
     terms: LabelledTerms
@@ -160,27 +160,16 @@ class SteppedRun(Conversation):
         return self.terms.point(self._me)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take one turn."""
+        """Take one turn; a data party pays in turn 1."""
         if number == 0:
             return self.meeting.greet(letters)
         if number == 1:
-            self._session = self.meeting.meet(letters)
-            return self._announce()
-        if number == 2:
-            return self._agree(letters)
+            self._session, letters = self.meeting.meet(letters), {}
         return self._go_on(number, letters, inputs)
 
     @abstractmethod
-    def _announce(self) -> Posted:
-        """Tell the others where we can go on; a data party has paid by then."""
-
-    @abstractmethod
-    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
-        """Take in where the others can go on, and tell the coordinator."""
-
-    @abstractmethod
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take a turn of a step."""
+        """Take a turn after members have met."""
 
     def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
         assert self._session is not None

@@ -1,17 +1,15 @@
 """The only door out of a party.
 
-Everything that leaves passes one of four methods of `Gate`. The order of their lines is the security argument:
+Everything that leaves passes one of three methods of `Gate`. The order of their lines is the security argument:
 
 ``release``
     Admit, debit (durable, with the seed of the noise), compute, draw, keep, return. This is a release of this party's own.
 ``reserve``
     Admit, debit (durable, with the seed of the noise), return a handle. This is for a step that members work out together.
-``open_once``
-    Keep durably what is about to be opened. A step is opened once.
 ``disclose``
     Admit by name, record (durable), compute, return. This is not private, and the policy allows it by name.
 
-A part in a conversation gets an `AdmittedStep`: the gate for that one step, with ``reserve``, ``open_once`` and ``disclose``.
+A part in a conversation gets an `AdmittedStep`: the gate for that one step, with ``reserve`` and ``disclose``.
 
 A crash between debit and answer loses nothing: the same noise is drawn again from its seed, and the same question is never
 answered with two noises.
@@ -20,7 +18,7 @@ Nothing is drawn before the debit is durable. The table, the ledger and the rand
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +38,6 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, total
 from colonnade.privacy.randomness import Randomness
-from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Settled, pack, unpack
 from colonnade.secure.keys import Identity
@@ -85,7 +82,7 @@ class Gate:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A gate stays where it is.")  # no worker ever gets the ledger, or the randomness
 
-    # The four ways out --------------------------------------------------------------------------------------------------
+    # The three ways out --------------------------------------------------------------------------------------------------
 
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
@@ -103,7 +100,7 @@ class Gate:
             table = self._table.read_as(half.schema)
             local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
             prepare(half, table)
-        reservation = self.reserve(AdmittedStep(self, ask.plan, step, half), law.loss)
+        reservation = self.reserve(AdmittedStep(self, ask.plan, step, cast("StepKind", half)), law.loss)
         with among_rows():
             value = local.perturbed(half, law, table, reservation.stream("release"))
         return self._ledger.commit(request, released(step, {"value": pack(value)}, law.name, law.loss))
@@ -122,11 +119,6 @@ class Gate:
             row = self._row(admitted.plan, admitted.step)
             self._ledger.reserve(admitted.request, admitted.body, loss, seed=kept, **row)
         return Reservation(kept)
-
-    def open_once(self, admitted: "AdmittedStep", opened: bytes, *, part: bytes | None = None) -> None:
-        """Keep durably what is about to be opened; refuse a second opening of the step, or of a part of it."""
-        request = admitted.request if part is None else part
-        self._ledger.record_opening(request, opened, **self._row(admitted.plan, admitted.step))
 
     def disclose(self, ask: Ask) -> bytes:
         """Answer without differential privacy, because the policy allows it by name: recorded durably before it leaves.
@@ -360,7 +352,6 @@ class AdmittedStep:
         self.plan = plan
         self.step = step
         self.half = half
-        self._is_paid = False
         self.request, self.body = gate.ledger_key(plan, step.name)
 
     @property
@@ -412,21 +403,11 @@ class AdmittedStep:
                     return
             yield one
 
-    def sampler(self) -> ExactSampler:
-        """Return a sampler on fresh randomness, for noise that is never drawn twice."""
-        if not self._is_paid:
-            raise ProtocolError("Noise is drawn for steps that are paid for.")
-        return ExactSampler(self._gate._randomness)  # noqa: SLF001
-
     # What the ledger keeps ----------------------------------------------------------------------------------------------
 
     def is_known(self) -> bool:
         """Return whether the ledger has a row for this step."""
         return self._ledger.knows(self.request)
-
-    def is_paid(self) -> bool:
-        """Return whether the step is reserved and not yet concluded."""
-        return self._ledger.seed_of(self.request) is not None
 
     def refuse_if_concluded(self) -> None:
         """Refuse a step that is over: its seed is gone, and with another it would be opened a second time."""
@@ -438,17 +419,7 @@ class AdmittedStep:
 
     def reserve(self) -> Reservation:
         """Pay durably, or find that this step was paid. See `Gate.reserve`."""
-        reservation = self._gate.reserve(self, self.half.loss)
-        self._is_paid = True
-        return reservation
-
-    def open_once(self, opened: bytes, part: bytes | None = None) -> None:
-        """Keep durably what is about to be opened. See `Gate.open_once`."""
-        self._gate.open_once(self, opened, part=part)
-
-    def opened(self, part: bytes | None = None) -> bytes | None:
-        """Return what was opened of this step, or of a part of it."""
-        return self._ledger.opening_of(self.request if part is None else part)
+        return self._gate.reserve(self, self.half.loss)
 
     def disclose(self, fixed: dict[str, Array]) -> None:
         """Record by name, durably, what a conversation is about to open exactly; refuse the same step over anything else.

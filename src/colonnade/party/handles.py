@@ -21,7 +21,7 @@ from colonnade.protocol.messages import Array, Released, unpack
 from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier, nothing_earlier
 
-__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values", "tile_key"]
+__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values"]
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,6 @@ class Reservation:
     def stream(self, label: str) -> ExactSampler:
         """Return a sampler on a stream directly under the seed."""
         return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
-def tile_key(request: bytes, tile: int) -> bytes:
-    """Return the name under which the ledger knows the opening of one tile of a step; of the first, that of the step."""
-    return digest("colonnade tile v1", request, tile) if tile else request
 
 
 def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:

@@ -221,7 +221,6 @@ class AligningStep(StepKind):
     channel: ClassVar[Channel] = Channel.LISTS
     admission: ClassVar[Admission] = Admission.ALIGNMENT
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
-    opening_is_answer: ClassVar[bool] = False
     mode: ClassVar[str]
     """What users call it."""
     told: ClassVar[str] = ""

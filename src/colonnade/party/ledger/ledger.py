@@ -12,7 +12,6 @@ Invariants (`tests/party/test_ledger.py` has a test named after each):
 A crash between debit and seal loses budget, never privacy: the answer is not drawn again (`ReleaseLost`).
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -310,31 +309,6 @@ class SqliteLedger:
         """Record that something will leave that the budget does not cover. Whether it may is the policy's decision."""
         return self._append("nonprivate", request_id, body_hash, label, terms)
 
-    def record_opening(self, request_id: bytes, answer: bytes, *, label: str, **terms: Unpack[RowTerms]) -> None:
-        """Keep, durably, what a reserved step is about to open; refuse a second opening of the step.
-
-        A reserved step is taken up again with the same noise. If a peer came back with other inputs, opening the step
-        twice would show the difference without any noise, so it is opened once, and these bytes are sent again.
-        """
-        marker, written = _opening_of(request_id), _now(self._clock)
-        rows.checked_name(label, "label")
-        with self._file.writing():
-            state = self._chain.catch_up()
-            if self._chain.find(marker) is not None:
-                raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-            body = hashlib.sha256(answer).digest()
-            about = self._chain.plans.refer(terms, state.version)
-            facts = state.row("opening", written, label, request=marker, body=body, about=about, **terms)
-            self._chain.append(facts)
-            self._chain.answer(facts, answer)
-
-    def opening_of(self, request_id: bytes) -> bytes | None:
-        """Return what a reserved step opened, if it did."""
-        with self._file.reading():
-            self._chain.catch_up()
-            found = self._chain.find(_opening_of(request_id))
-        return None if found is None else found[2]
-
     def seal(self, request_id: bytes, answer: bytes) -> bytes:
         """Keep the answer in the row of its debit, durably, and return it. Only then may it leave."""
         return self._keep(request_id, answer, ("debit", "nonprivate", "alignment"))
@@ -480,10 +454,6 @@ class SqliteLedger:
 
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
         return None if loss is None else {self.party: rows.read_loss(loss).epsilon(self._chain.known.cap.delta)}
-
-
-def _opening_of(request_id: bytes) -> bytes:
-    return hashlib.sha256(b"colonnade opening\0" + request_id).digest()
 
 
 def _unchanged(kept: bytes, answer: bytes) -> bytes:
