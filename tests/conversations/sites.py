@@ -12,7 +12,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import Openings
+from colonnade.conversations.memory import RunRecords
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.party.guard import Guard
@@ -96,7 +96,7 @@ class Site:
     def open(self, name: str) -> None:
         """Bring a member up, from its ledger if it has one; its randomness is fresh."""
         self.lives[name] = self.lives.get(name, 0) + 1
-        self.members[name] = replace(self.members[name], openings=Openings(self.folder / f"{name}.openings"))
+        self.members[name] = replace(self.members[name], records=RunRecords(self.folder / f"{name}.openings"))
         randomness = KeyedRandomness(hashlib.sha256(f"{name} {self.lives[name]}".encode()).digest())
         if name in self.nodes:
             federation = codec.federation_digest(self.schemas)

@@ -9,6 +9,7 @@ values that it has parties keep (`Conclude`), in the inputs of the next turn, or
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from colonnade.conversations import union as union_run
 from colonnade.coordinator.protocols import relaying as relay
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
+from colonnade.party.steps.agreements import MatchingPart
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret
@@ -127,7 +130,8 @@ def _folded(words: np.ndarray, odd: int, total: int) -> int:
 @contextmanager
 def seeded() -> Iterator[None]:
     """Have reserved steps draw their noise from the seeds of the recording, whose last eight bytes were a hash of the columns."""
-    reserve = Gate.reserve
+    reserve, noise, stream = Gate.reserve, Reservation.noise, Reservation.stream
+    own: dict[bytes, Any] = {}  # seeds of steps that drew from their party's randomness itself, and that
 
     def reserved(self: Gate, admitted: AdmittedStep, loss: Any) -> Reservation:
         randomness = self._randomness
@@ -136,11 +140,32 @@ def seeded() -> Iterator[None]:
             key = randomness.bytes(24)
             return key + _of_columns(self._table, admitted, key)
 
-        other = randomness if isinstance(admitted.half, ListMatching) else SimpleNamespace(bytes=drawn)
-        with mock.patch.object(self, "_randomness", other):
-            return reserve(self, admitted, loss)
+        alone = not admitted.half.conversation
+        joint = randomness if isinstance(admitted.half, ListMatching) else SimpleNamespace(bytes=drawn)
+        with mock.patch.object(self, "_randomness", SimpleNamespace(bytes=os.urandom) if alone else joint):
+            found = reserve(self, admitted, loss)
+        own[found.seed] = randomness
+        return found
 
-    with mock.patch.object(Gate, "reserve", reserved):
+    def streamed(self: Reservation, label: str) -> ExactSampler:
+        return ExactSampler(own[self.seed]) if label == "release" else stream(self, label)
+
+    def noised(self: Reservation, label: str) -> ExactSampler:
+        steps = label.startswith(("round", "step"))
+        return ExactSampler(own[self.seed]) if steps else noise(self, label)
+
+    def begin(self: MatchingPart) -> list[bytes]:
+        """Have a matching draw a name for its run, as it once did."""
+        self._admitted._gate.random_bytes(16)
+        return begun(self)
+
+    begun = MatchingPart.begin
+    with (
+        mock.patch.object(MatchingPart, "begin", begin),
+        mock.patch.object(Gate, "reserve", reserved),
+        mock.patch.object(Reservation, "stream", streamed),
+        mock.patch.object(Reservation, "noise", noised),
+    ):
         yield
 
 

@@ -31,21 +31,32 @@ STUDIES: dict[str, Callable[[], Any]] = {
     "Histogram": lambda: cn.Histogram("bank.age", bins=4, epsilon=30.0),
     "Quantiles": lambda: cn.Quantiles("bank.age", [0.25, 0.5, 0.75], epsilon=30.0),
     "GroupBy": lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE),
+    "GroupBy of three": lambda: cn.GroupBy([*COUNTED, "insurer.product"], ["telco.bill"], **PRICE),
     "Correlation": lambda: cn.Correlation(NUMBERS, **PRICE),
     "Moment": lambda: cn.Moment(["bank.visits", "telco.calls"], 2, **PRICE),
     "PCA": lambda: cn.PCA(1, columns=NUMBERS, **PRICE),
     "PCA by sketches": lambda: cn.PCA(1, columns=NUMBERS, method="sketch", **PRICE),
+    "PCA by each party": lambda: cn.PCA(1, columns=NUMBERS, method="local", **PRICE),
     "LinearRegression": lambda: cn.LinearRegression("telco.bill", columns=["bank.age"], **PRICE),
     "LinearRegression by coefficients": lambda: cn.LinearRegression(
         "telco.bill", columns=["bank.age"], method="functional", epsilon=30.0
     ),
-    "LogisticRegression": lambda: cn.LogisticRegression("bank.default", columns=NUMBERS, method="secure", **PRICE),
+    "LogisticRegression": lambda: cn.LogisticRegression("bank.default", columns=NUMBERS, **PRICE),
+    "LogisticRegression in one step": lambda: cn.LogisticRegression(
+        "bank.default", columns=NUMBERS, method="secure", **PRICE
+    ),
     "LogisticRegression by steps": lambda: cn.LogisticRegression(
         "bank.default", columns=["telco.bill"], method=cn.methods.Gradient(steps=4, rate=0.5), **PRICE
     ),
     "KMeans": lambda: cn.KMeans(2, columns=NUMBERS, **PRICE),
     "KMeans by sketches": lambda: cn.KMeans(2, columns=NUMBERS, method="sketch", n_local_clusters=2, **PRICE),
+    "KMeans by responses": lambda: cn.KMeans(2, columns=NUMBERS, method="response", n_local_clusters=2, **PRICE),
+    "KMeans by each party": lambda: cn.KMeans(2, columns=NUMBERS, method="independent", n_local_clusters=2, **PRICE),
     "KMedian": lambda: cn.KMedian(2, columns=NUMBERS, **PRICE),
+    "AdditiveClassifier": lambda: cn.AdditiveClassifier("bank.default", columns=["telco.bill"], bins=4, **PRICE),
+    "AdditiveRegressor": lambda: cn.AdditiveRegressor("telco.bill", columns=["bank.age"], bins=4, **PRICE),
+    "Scorecard": lambda: cn.Scorecard("bank.default", columns=["telco.bill"], bins=4, **PRICE),
+    "SyntheticTable": lambda: cn.SyntheticTable(COUNTED, **PRICE),
     "Coreset": lambda: cn.Coreset(30, target="telco.bill", columns=["bank.age"], allow_nonprivate=True),
 }
 
@@ -77,6 +88,10 @@ def figures(study: Any) -> list[float]:
             found = study.explained_variance_
         case cn.LinearRegression() | cn.LogisticRegression():
             found = study.coef_
+        case cn.AdditiveClassifier() | cn.AdditiveRegressor() | cn.Scorecard():
+            found = study.intercept_
+        case cn.SyntheticTable():
+            found = (study.sample(2_000)["bank.segment"] == "gold").mean()
         case cn.KMeans() | cn.KMedian():
             found = np.sum(study.grid_weights_)
         case _:
@@ -85,11 +100,11 @@ def figures(study: Any) -> list[float]:
 
 
 def outcome(federation: cn.Federation, name: str, repeat: int) -> dict[str, Any]:
-    """Run a study; return its figures, or the code of the error and what it says that it cost."""
+    """Run a study; return its figures, or the code of the error, its text, and whose cost is not known."""
     try:
         study = STUDIES[name]().fit(federation, repeat=repeat)
     except ColonnadeError as error:
-        return {"code": error.code, "message": error.message, "spent": error.spent or {}}
+        return {"code": error.code, "text": str(error), "unknown": list(error.cost.unknown) if error.cost else []}
     return {"figures": figures(study), "parties": list(study.plan_.parties)}
 
 

@@ -8,9 +8,9 @@ A key (`colonnade.secure.group_secret`)::
     turn 3   in: reveals               out: settled, once the key is kept
 
 A key belongs to one step of one plan and is kept once, durably, before anyone is told. *All parties that keep a key for a
-step keep the same one:* settling takes every other party's reveal of the same run, and a party that keeps a key takes part
-in no further run of the step. So a coordinator that starts runs over and over, or in parallel, can leave parties without a
-key, and never with two different ones, for which a guarantee that counts on common keys would not hold.
+step keep the same one:* settling takes every other party's reveal, and every party commits to the same and reveals the same in
+every run (`RunRecords`). So a coordinator that starts runs over and over, or in parallel, can leave parties without a key, and
+never with two different ones, for which a guarantee that counts on common keys would not hold.
 
 *A division of the people* (`colonnade.steps.keys.Split`) is the conversation of a key. With the key every party decides for
 each place of the agreed order of rows whether it belongs to the first or to the second part, keeps both parts as row orders
@@ -50,11 +50,8 @@ SETTLES = 3
 class KeyKeeper(Protocol):
     """What a party brings: somewhere durable to keep the key."""
 
-    def begin(self) -> None:
-        """Refuse if a key is kept for this step already."""
-
     def keep(self, key: bytes) -> None:
-        """Keep the key, durably, once."""
+        """Keep the key, durably, unless it is kept already."""
 
 
 class KeyRun(Conversation):
@@ -67,7 +64,7 @@ class KeyRun(Conversation):
     part
         Where the key is kept.
     secret
-        32 fresh random bytes, for this run only.
+        32 random bytes of this step: our part in the key follows from them.
     """
 
     name: ClassVar[str] = "group-key"
@@ -77,12 +74,11 @@ class KeyRun(Conversation):
     ) -> None:
         if part is None:
             raise ProtocolError("Only a data party agrees on a key.")
-        part.begin()
         self._part = part
         self._name = f"{plan.task}/{step}"
         self._step = step
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: mail.Session | None = None
         self._group: GroupSecret | None = None
 
@@ -91,9 +87,9 @@ class KeyRun(Conversation):
         if inputs:
             raise ProtocolError("Agreeing on a key takes no inputs.")
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
-            session = self._meeting.meet(letters)
+            session = self.meeting.meet(letters)
             self._group = GroupSecret(
                 session, self._name, 1, keys.subseed(self._secret, "colonnade group contribution")
             )
@@ -145,15 +141,15 @@ class CohortRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._listed = next(str(one.parameters["listed"]) for one in plan.steps if one.name == step)
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number != 1:
             raise ProtocolError("A turn after the end of a conversation.")
-        self._meeting.meet(letters)
+        self.meeting.meet(letters)
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:
             raise PlanMismatch("The list is not the one that stands in the plan.")

@@ -24,11 +24,11 @@ import numpy as np
 from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
 
-from colonnade.conversations.memory import LedgerHeads, Openings
+from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
+from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
@@ -61,7 +61,7 @@ _Letter = TypeVar("_Letter", bound=msgspec.Struct)
 
 @dataclass(frozen=True)
 class Member:
-    """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own openings, and what the
+    """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own words, and what the
     federation asks for.
 
     With ``workers`` of its own a member has its products of shares multiplied there.
@@ -72,7 +72,7 @@ class Member:
     pinned: Mapping[str, PublicIdentity]
     heads: LedgerHeads = field(default_factory=lambda: LedgerHeads({}))
     floor: SharingFloor = NO_FLOOR
-    openings: Openings = field(default_factory=Openings)
+    records: RunRecords = field(default_factory=RunRecords)
     workers: Workers | None = field(default=None, repr=False)
 
     def signed(self, account: Accounted, nonce: bytes) -> Accounted:
@@ -97,33 +97,23 @@ class Conversation(Protocol):
 
     name: ClassVar[str]
     """What kinds of step call it."""
+    repeats: ClassVar[bool] = True
+    """Whether all runs of a step say the same (`RunRecords`); sums under masks are other sums in every run."""
+    meeting: "Meeting"
     over: bool = False
     """Whether the last turn has been taken: nothing more is said in this run."""
     tile: int = 0
-    """Which part of what is opened was decided over last, where it is opened in parts."""
-    last_tile: int = 0
-    """The last of these parts."""
+    """Which part is opened, where a step is opened in parts."""
+    recalled: ClassVar[bool] = True
+    """Whether the bytes that are opened are kept too, so that they can be asked for without another run."""
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Any | None, secret: bytes
     ) -> None: ...
 
-    @property
-    def deciding_turn(self) -> int | None:
-        """The turn whose answer must be kept before it leaves, because it opens something that is opened once.
-
-        ``None``, unless a kind says otherwise: nothing is opened, or the part keeps by itself what must be kept.
-        """
-        return None
-
-    @property
-    def opens(self) -> bool:
-        """Whether the answer of the deciding turn is itself what is opened, and is kept as such."""
-        return False
-
-    def kept(self, answer: bytes) -> bytes:
-        """Return what is kept of the deciding turn, whose answer is given."""
-        return answer if self.opens else codec.encode(NotKept())
+    def follows(self, number: int, last: int) -> bool:
+        """Return whether a turn may be taken after the last one."""
+        return number == last + 1
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. ``inputs`` are public, from the coordinator, and as trustworthy as it is."""
@@ -131,7 +121,7 @@ class Conversation(Protocol):
 
 
 class SteppedRun(Conversation):
-    """One member's side of a run of many steps at public weights: members meet, say where they can go on, and go on from there.
+    """One member's side of a run of many steps at public weights.
 
     Parameters
     ----------
@@ -140,7 +130,7 @@ class SteppedRun(Conversation):
     part
         What a data party brings, or ``None`` at a dataless node.
     secret
-        32 fresh random bytes for this run only; never kept, so that no polynomial is ever used twice.
+        32 random bytes of this step: polynomials follow from them.
     """
 
     terms: LabelledTerms
@@ -149,7 +139,7 @@ class SteppedRun(Conversation):
         self._me = member.name
         self._part = part
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, self.terms.members, secret)
+        self.meeting = Meeting(member, plan, step, run, self.terms.members, secret)
         self._session: Session | None = None
 
     @property
@@ -158,27 +148,16 @@ class SteppedRun(Conversation):
         return self.terms.point(self._me)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take one turn."""
+        """Take one turn; a data party pays in turn 1."""
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
-            self._session = self._meeting.meet(letters)
-            return self._announce()
-        if number == 2:
-            return self._agree(letters)
+            self._session, letters = self.meeting.meet(letters), {}
         return self._go_on(number, letters, inputs)
 
     @abstractmethod
-    def _announce(self) -> Posted:
-        """Tell the others where we can go on; a data party has paid by then."""
-
-    @abstractmethod
-    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
-        """Take in where the others can go on, and tell the coordinator."""
-
-    @abstractmethod
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take a turn of a step."""
+        """Take a turn after members have met."""
 
     def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
         assert self._session is not None
@@ -241,6 +220,15 @@ class Meeting:
         self._seed = subseed(secret, "colonnade handshake")
         self._partners = None if hub is None or member.name in hub else frozenset((*hub, member.name))
         self._handshake: Handshake | None = None
+        self._session: Session | None = None
+
+    def seal_with(self, seed: bytes) -> None:
+        """Take keys of this run alone, from 32 bytes that are never kept: letters stay closed if a disk is stolen."""
+        self._seed = subseed(seed, "colonnade handshake")
+
+    def exchanged(self) -> tuple[bytes, ...]:
+        """Return a hash of every letter of this turn, heard or said."""
+        return () if self._session is None else self._session.exchanged()
 
     def greet(self) -> Greeted:
         """Turn 0: our signed ephemeral key."""
@@ -252,7 +240,8 @@ class Meeting:
         if self._handshake is None:
             raise ProtocolError("A turn before this member has greeted.")
         decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        return self._handshake.agree(decoded, self._me.pinned, self._partners)
+        self._session = self._handshake.agree(decoded, self._me.pinned, self._partners)
+        return self._session
 
 
 def members_of(plan: Plan, name: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Runs at one member: which conversation a step is held in, one run per study, and a member without data as an endpoint."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, tiles, union
 from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Conversation, Member
+from colonnade.conversations.sums import inputs_digest
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan
@@ -20,6 +22,7 @@ from colonnade.protocol.messages import (
     GetYes,
     Noted,
     NotKept,
+    Opened,
     Post,
     Propose,
     Recall,
@@ -27,6 +30,7 @@ from colonnade.protocol.messages import (
     SaidYes,
     Withdraw,
 )
+from colonnade.secure.keys import digest
 from colonnade.steps.joint import HashedStep
 from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
@@ -76,7 +80,6 @@ class _Run:
     step: str
     name: bytes
     conversation: Conversation | None
-    part: Any | None
     touched: float
     turn: int = -1
     answer: bytes = b""
@@ -92,9 +95,8 @@ class Runs:
     one, whichever step it is of: so however many runs a coordinator starts of one step, no two of them are ever under way here
     together, and what was dealt in one is forgotten before anything is dealt in the next.
 
-    A turn that is asked again is answered with the same bytes, from memory. A turn out of order is refused. After a restart
-    nothing is remembered: the coordinator starts another run of the same plan, and data parties take part in it with the seed
-    that their ledger kept.
+    A turn that is asked again is answered with the same bytes, from memory. A turn out of order is refused. After a restart the
+    coordinator starts another run of the same plan, in which every member says what it said before (`RunRecords`).
 
     Where there is no room, a run that is over makes room for a new one, then one that nobody has asked about for a while. Else
     the member is busy, and says for how long at most.
@@ -126,61 +128,79 @@ class Runs:
         self._clock = clock
         self._runs: dict[bytes, _Run] = {}
 
-    def post(self, request: Post, join: Callable[[], Any] | None) -> bytes:
-        """Take a turn, exactly once. ``join`` gives what a data party brings to this kind of conversation, when it begins."""
+    def post(
+        self, request: Post, join: Callable[[], Any] | None, was_begun: Callable[[], bool] = lambda: False
+    ) -> bytes:
+        """Take a turn, exactly once.
+
+        Parameters
+        ----------
+        request
+            The turn.
+        join
+            Gives what a data party brings to this kind of conversation, when a run begins.
+        was_begun
+            Returns whether its ledger says that the step was begun before.
+        """
         plan = codec.digest(request.plan)
         run = self._runs.get(plan)
         if request.turn == 0 and (run is None or not run.is_for(request)):
             if run is None:
                 self._make_room()
-            run = self._runs[plan] = self._begin(plan, request, join)
+            run = self._runs[plan] = self._begin(plan, request, join, was_begun)
         if run is None or not run.is_for(request):
             raise ProtocolError("A turn of a run that was never begun here.", remedy="Start the study again.")
         run.touched = self._clock()
         if request.turn == run.turn:
             return run.answer  # the same bytes again, whatever came with the question
-        if request.turn != run.turn + 1 or run.conversation is None:
+        if run.conversation is None or not run.conversation.follows(request.turn, run.turn):
             raise ProtocolError("A turn out of order.", remedy="Start the study again.")
         try:
-            run.answer = self._take(plan, request, run, run.conversation)
+            run.answer = self._take(plan, request, run.conversation)
         except BaseException:
             del self._runs[plan]  # a run that failed once is over: its masks must not meet another challenge
             raise
         run.turn = request.turn
         if run.conversation.over:
-            run.conversation = run.part = None  # all that may still be asked for is the last answer
+            run.conversation = None  # all that may still be asked for is the last answer
         return run.answer
 
     def opened(self, request: Recall) -> bytes | None:
-        """Return what this member opened of a step in which it only computed."""
-        return self.member.openings.find(codec.digest(request.plan), request.step, request.tile)
+        """Return what this member opened of a step."""
+        return self.member.records.opened(codec.digest(request.plan), request.step, request.tile)
 
-    def forget(self, plan: Plan) -> None:
-        """End the run of a study."""
+    def conclude(self, plan: Plan, step: str) -> None:
+        """End the run of a study, and forget the secret of a step."""
         self._runs.pop(codec.digest(plan), None)
+        self.member.records.conclude(codec.digest(plan), step)
 
-    def _take(self, plan: bytes, request: Post, run: _Run, conversation: Conversation) -> bytes:
-        """Take the turn, and keep an opening before it leaves, so that there is no second one."""
-        answer = codec.encode(conversation.turn(request.turn, request.letters, request.inputs))
-        if request.turn == conversation.deciding_turn:
-            if run.part is not None:
-                run.part.opening(conversation.kept(answer), conversation.tile)
-            else:
-                self.member.openings.keep(plan, request.step, answer, conversation.tile)
+    def _take(self, plan: bytes, request: Post, conversation: Conversation) -> bytes:
+        """Take the turn. Before its answer leaves, keep what was heard and said in it; refuse to say anything else later."""
+        reply = conversation.turn(request.turn, request.letters, request.inputs)
+        answer, exchanged = codec.encode(reply), conversation.meeting.exchanged()
+        said = answer if isinstance(reply, Opened) else b""
+        if conversation.repeats and (exchanged or said or request.inputs):
+            words = digest("colonnade turn v1", inputs_digest(request.inputs), exchanged, said)
+            opened = (conversation.tile, said) if said and conversation.recalled else None
+            self.member.records.keep(plan, request.step, request.turn, digest=words, opened=opened)
         return answer
 
-    def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None) -> _Run:
+    def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None, was_begun: Callable[[], bool]) -> _Run:
         kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):
             raise PlanMismatch("A turn of a conversation in which this member has no part.")
+        talk, records = CONVERSATIONS[kind.held_in(request.plan, request.step)], self.member.records
         part, secret = None if join is None else join(), self._fresh(32)
-        conversation = CONVERSATIONS[kind.held_in(request.plan, request.step)](
-            self.member, request.plan, request.step, request.run, part=part, secret=secret
-        )
-        # whoever brings data asks its ledger instead, before it deals; a party may bring none and compute for others
-        if part is None and self.member.openings.knows(plan, request.step, conversation.last_tile):
-            raise ReleaseLost("This step was opened before, and is opened once.")
-        return _Run(request.step, request.run, conversation, part, self._clock())
+        if talk.repeats:
+            if not records.knows(plan, request.step) and was_begun():  # with another secret it would be another opening
+                raise ReleaseLost(
+                    "This step was begun before, and what this member said in it is not kept.",
+                    remedy="Run the study again with the next repeat=, at a new price.",
+                )
+            secret = records.secret(plan, request.step, secret)
+        conversation = talk(self.member, request.plan, request.step, request.run, part=part, secret=secret)
+        conversation.meeting.seal_with(os.urandom(32))
+        return _Run(request.step, request.run, conversation, self._clock())
 
     def _make_room(self) -> None:
         if len(self._runs) < self._at_once:

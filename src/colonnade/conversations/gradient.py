@@ -3,10 +3,9 @@
 ::
 
     turn 0        out: hello
-    turn 1        in: everyone's hello      out: where I can go on, to the other data parties; paid for by now
-    turn 2        in: their places          out: where I stand, and the last weights I know of
-    turn 3 + 2k   in: weights               out: my batch's rows and scores, and my noise, as shares, to the nodes
-    turn 4 + 2k   in: everyone's shares     out: my share of Σ v·x plus everyone's noise
+    turn 1        in: everyone's hello      out: by which key I choose batches, to the other data parties; paid for by now
+    turn 2 + 2k   in: (their keys,) weights out: my batch's rows and scores, and my noise, as shares, to the nodes
+    turn 3 + 2k   in: everyone's shares     out: my share of Σ v·x plus everyone's noise
 
 Weights are public and chosen by the coordinator, who may choose any: parties clip what they make of them.
 
@@ -30,35 +29,31 @@ from numpy.typing import NDArray
 from colonnade.conversations.conversation import Member, SteppedRun, parcel_of, share_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
+from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.secure import keys, residues
 from colonnade.secure.shamir import Dealing, ShareProduct
 from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
-__all__ = ["GradientLearner", "GradientRun", "Place", "StepLetter"]
+__all__ = ["BatchKey", "GradientLearner", "GradientRun", "StepLetter"]
 
 Integers = NDArray[np.int64]
 
-_FIRST_STEP = 3
+_FIRST_STEP = 2
 
 
 class GradientLearner(Protocol):
     """What a data party brings to a descent; a dataless node brings none."""
 
-    def begin(self) -> tuple[int, bytes]:
-        """Pay, durably; return the first step that was never shared here, and a fingerprint of the key of the batches."""
-
-    def last_weights(self) -> Integers | None:
-        """Return the last weights that this party knows of from earlier runs; public."""
+    def begin(self) -> bytes:
+        """Pay, durably; return a fingerprint of the key of the batches."""
 
     def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
-        """Return what is shared in a step, never twice: scores and rows of its batch, a column each, and fresh noise."""
+        """Return what is shared in a step: scores and rows of its batch, a column each, and the step's noise."""
 
 
-class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One data party to another: the first step that I have not shared, and by which key I choose batches."""
+class BatchKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One data party to another: a fingerprint of the key by which I choose batches."""
 
-    first: int
     key: bytes
 
 
@@ -69,7 +64,7 @@ class StepLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     noise: Blob
 
 
-_Kind = TypeVar("_Kind", Place, StepLetter)
+_Kind = TypeVar("_Kind", BatchKey, StepLetter)
 
 
 class GradientRun(SteppedRun):
@@ -79,42 +74,36 @@ class GradientRun(SteppedRun):
     _part: GradientLearner | None
 
     name: ClassVar[str] = "gradient"
+    recalled: ClassVar[bool] = False
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: GradientLearner | None, secret: bytes
     ) -> None:
         self.terms = GradientTerms.read(plan, step)
         super().__init__(member, plan, step, run, part=part, secret=secret)
-        self._own = Place(first=0, key=b"")
-        self._first = 0
+        self._key = b""
         self._kept: tuple[residues.Elements, residues.Elements] | None = None
 
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        if number == 1:
+            return Posted(letters=self._begin())
         position, opening = divmod(number - _FIRST_STEP, 2)
-        position += self._first
         if position >= self.terms.steps:
             raise ProtocolError("All steps of this descent were taken.", remedy="Conclude the study.")
+        if number == _FIRST_STEP and self._part is not None:
+            self._compare_keys(letters)
         self.over = bool(opening) and position == self.terms.steps - 1
         return self._open(number - 1, letters) if opening else self._deal(number, inputs, position)
 
-    # Where to begin -----------------------------------------------------------------------------------------------------
-
-    def _announce(self) -> Posted:
+    def _begin(self) -> dict[str, Blob]:
         if self._part is None:
-            return Posted(letters={})
-        first, key = self._part.begin()
-        self._own = Place(first=first, key=key)
-        return Posted(letters={peer: self._sealed(peer, 1, self._own) for peer in self._peers()})
+            return {}
+        self._key = self._part.begin()
+        return {peer: self._sealed(peer, 1, BatchKey(key=self._key)) for peer in self._peers()}
 
-    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
-        if self._part is None:
-            return Placed(position=0, weights=None)
-        places = [self._opened(peer, 1, letters, Place) for peer in self._peers()]
-        if any(place.key != self._own.key for place in places):
+    def _compare_keys(self, letters: Mapping[str, Blob]) -> None:
+        if any(self._opened(peer, 1, letters, BatchKey).key != self._key for peer in self._peers()):
             raise ProtocolError("The data parties choose batches by different keys.")
-        self._first = max(self._own.first, *(place.first for place in places))
-        known = self._part.last_weights()
-        return Placed(position=self._own.first, weights=None if known is None else pack(known))
 
     # A step -------------------------------------------------------------------------------------------------------------
 

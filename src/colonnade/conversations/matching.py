@@ -12,11 +12,8 @@
 How many turns there are, who writes to whom, and how long every letter is follow from the plan and from the number of places,
 which is what the coordinator is told anyway. Lists are worked through in blocks of fixed length, the filling included.
 
-Up to turn C+1 letters hold points under multipliers that no receiver knows: they tell nobody anything. Turn C+2 is the first
-that tells (`Matching.telling_turn`). A run that ends before it can be run again as the same attempt.
-
-Everyone who keeps a row order keeps the same one under the same name: the name is a hash of the plan and of the handshake of this
-very run, and who keeps an order for a step takes part in no further run of it.
+All runs of a matching are the same (`RunRecords`): nobody learns more from a second one. Everyone who keeps a row order keeps it
+under the same name: a hash of the plan and of a number that each party has drawn for it and tells the others in turn 1.
 """
 
 from collections.abc import Mapping
@@ -36,7 +33,7 @@ from colonnade.secure.hidden_map import HiddenMap, Words
 from colonnade.secure.matching import POINT_BYTES, Follower, Leader, Points, drawn_order, hash_ids, padded
 from colonnade.steps.alignment import Matching
 
-__all__ = ["ListKeeper", "MatchingRun"]
+__all__ = ["ListKeeper", "MatchingRun", "order_identity", "order_name"]
 
 WORD_BYTES = 16
 
@@ -47,14 +44,11 @@ class ListKeeper(Protocol):
     def begin(self) -> list[bytes]:
         """Pay and record, durably; return this party's ids in their normal form, each once."""
 
-    def tell(self) -> None:
-        """Record, durably, that letters from now on tell peers something about the list."""
-
     def places(self, common: int) -> int:
         """Return how many places the order has, if so many people are common: what the coordinator will see."""
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
-        """Keep the order, durably, once, and return what is public of it."""
+        """Keep the order, durably, and return what is public of it."""
 
 
 class MatchLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -62,6 +56,8 @@ class MatchLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     Parameters
     ----------
+    name
+        First letter: the sender's part in the order's name.
     key
         First letter, to a party of a later name: the key under which the two make shares of zero.
     points
@@ -72,6 +68,7 @@ class MatchLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         One tag a place: which of the receiver's ids it is for.
     """
 
+    name: bytes = b""
     key: bytes = b""
     points: Blob | None = None
     salt: int = 0
@@ -89,7 +86,7 @@ class MatchingRun(Conversation):
     part
         Our list.
     secret
-        32 fresh random bytes, for this run only: every key and every multiplier follows from them.
+        32 random bytes of this step: every key and every multiplier follows from them.
     """
 
     name: ClassVar[str] = "matching"
@@ -104,10 +101,11 @@ class MatchingRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: mail.Session | None = None
         self._side: Leader | Follower | None = None
         self._keys: dict[str, bytes] = {}
+        self._names = {self._me: order_name(secret)}
         self._maps: dict[str, list[Words]] = {}
         self._map: HiddenMap | None = None
         self._evaluated: Points = np.empty((0, POINT_BYTES), dtype=np.uint8)
@@ -121,7 +119,7 @@ class MatchingRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
             self._begin(letters)
         else:
@@ -131,12 +129,10 @@ class MatchingRun(Conversation):
         if number == self._matching.last_turn:
             self.over = True
             return self._finish()
-        if number == self._matching.telling_turn:
-            self._part.tell()
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
-        self._session = self._meeting.meet(hellos)
+        self._session = self.meeting.meet(hellos)
         ids = self._part.begin()
         secret = keys.Secret(keys.subseed(self._secret, "colonnade matching"))
         digests = padded(hash_ids(ids, self._plan), self._matching.capacities[self._me], secret)
@@ -182,6 +178,7 @@ class MatchingRun(Conversation):
                 raise ProtocolError("A letter lacks a key, or holds one that it should not.")
             if sender < self._me:
                 self._keys[sender] = letter.key
+            self._names[sender] = letter.name
 
     def _take_as_leader(self, side: Leader, turn: int, sender: str, letter: MatchLetter) -> None:
         matching = self._matching
@@ -219,7 +216,8 @@ class MatchingRun(Conversation):
         if turn == 1:
             members = [peer for peer in self._matching.members if peer != self._me]
             pair_keys = {peer: self._keys.get(peer, b"") if peer > self._me else b"" for peer in members}
-            parts = {peer: {**parts.get(peer, {}), "key": pair_keys[peer]} for peer in members}
+            name = self._names[self._me]
+            parts = {peer: {**parts.get(peer, {}), "key": pair_keys[peer], "name": name} for peer in members}
         assert self._session is not None
         return {
             peer: Blob(self._session.seal(peer, turn, 0, codec.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
@@ -259,13 +257,21 @@ class MatchingRun(Conversation):
         return {leader: {"table": table, "salt": self._map.salt}}
 
     def _finish(self) -> Described:
-        assert self._session is not None
-        identity = keys.digest("colonnade alignment v2", self._plan, self._session.transcript).hex()
-        return self._part.keep(identity, self._order)
+        return self._part.keep(order_identity(self._plan, self._names), self._order)
 
     def _fresh(self, purpose: str, turn: int, peer: str) -> bytes:
         """Random bytes that no peer knows when it writes: this run's secret is ours alone."""
         return keys.subseed(self._secret, f"colonnade {purpose} {peer}", turn)
+
+
+def order_name(secret: bytes) -> bytes:
+    """Return a party's part in the name of a row order."""
+    return keys.subseed(secret, "colonnade order name")
+
+
+def order_identity(plan: bytes, names: Mapping[str, bytes]) -> str:
+    """Return the name of the row order that the parties of a plan make together."""
+    return keys.digest("colonnade alignment v3", plan, *sorted(names.items())).hex()
 
 
 def _points(blob: Blob | None, count: int) -> Points:

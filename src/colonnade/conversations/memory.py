@@ -1,7 +1,7 @@
-"""What a member remembers beyond one run: where everybody's ledger stood, and what it has opened itself.
+"""What a member remembers beyond one run: where everybody's ledger stood, and what it has heard and said itself.
 
-Both outlive the process. A ledger that was set back is noticed by those who saw it further on (`LedgerHeads`). A step is opened
-once, also by a member that has no ledger to keep its openings in (`Openings`).
+Both outlive the process. A ledger that was set back is noticed by those who saw it further on (`LedgerHeads`). A step that was
+cut short is run again with the same words (`RunRecords`).
 """
 
 import contextlib
@@ -10,14 +10,15 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from cryptography.hazmat.primitives import constant_time
 
 from colonnade.durable_file import replacing
-from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
+from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.secure.history import Earlier, extends
 from colonnade.secure.keys import digest
 from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES
@@ -397,18 +398,31 @@ def _gone_back(party: str) -> LedgerCorrupt:
 
 
 ANSWERS = 256
-"""Openings whose bytes are kept, to be sent again; of all others it is kept that they were."""
+"""Openings whose bytes are kept, to be sent again without another run."""
 
-_OPENINGS = """
+RUNS = 65_536
+"""Steps whose secrets are kept where nobody says that a study has ended; of all others it is kept that they were."""
+
+_RUNS = """
+CREATE TABLE IF NOT EXISTS runs (number INTEGER PRIMARY KEY, step BLOB UNIQUE NOT NULL, secret BLOB);
+CREATE TABLE IF NOT EXISTS turns (
+    number INTEGER PRIMARY KEY, step BLOB NOT NULL, turn INTEGER NOT NULL, digest BLOB NOT NULL, tile INTEGER, answer BLOB,
+    UNIQUE (step, turn)
+);
+CREATE INDEX IF NOT EXISTS answers ON turns (number) WHERE answer IS NOT NULL;
 CREATE TABLE IF NOT EXISTS openings (number INTEGER PRIMARY KEY, step BLOB UNIQUE NOT NULL, answer BLOB);
+INSERT OR IGNORE INTO runs (step) SELECT step FROM openings;
 """
+"""The last table is of earlier releases, which kept no secrets: what was opened then is not opened again."""
 
 
-class Openings:
-    """What a member opened of steps in which it computed and has no data of its own. Data parties keep theirs in their ledgers.
+class RunRecords:
+    """What a member has heard and said in steps that members work out together, so that it never says anything else.
 
-    A step is opened once: the same noise on a peer's other inputs would show the difference. So it is kept, durably, before a
-    share leaves, that a step is opened, and for the newest also with which bytes, so that they are sent again.
+    All that a member draws in a step follows from a secret that it keeps before it says anything. For every turn it keeps, before
+    its answer leaves, a hash of what it heard and said in it. So a step that was cut short is run again, however often: everybody
+    says the same, and whoever hears or would say anything else stops. All runs of a step together show no more than one
+    (docs/proofs/secure-arithmetic.md#runs).
 
     Parameters
     ----------
@@ -417,75 +431,102 @@ class Openings:
 
     Examples
     --------
-    >>> openings = Openings()
-    >>> openings.keep(bytes(32), "tables", b"a share")
-    >>> openings.find(bytes(32), "tables"), openings.find(bytes(32), "another step")
+    >>> records = RunRecords()
+    >>> records.secret(bytes(32), "tables", b"drawn now")
+    b'drawn now'
+    >>> records.secret(bytes(32), "tables", b"drawn after a restart")
+    b'drawn now'
+    >>> records.keep(bytes(32), "tables", 4, digest=b"heard and said", opened=(0, b"a share"))
+    >>> records.opened(bytes(32), "tables", 0), records.opened(bytes(32), "another step", 0)
     (b'a share', None)
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
-        self._memory: OrderedDict[bytes, bytes | None] = OrderedDict()
-        if self._path is not None:
-            with self._file() as file:
-                kept = file.execute("SELECT step FROM openings").fetchall()
-            self._memory.update((step, None) for (step,) in kept)
-
-    def knows(self, plan: bytes, step: str, tile: int = 0) -> bool:
-        """Return whether a step of a plan, named by its hash, was opened here, or a tile of it."""
-        return _step_key(plan, step, tile) in self._memory
-
-    def count(self, plan: bytes, step: str) -> int:
-        """Return how many tiles of a step were opened here."""
-        tiles = 0
-        while self.knows(plan, step, tiles):
-            tiles += 1
-        return tiles
-
-    def find(self, plan: bytes, step: str, tile: int = 0) -> bytes | None:
-        """Return what was opened of a step; ``None`` if nothing was, or if its bytes are no longer kept."""
-        key = _step_key(plan, step, tile)
-        answer = self._memory.get(key)
-        if answer is not None or key not in self._memory or self._path is None:
-            return answer
+        self._memory = sqlite3.connect(":memory:", check_same_thread=False) if path is None else None
         with self._file() as file:
-            found = file.execute("SELECT answer FROM openings WHERE step = ?", (key,)).fetchone()
+            file.executescript(_RUNS)
+
+    def knows(self, plan: bytes, step: str) -> bool:
+        """Return whether a step of a plan, named by its hash, was begun here."""
+        with self._file() as file:
+            found = file.execute("SELECT 1 FROM runs WHERE step = ?", (_step_key(plan, step),)).fetchone()
+        return found is not None
+
+    def secret(self, plan: bytes, step: str, drawn: bytes) -> bytes:
+        """Return the secret of a step: the one that is kept, or else the one given, once it is kept."""
+        key = _step_key(plan, step)
+        with self._file() as file, file:
+            file.execute("INSERT OR IGNORE INTO runs (step, secret) VALUES (?, ?)", (key, drawn))
+            (kept,) = file.execute("SELECT secret FROM runs WHERE step = ?", (key,)).fetchone()
+            old = "SELECT step FROM runs WHERE secret IS NOT NULL AND number <= (SELECT max(number) FROM runs) - ?"
+            self._forget(file, [step for (step,) in file.execute(old, (RUNS,)).fetchall()])
+        if kept is None:
+            raise ReleaseLost(
+                "This step was concluded before, and is opened once.",
+                remedy="Ask for what was kept of it, or run the study again with the next repeat=, at a new price.",
+            )
+        return bytes(kept)
+
+    def keep(
+        self, plan: bytes, step: str, turn: int, *, digest: bytes, opened: tuple[int, bytes] | None = None
+    ) -> None:
+        """Keep what was heard and said in a turn, and what it opens, by its number; refuse anything but the same again."""
+        key, (tile, answer) = _step_key(plan, step), opened or (None, None)
+        with self._file() as file, file:
+            kept = file.execute("SELECT digest FROM turns WHERE step = ? AND turn = ?", (key, turn)).fetchone()
+            if kept is None:
+                values = (key, turn, digest, tile, answer)
+                file.execute("INSERT INTO turns (step, turn, digest, tile, answer) VALUES (?, ?, ?, ?, ?)", values)
+                if opened is not None:
+                    file.execute(
+                        "UPDATE turns SET answer = NULL WHERE number IN (SELECT number FROM turns WHERE answer IS NOT NULL "
+                        "ORDER BY number DESC LIMIT -1 OFFSET ?)",
+                        (ANSWERS,),
+                    )
+        if kept is not None and not constant_time.bytes_eq(kept[0], digest):
+            raise ReleaseLost(
+                "Something else was said in this step before, by this member or to it. A step is opened once.",
+                remedy="Run the study again with the next repeat=, at a new price.",
+            )
+
+    def opened(self, plan: bytes, step: str, tile: int) -> bytes | None:
+        """Return what was opened of a step; ``None`` if nothing was, or if its bytes are no longer kept."""
+        wanted = (_step_key(plan, step), tile)
+        with self._file() as file:
+            found = file.execute("SELECT answer FROM turns WHERE step = ? AND tile = ?", wanted).fetchone()
         return None if found is None else found[0]
 
-    def keep(self, plan: bytes, step: str, answer: bytes, tile: int = 0) -> None:
-        """Keep what is about to be opened; refuse a second opening of the step, or of the tile."""
-        key = _step_key(plan, step, tile)
-        if key in self._memory:
-            raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-        if self._path is None:
-            self._memory[key] = answer
-            for older in list(self._memory)[:-ANSWERS]:
-                self._memory[older] = None
-            return
+    def conclude(self, plan: bytes, step: str) -> None:
+        """Forget the secret of a step that is over, and all of its turns but those that opened something."""
         with self._file() as file, file:
-            file.execute("INSERT INTO openings (step, answer) VALUES (?, ?)", (key, answer))
-            file.execute(
-                "UPDATE openings SET answer = NULL WHERE answer IS NOT NULL AND number <= "
-                "(SELECT max(number) FROM openings) - ?",
-                (ANSWERS,),
-            )
-        self._memory[key] = None
+            self._forget(file, [_step_key(plan, step)])
+
+    @staticmethod
+    def _forget(file: sqlite3.Connection, steps: Sequence[bytes]) -> None:
+        for step in steps:
+            file.execute("UPDATE runs SET secret = NULL WHERE step = ?", (step,))
+            file.execute("DELETE FROM turns WHERE step = ? AND tile IS NULL", (step,))
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[sqlite3.Connection]:
-        assert self._path is not None  # only asked where there is one
+        if self._memory is not None:
+            yield self._memory
+            return
+        assert self._path is not None  # one of the two is given
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
             with contextlib.closing(sqlite3.connect(self._path, timeout=30.0)) as file:
-                file.executescript("PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;" + _OPENINGS)
+                file.executescript(
+                    "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA secure_delete = ON;"
+                )
                 yield file
         except (sqlite3.Error, OSError):
             raise LedgerCorrupt(
-                "What this member has opened cannot be kept or read; nothing was opened.",
+                "What this member has said cannot be kept or read; nothing was opened.",
                 remedy="Make room on that member's disk, or restore its openings.sqlite from a back-up.",
             ) from None
 
 
-def _step_key(plan: bytes, step: str, tile: int) -> bytes:
-    key = digest("colonnade opened step v1", plan, step)
-    return digest("colonnade opened tile v1", key, tile) if tile else key
+def _step_key(plan: bytes, step: str) -> bytes:
+    return digest("colonnade opened step v1", plan, step)

@@ -2,12 +2,11 @@
 
 ::
 
-    turn 0        out: hello
-    turn 1        in: everyone's hello      out: which round I can go on with, to everybody; paid for by now
-    turn 2        in: their places          out: where I stand, and what was opened before, as I was told
-    then          columns, chunk by chunk, from data parties to nodes
-    each round    for each chunk of people: parts, factors, (fold,) series, and for the curvature weigh
-                  open
+    turn 0            out: hello
+    turns 1 … C       in: everyone's hello (1)    out: columns, chunk by chunk, from data parties to nodes; paid for by now
+    turn C+1          in: the last chunk
+    each round        for each chunk of people: parts, factors, (fold,) series, and for the curvature weigh
+                      open
 
 A turn is a *beat* (`newton_terms.Beat`): a member takes the letters of the beat before and says its own. Weights are
 public and chosen by the coordinator, who may choose any: residuals and weights come from tables that bound them.
@@ -25,9 +24,8 @@ input by the book, in the second it has spoilt the round. Nodes that deal a prod
 error that one adds to a person's residual amplifies that person's row. So the coordinator is no node here, and statements name
 the nodes (`colonnade.steps.newton`).
 
-*A round is shared once.* Each data party takes a lease of a round, durably, before anything of it leaves, and draws its noise
-afresh. After a restart it goes on with the next round. What was opened before is sent along by the coordinator and kept with the
-lease, so that another coordinator can go on from there.
+*Taken up again.* Every round has turns of its own, whether or not those before it were taken in this run. So in a later run the
+coordinator goes on with the first round that not all nodes have kept. Its weights and its noise are the same (`RunRecords`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +39,7 @@ from colonnade.conversations.conversation import SEED_BYTES, Member, SteppedRun,
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.protocol.messages import Array, Blob, Opened, Placed, Posted, Reply, pack, unpack
+from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.secure import keys, link_shares
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
@@ -50,11 +48,12 @@ from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.newton_terms import Beat, NewtonTerms, Phase
 from colonnade.workers import Workers
 
-__all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun", "RoundPlace"]
+__all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun"]
 
 Integers = NDArray[np.int64]
 
-_MEETING = 3
+_FIRST = 3
+"""The number of the first beat: what is drawn in a beat follows from its number."""
 LARGEST_WEIGHT = 2.0**20
 
 
@@ -65,14 +64,11 @@ SHARES_IN_MEMORY = 1 << 28
 class NewtonLearner(Protocol):
     """What a data party brings to a run; a dataless node brings none."""
 
-    def begin(self) -> int:
-        """Pay, durably; return the first round that was never shared here."""
+    def begin(self) -> None:
+        """Pay, durably."""
 
-    def opened_before(self) -> Integers | None:
-        """Return what earlier rounds opened, as the coordinator sent it with the last lease; public."""
-
-    def take(self, number: int, weights: NDArray[np.float64], before: Integers) -> None:
-        """Take a lease of a round at some weights, never twice."""
+    def take(self, weights: NDArray[np.float64]) -> None:
+        """Take the weights of a round."""
 
     def columns(self, start: int, stop: int) -> Integers:
         """Return some people's integer rows, a column along each row."""
@@ -84,13 +80,7 @@ class NewtonLearner(Protocol):
         """Return some people's labels: 1, 0, or −1 for a person without one."""
 
     def noise(self, number: int) -> Integers:
-        """Return this party's share of the noise of a round, drawn afresh."""
-
-
-class RoundPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One data party to everybody: the first round that I have not shared."""
-
-    first: int
+        """Return this party's share of the noise of a round, the same in every run."""
 
 
 class NewtonLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -113,42 +103,32 @@ class NewtonRun(SteppedRun):
     ) -> None:
         self.terms = NewtonTerms.read(plan, step)
         super().__init__(member, plan, step, run, part=part, secret=secret)
-        self._place = RoundPlace(first=0)
-        self._beats: tuple[Beat, ...] = ()
+        self._beats, self._held = self.terms.beats, len(self.terms.chunks) + 1
         self._to_self: NewtonLetter | None = None
         self._node = _Node(self.terms, self._me, member.workers) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
 
+    def follows(self, number: int, last: int) -> bool:
+        """Return whether a turn may be taken after the last one: the first round of a run is any of them."""
+        return super().follows(number, last) or (last == self._held and number in self.terms.first_turns)
+
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        place = number - _MEETING
-        if place >= len(self._beats):
+        if number == 1 and self._part is not None:
+            self._part.begin()
+        if number > len(self._beats) + 1:
             raise ProtocolError("All rounds of this run were taken.", remedy="Conclude the study.")
-        beat = self._beats[place]
-        if place > 0:
-            self._hear(self._beats[place - 1], number - 1, letters)
-        self.over = place == len(self._beats) - 1
+        if number > 1 and number not in self.terms.first_turns:
+            self._hear(self._beat(number - 1), number - 1, letters)
+        elif letters:
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        if number == self._held:
+            return Posted(letters={})
+        beat = self._beat(number)
+        self.tile, self.over = beat.number, number == len(self._beats) + 1
         return self._say(beat, number, inputs)
 
-    # Where to begin -----------------------------------------------------------------------------------------------------
-
-    def _announce(self) -> Posted:
-        if self._part is None:
-            return Posted(letters={})
-        self._place = RoundPlace(first=self._part.begin())
-        others = [member for member in self.terms.members if member != self._me]
-        return Posted(letters={peer: self._sealed(peer, 1, self._place) for peer in others})
-
-    def _agree(self, letters: Mapping[str, Blob]) -> Placed:
-        self._require(letters, self.terms.owners)
-        firsts = [
-            self._unsealed(owner, 1, letters, RoundPlace).first for owner in self.terms.owners if owner != self._me
-        ]
-        first = max(self._place.first, *firsts) if firsts else self._place.first
-        if not 0 <= first <= self.terms.rounds:
-            raise ProtocolError("A party claims to have taken more rounds than there are.")
-        self._beats = self.terms.beats(first)
-        known = None if self._part is None else self._part.opened_before()
-        return Placed(position=first, weights=None if known is None else pack(known))
+    def _beat(self, turn: int) -> Beat:
+        return self._beats[turn - 1 - (turn > self._held)]
 
     # A beat -------------------------------------------------------------------------------------------------------------
 
@@ -157,7 +137,7 @@ class NewtonRun(SteppedRun):
         if bool(inputs) != takes_weights:
             raise ProtocolError("Weights come with the first turn of a round, and with no other.")
         if takes_weights and self._part is not None:
-            self._part.take(beat.number, *self._weights(inputs))
+            self._part.take(self._weights(inputs))
         if beat.phase == Phase.OPEN:
             return Posted(letters={}) if self._node is None else Opened(share=pack(self._node.opened()), own=None)
         said: dict[str, NewtonLetter] = {}
@@ -265,19 +245,18 @@ class NewtonRun(SteppedRun):
         return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, own=self.point)
 
     def _seed(self, what: str, turn: int) -> bytes:
-        return keys.digest("colonnade newton v2", keys.subseed(self._secret, f"colonnade newton {what}"), turn)
+        number = turn - 1 - (turn > self._held) + _FIRST
+        return keys.digest("colonnade newton v2", keys.subseed(self._secret, f"colonnade newton {what}"), number)
 
-    def _weights(self, inputs: Mapping[str, Array]) -> tuple[NDArray[np.float64], Integers]:
-        if set(inputs) != {"weights", "before"}:
-            raise ProtocolError("A round takes weights, and what was opened before.")
-        weights, before = unpack(inputs["weights"]), unpack(inputs["before"])
+    def _weights(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
+        if set(inputs) != {"weights"}:
+            raise ProtocolError("A round takes weights.")
+        weights = unpack(inputs["weights"])
         if weights.dtype != np.float64 or weights.shape != (self.terms.columns,):
             raise ProtocolError("A round takes one number per weight.")
         if not np.all(np.abs(weights) <= LARGEST_WEIGHT):
             raise ProtocolError("A weight is too large, or no number.")
-        if before.dtype != np.int64 or before.ndim != 1 or before.size > self.terms.noise.entries_of(CURVATURE) + 1:
-            raise ProtocolError("What was opened before is of another shape.")
-        return weights.astype(np.float64), before.astype(np.int64)
+        return weights.astype(np.float64)
 
     # Letters ------------------------------------------------------------------------------------------------------------
 

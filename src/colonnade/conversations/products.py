@@ -80,7 +80,7 @@ class Dealer(Protocol):
     """What a data party brings to a run; a dataless node brings none."""
 
     def begin(self) -> bytes:
-        """Pay, durably, and return a secret of this party's own. Its noise is the same in every run of this step."""
+        """Pay, durably, and return a secret of this party's own; it and the noise are the same in every run of this step."""
 
     def deal(self, dealing: Dealing, chunks: Sequence[tuple[int, int]]) -> Iterator[tuple[residues.Elements, ...]]:
         """Yield the shares of one chunk of rows after another, the first at position 1; valid until the next one.
@@ -93,12 +93,6 @@ class Dealer(Protocol):
 
     def own(self, tile: int = 0) -> NDArray[np.int64] | None:
         """Return the part of the release that concerns this party alone, already noised: as much as goes with a tile."""
-
-    def opening(self, answer: bytes, tile: int = 0) -> None:
-        """Keep, durably, what is about to be opened; refuse a second opening of the step, or of a tile of it."""
-
-    def opened(self) -> int:
-        """Return how many tiles of the step were opened before."""
 
 
 class ProductRun(Conversation):
@@ -113,8 +107,9 @@ class ProductRun(Conversation):
     part
         What a data party brings, or ``None`` at a dataless node.
     secret
-        32 fresh random bytes for this run only: the handshake, the masks of the degree check and the chain follow
-        from it. They are *not* kept: a mask used under two challenges would open a combination of rows.
+        32 random bytes of this step: polynomials, the masks of the degree check and the chain follow from them. They are the
+        same in every run of the step, and so is all that is heard (`RunRecords`): a mask used under two challenges would open
+        a combination of rows.
     """
 
     name: ClassVar[str] = "products"
@@ -130,7 +125,7 @@ class ProductRun(Conversation):
         self._dealer = part
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
-        self._meeting = Meeting(member, plan, step, run, self.joint.members, secret, self.joint.hub)
+        self.meeting = Meeting(member, plan, step, run, self.joint.members, secret, self.joint.hub)
         self._session: mail.Session | None = None
         self._chain = ChallengeChain(keys.subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: Dealt | None = None
@@ -157,22 +152,12 @@ class ProductRun(Conversation):
         """The turn whose answer is our share."""
         return len(self.chunks) + 3
 
-    @property
-    def deciding_turn(self) -> int:
-        """A compute node decides over the opening with its share; a data party that does not compute decides when it deals."""
-        return 1 if self.point is None else self.last_turn
-
-    @property
-    def opens(self) -> bool:
-        """Whether our answer of the deciding turn is our share of what is opened."""
-        return self.point is not None
-
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn. A coordinator has no lever on a product but the plan and the letters."""
         if inputs:
             raise ProtocolError("A joint opening takes no inputs.")
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
             self._meet(letters)
         else:
@@ -184,7 +169,7 @@ class ProductRun(Conversation):
     # Letters in ---------------------------------------------------------------------------------------------------------
 
     def _meet(self, hellos: Mapping[str, Blob]) -> None:
-        self._session = self._meeting.meet(hellos)
+        self._session = self.meeting.meet(hellos)
         self._deal_first()
 
     def _deal_first(self) -> None:
@@ -337,14 +322,14 @@ class ProductRun(Conversation):
 
 
 class Dealt:
-    """A data party's dealings in one run: the same values as in any other run of the step, by fresh polynomials.
+    """A data party's dealings: the same values by the same polynomials in every run of the step.
 
-    Were the polynomials those of an earlier run too, a peer that dealt its own anew could subtract one opening from the
-    other: noise and randomisation would cancel, and what is left tells a combination of raw rows.
+    A peer that dealt its own anew could subtract one opening from the other: noise and randomisation would cancel, and what is
+    left tells a combination of raw rows. So a node that hears other shares than in an earlier run stops (`RunRecords`).
     """
 
-    def __init__(self, joint: Joint, dealer: Dealer, run_secret: bytes, own: int | None) -> None:
-        seed = digest("colonnade dealing v1", dealer.begin(), run_secret)
+    def __init__(self, joint: Joint, dealer: Dealer, secret: bytes, own: int | None) -> None:
+        seed = digest("colonnade dealing v1", dealer.begin(), secret)
         arithmetic, nodes = joint.arithmetic, len(joint.nodes)
         self._joint = joint
         self._dealer = dealer
@@ -360,12 +345,12 @@ class Dealt:
             arithmetic, nodes=nodes, degree=2 * joint.threshold, seed=keys.subseed(seed, "colonnade noise shares")
         )
         self._mask = Dealing(
-            arithmetic, nodes=nodes, degree=joint.threshold, seed=keys.subseed(run_secret, "colonnade degree mask")
+            arithmetic, nodes=nodes, degree=joint.threshold, seed=keys.subseed(secret, "colonnade degree mask")
         )
         self._noise_shares = () if len(joint.tiles) > 1 else self.noise(0)
         repetitions = check_repetitions(arithmetic)
         hidden = arithmetic.decode(
-            expand(arithmetic, keys.subseed(run_secret, "colonnade degree mask value"), 0, (repetitions,))
+            expand(arithmetic, keys.subseed(secret, "colonnade degree mask value"), 0, (repetitions,))
         )
         self._mask_shares = self._mask.shares(0, hidden)
         self._kept: dict[int, residues.Elements] = {}

@@ -42,13 +42,6 @@ class ScoreRun(ProductRun):
     name: ClassVar[str] = "scores"
 
     @property
-    def deciding_turn(self) -> int:
-        """A compute node decides with its share, as in any joint opening; others when they deal, or give."""
-        if self.point is not None:
-            return self.last_turn + 1
-        return 1 if self._is_giver else 2
-
-    @property
     def _is_giver(self) -> bool:
         return self._me.name in self.joint.givers
 
@@ -57,9 +50,9 @@ class ScoreRun(ProductRun):
         if inputs:
             raise ProtocolError("A joint opening takes no inputs.")
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
-            self._session = self._meeting.meet(letters)
+            self._session = self.meeting.meet(letters)
             return Posted(letters=self._give())
         if number == 2:
             self._receive(letters)

@@ -95,6 +95,7 @@ class SumRun(Conversation):
     """
 
     name: ClassVar[str] = "sum"
+    repeats: ClassVar[bool] = False
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Summand | None, secret: bytes
@@ -104,7 +105,7 @@ class SumRun(Conversation):
         self._terms = SumTerms.read(plan, step)
         self._me = member.name
         self._part = part
-        self._meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
+        self.meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
         self._session: mail.Session | None = None
         self._masks: PairwiseMasks | None = None
         self._chunks: list[tuple[int, int]] = []
@@ -113,9 +114,9 @@ class SumRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
-            self._session = self._meeting.meet(letters)
+            self._session = self.meeting.meet(letters)
             self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
             self._chunks = chunks_of(self._part.begin(inputs))
         elif number > len(self._chunks) + 1:
@@ -218,6 +219,7 @@ class SagaRun(Conversation):
     """
 
     name: ClassVar[str] = "saga"
+    repeats: ClassVar[bool] = False
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: SagaLearner | None, secret: bytes
@@ -227,7 +229,7 @@ class SagaRun(Conversation):
         self._terms = SumTerms.read(plan, step)
         self._plan = plan
         self._part = part
-        self._meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
+        self.meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
         self._session: mail.Session | None = None
         self._seen = b""
         self._rows = 0
@@ -235,10 +237,10 @@ class SagaRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         self._seen = inputs_digest(inputs, self._seen)
         if number == 1:
-            self._session = self._meeting.meet(letters)
+            self._session = self.meeting.meet(letters)
             self._rows = self._part.begin(inputs)
             return self._sum(number, self._part.lengths())
         if self._session is None or number > LARGEST_TURN:

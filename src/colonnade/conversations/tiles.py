@@ -11,10 +11,9 @@
 The rows are shared once, and the nodes hold their shares until the last tile. No member holds more of the product, or of its
 noise, than one tile. What is slow comes before the turn that opens: where a member fails there, nobody has opened the tile.
 
-*Opened once.* A node keeps each tile, durably, before its share leaves; a data party that does not compute, before its noise
-does. In a later run a member goes on with the first tile that it has not kept, and the members refuse each other if they are at
-different ones. So no tile is opened twice. A step is paid for as a whole, before the first share leaves, and its noise follows
-from the seed that the ledger keeps: no tile is unpaid, and none is noised anew.
+*Taken up again.* Every tile has turns of its own, whether or not those before it were taken in this run. So in a later run the
+coordinator goes on with the first tile that not all members have kept. A step is paid for as a whole, before the first share
+leaves, and its noise follows from the seed that the ledger keeps: no tile is unpaid, and none is noised anew.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,10 +106,7 @@ class TiledRun(ProductRun):
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
     ) -> None:
         super().__init__(member, plan, step, run, part=part, secret=secret)
-        self.tile = member.openings.count(codec.digest(plan), step) if part is None else 0
-        self._begun = len(self.chunks) + 3
-        self.last_tile = len(self.joint.tiles) - 1
-        self._deciding = -1
+        self._checked = len(self.chunks) + 3
         self._kept_noise: Elements | None = None
         self._answer: Opened | None = None
 
@@ -120,51 +116,42 @@ class TiledRun(ProductRun):
     @property
     def last_turn(self) -> int:
         """The turn that opens the last tile."""
-        return self._begun + BEATS * len(self.joint.tiles)  # never reached by `ProductRun.turn`: tiles are opened here
+        return self._checked + BEATS * len(
+            self.joint.tiles
+        )  # never reached by `ProductRun.turn`: tiles are opened here
 
-    @property
-    def deciding_turn(self) -> int:
-        """The latest turn that decided: a node's with its share, that of a data party which only deals with its noise."""
-        return self._deciding
-
-    def kept(self, answer: bytes) -> bytes:
-        """Return what is kept of a tile: our answer to the turn that opens it, known before it where we only deal."""
-        return answer if self.point is not None or self._answer is None else codec.encode(self._answer)
-
-    def _deal_first(self) -> None:
-        super()._deal_first()
-        if self._dealer is not None:
-            self.tile = self._dealer.opened()
+    def follows(self, number: int, last: int) -> bool:
+        """Return whether a turn may be taken after the last one: the first tile of a run is any of them."""
+        return super().follows(number, last) or (last == self._checked and (number - last - 1) % BEATS == DEAL)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
-        if number < self._begun:
+        if number < self._checked:
             return super().turn(number, letters, inputs)
-        if inputs or self.over:
+        if inputs or number > self.last_turn:
             raise ProtocolError("A turn after the last tile, or one with inputs.")
-        beat = (number - self._begun) % BEATS
-        if number == self._begun:
+        if number == self._checked:
             self._take(number - 1, self._open(number - 1, letters))
-        elif beat == READY:
+            return Posted(letters={})
+        self.tile, beat = divmod(number - self._checked - 1, BEATS)
+        if beat == READY:
             self._add_noise(number - 1, letters)
         elif letters:
             raise ProtocolError("A letter in a turn that has none.")
         if beat == DEAL:
             return Posted(letters=self._deal_tile(number))
-        return Posted(letters={}) if beat == READY else self._open_tile(number)
+        return Posted(letters={}) if beat == READY else self._open_tile()
 
     def _deal_tile(self, turn: int) -> dict[str, Blob]:
-        """Deal our noise. From here on a data party that does not compute has no say any more: it keeps its answer now."""
+        """Deal our noise."""
         assert self._session is not None  # the members have met
         self._answer = self._kept_noise = None
-        if turn > self._begun:
-            self.tile += 1
         if self._dealing is None:
             return {}
         assert self._dealer is not None  # who deals holds data
         if self.point is None:
             own = self._dealer.own(self.tile)
-            self._answer, self._deciding = Opened(share=None, own=None if own is None else pack(own)), turn
+            self._answer = Opened(share=None, own=None if own is None else pack(own))
         shares, sealed = self._dealing.noise(self.tile), {}
         for point, node in enumerate(self.joint.nodes, start=1):
             if node == self._me.name:
@@ -188,7 +175,7 @@ class TiledRun(ProductRun):
         for sender in sorted(letters):
             letter = codec.decode(self._session.open(sender, turn, 0, letters[sender].view), TileLetter)
             if letter.tile != self.tile:
-                raise ProtocolError("The members have not opened the same tiles.", remedy="Start the study again.")
+                raise ProtocolError("The members are at different tiles.", remedy="Start the study again.")
             noise.append(noise_share(letter.noise, self.joint, self.point, tile=self.tile))
         if len(noise) != len(self.joint.owners):
             raise ProtocolError("A tile is opened with everybody's noise.")
@@ -197,11 +184,9 @@ class TiledRun(ProductRun):
         self._kept_noise = None
         self._answer = Opened(share=pack(share), own=None if own is None else pack(own))
 
-    def _open_tile(self, turn: int) -> Opened:
+    def _open_tile(self) -> Opened:
         answer = self._answer
         if answer is None or (self.point is None) != (answer.share is None):
             raise ProtocolError("A tile is opened once it is noised.")
-        if self.point is not None:
-            self._deciding = turn
-        self.over = self.tile == self.last_tile
+        self.over = self.tile == len(self.joint.tiles) - 1
         return answer

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
-from colonnade.conversations.matching import ListKeeper
+from colonnade.conversations.matching import ListKeeper, order_identity, order_name
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -41,6 +41,8 @@ class UnionLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     Parameters
     ----------
+    name
+        First letter: the sender's part in the order's name.
     points
         A block of the list that this stretch of turns is about.
     evaluated
@@ -49,6 +51,7 @@ class UnionLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     points: Blob
     evaluated: Blob
+    name: bytes = b""
 
 
 class UnionRun(Conversation):
@@ -61,7 +64,7 @@ class UnionRun(Conversation):
     part
         Our list.
     secret
-        32 fresh random bytes, for this run only.
+        32 random bytes of this step: every multiplier follows from them.
     """
 
     name: ClassVar[str] = "union"
@@ -77,19 +80,20 @@ class UnionRun(Conversation):
         self._part = part
         self._plan = codec.digest(plan)
         self._secret = secret
-        self._meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
+        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: mail.Session | None = None
         self._side: UnionSide | None = None
         self._evaluated = EMPTY
         self._outgoing: Points = EMPTY
         self._incoming: list[Points] = []
         self._twice: Points = EMPTY
+        self._drawn = {self._me: order_name(secret)}
         self._names: Points = EMPTY
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet()
+            return self.meeting.greet()
         if number == 1:
             self._begin(letters)
         else:
@@ -98,15 +102,11 @@ class UnionRun(Conversation):
             raise ProtocolError("A turn after the end of a conversation.")
         if number == self._terms.union_last_turn:
             self.over = True
-            assert self._session is not None
-            identity = keys.digest("colonnade union v1", self._plan, self._session.transcript).hex()
-            return self._part.keep(identity, self._order())
-        if number == self._terms.telling_turn:
-            self._part.tell()
+            return self._part.keep(order_identity(self._plan, self._drawn), self._order())
         return Posted(letters=self._compose(number))
 
     def _begin(self, hellos: Mapping[str, Blob]) -> None:
-        self._session = self._meeting.meet(hellos)
+        self._session = self.meeting.meet(hellos)
         ids = self._part.begin()
         secret = keys.Secret(keys.subseed(self._secret, "colonnade union"))
         digests = padded(hash_ids(ids, self._plan), self._terms.capacities[self._me], secret)
@@ -123,6 +123,7 @@ class UnionRun(Conversation):
     def _take(self, turn: int, letter: UnionLetter) -> None:
         side, rounds = self._joined, self._terms.rounds
         points, evaluated = _points(letter.points), _points(letter.evaluated)
+        self._drawn.setdefault(self._peer, letter.name)
         self._check_lengths(turn, len(points), len(evaluated))
         seed = keys.subseed(self._secret, "colonnade union check", turn)
         if turn <= rounds:
@@ -197,7 +198,8 @@ class UnionRun(Conversation):
     def _compose(self, turn: int) -> dict[str, Blob]:
         assert self._session is not None
         points, evaluated = self._block(turn), self._evaluated if turn <= self._terms.rounds + 1 else EMPTY
-        letter = UnionLetter(points=Blob(points.tobytes()), evaluated=Blob(evaluated.tobytes()))
+        name = self._drawn[self._me] if turn == 1 else b""
+        letter = UnionLetter(points=Blob(points.tobytes()), evaluated=Blob(evaluated.tobytes()), name=name)
         return {self._peer: Blob(self._session.seal(self._peer, turn, 0, codec.encode(letter)))}
 
     def _block(self, turn: int) -> Points:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from colonnade.conversations.agreements import list_hash, packed_list
 from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.relaying import Relay
-from colonnade.errors import BadInput, ProtocolError, ReleaseLost
+from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.progress import Progress, progress_bar
@@ -148,15 +148,7 @@ class CohortAlgorithm:
 def _kept(plan: Plan, members: Sequence[str]) -> Rounds:
     """Return the order that all parties keep of an earlier run, if they do."""
     replies = yield {member: Recall(plan=plan, step=STEP) for member in members}
-    known = [member for member in members if isinstance(replies[member], Described)]
-    if len(known) == len(members):
-        return _agreed(replies)
-    if known:
-        raise ReleaseLost(
-            f"Party {known[0]!r} keeps the row order of an earlier run, which not all parties finished.",
-            remedy="Align again with the next repeat=.",
-        )
-    return None
+    return _agreed(replies) if all(isinstance(reply, Described) for reply in replies.values()) else None
 
 
 def _agreed(replies: Mapping[str, Reply]) -> RowOrder:

@@ -79,9 +79,6 @@ class Journal(Auditor, Protocol):
     def sending(self, plan: Plan, requests: Requests) -> None:
         """A round is about to be sent."""
 
-    def missed(self, plan: Plan, requests: Requests, replies: Replies) -> dict[str, messages.Request]:
-        """Return what members have not been told of a conversation that others have finished."""
-
     def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
         """A study has ended."""
 
@@ -110,10 +107,6 @@ class NoJournal:
 
     def sending(self, plan: Plan, requests: Requests) -> None:
         """Keep nothing."""
-
-    def missed(self, plan: Plan, requests: Requests, replies: Replies) -> dict[str, messages.Request]:  # noqa: ARG002
-        """Return nothing."""
-        return {}
 
     def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
         """Keep nothing."""
@@ -370,7 +363,6 @@ def _run_once(
                 pace = _pace(plan, recorded.step, progress)
             journal.sending(plan, requests)
             replies = _exchange(_with_description(requests, about), recorded)
-            replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             mechanisms |= {
                 reply.step: reply.mechanism for reply in replies.values() if isinstance(reply, messages.Released)
@@ -397,17 +389,6 @@ def _pace(plan: Plan, step: str, progress: Progress) -> Callable[[Requests], Non
             pace.reached(chunks[turn - 1][1])
 
     return heard
-
-
-def _send_missed(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
-    """Send members what they missed of a conversation that others have finished. Refusals are left out."""
-    if not requests:
-        return {}
-    return {
-        member: reply
-        for member, reply in _exchange(requests, transport).items()
-        if not isinstance(reply, messages.Refused)
-    }
 
 
 def _with_description(requests: Requests, about: About | None) -> Requests:

@@ -1,9 +1,7 @@
 """A coordinator's journal: what it keeps of its studies, so that one that was cut short is taken up again.
 
-Parties keep their own answers, so that most of a study that was cut short is asked for again at no price. One thing only the
-coordinator holds: the letters of the last turn of a conversation, which some members may have received, and opened, when
-others had not. They are kept, durably, before they are sent, and told to the others when the study is taken up again. A
-second run in their place would be refused by the members that have opened.
+Members keep their own answers and say the same again when they are asked again. So all that a coordinator keeps is which studies
+were begun, and how far they have come.
 """
 
 import os
@@ -22,23 +20,16 @@ from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Accounted, Ask, NotKept, Post, Recall, Reply, Request
+from colonnade.protocol.messages import Accounted, Ask, Post, Recall, Request
 from colonnade.secure.mail import NONCE_BYTES, nonces_digest
 
 __all__ = ["StudyJournal", "StudyStatus"]
 
 
-SMALL = 1 << 18
-"""Requests up to this many bytes are kept. The last turn of every conversation is smaller; turns that carry shares are larger."""
-
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS studies (
     plan BLOB PRIMARY KEY, task TEXT NOT NULL, method TEXT NOT NULL, status TEXT NOT NULL, step TEXT NOT NULL,
     turn INTEGER NOT NULL, started REAL NOT NULL, updated REAL NOT NULL, bytes BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS rounds (
-    plan BLOB NOT NULL, step TEXT NOT NULL, member TEXT NOT NULL, turn INTEGER NOT NULL, request BLOB NOT NULL,
-    PRIMARY KEY (plan, step, member)
 );
 CREATE TABLE IF NOT EXISTS files (
     name TEXT PRIMARY KEY, text TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL
@@ -145,44 +136,17 @@ class StudyJournal:
         check_account(account, nonce, self._pinned[party])
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
-        """Keep the letters of a round that is small enough to be a last one, and note where the study stands."""
+        """Note where the study stands."""
         first = next(iter(requests.values()), None)
         if not isinstance(first, Ask | Post | Recall):
             return
         turn = first.turn if isinstance(first, Post) else 0
-        kept = (
-            {}
-            if not isinstance(first, Post)
-            else {name: codec.encode(one) for name, one in requests.items() if _is_small(one)}
-        )
         digest = codec.digest(plan)
         if first.step != self._steps.get(digest):
             self._steps[digest] = first.step
             self._log.event("study-step", study=digest.hex()[:12], step=_plain(first.step))
-        with self._lock:
-            self._file.execute("BEGIN IMMEDIATE")
-            if isinstance(first, Post):
-                self._file.execute("DELETE FROM rounds WHERE plan = ? AND step = ?", (digest, first.step))
-            if len(kept) == len(requests):
-                rows = [(digest, first.step, member, turn, data) for member, data in kept.items()]
-                self._file.executemany("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", rows)
-            where = (first.step, turn, self._clock(), digest)
-            self._file.execute("UPDATE studies SET step = ?, turn = ?, updated = ? WHERE plan = ?", where)
-            self._file.execute("COMMIT")
-
-    def missed(self, plan: Plan, requests: Mapping[str, Request], replies: Mapping[str, Reply]) -> dict[str, Request]:
-        """Return the kept letters of members that have no answer, where other members have one."""
-        asked = [member for member, request in requests.items() if isinstance(request, Recall)]
-        empty = [member for member in asked if isinstance(replies[member], NotKept)]
-        if not empty or len(empty) == len(asked):
-            return {}
-        first = requests[asked[0]]
-        assert isinstance(first, Recall)
-        with self._lock:
-            found = self._file.execute(
-                "SELECT member, request FROM rounds WHERE plan = ? AND step = ?", (codec.digest(plan), first.step)
-            ).fetchall()
-        return {member: codec.decode_request(data) for member, data in found if member in empty}
+        where = (first.step, turn, self._clock(), digest)
+        self._write("UPDATE studies SET step = ?, turn = ?, updated = ? WHERE plan = ?", where)
 
     def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
         """Note how a study ended; one that the network or a crash cut short is still to be finished."""
@@ -191,7 +155,6 @@ class StudyJournal:
         self._write("UPDATE studies SET status = ?, updated = ? WHERE plan = ?", (status, self._clock(), digest))
         self._steps.pop(digest, None)
         if error is None:
-            self._write("DELETE FROM rounds WHERE plan = ?", (digest,))
             self._log.event("study-finished", study=digest.hex()[:12])
         else:
             self._log.event("study-failed", study=digest.hex()[:12], code=error.code)
@@ -233,7 +196,3 @@ class StudyJournal:
 def _plain(name: str) -> str:
     """Return a step's name as a log takes it."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)[:40]
-
-
-def _is_small(request: Request) -> bool:
-    return isinstance(request, Post) and sum(len(letter) for letter in request.letters.values()) <= SMALL

@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHeads, Openings
+from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.event_log import Log, LogFile, write_status
@@ -223,6 +223,6 @@ def _own_node(agreement: FederationAgreement, kit: Path, state: Path) -> Compute
         agreement.pinned(),
         LedgerHeads(ledgers, state / "node.heads"),
         SharingFloor.of_papers(agreement),
-        Openings(state / "node.openings.sqlite"),
+        RunRecords(state / "node.openings.sqlite"),
     )
     return ComputeNode(member, agreement.identity, os.urandom)

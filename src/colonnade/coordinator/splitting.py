@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import pandas as pd
 
 from colonnade.coordinator.protocols.relaying import settle_once
-from colonnade.errors import BadInput, PolicyRefusal, ReleaseLost
+from colonnade.errors import BadInput, PolicyRefusal
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Rounds
 from colonnade.steps.keys import PARTS, Split, part_identity
@@ -55,11 +55,7 @@ class SplitAlgorithm:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Have the parties divide their people, if they have not before."""
-        lost = ReleaseLost(
-            "The parties divided their people before, and not all of them kept the parts.",
-            remedy="Split again with the next repeat=.",
-        )
-        yield from settle_once(plan, STEP, Split.members(plan, STEP), lost)
+        yield from settle_once(plan, STEP, Split.members(plan, STEP))
 
 
 @runtime_checkable

@@ -1,32 +1,31 @@
 """The only door out of a party.
 
-Everything that leaves passes one of four methods of `Gate`. The order of their lines is the security argument:
+Everything that leaves passes one of three methods of `Gate`. The order of their lines is the security argument:
 
 ``release``
-    Admit, debit (durable), compute, draw, keep, return. This is a release of this party's own.
+    Admit, debit (durable, with the seed of the noise), compute, draw, keep, return. This is a release of this party's own.
 ``reserve``
     Admit, debit (durable, with the seed of the noise), return a handle. This is for a step that members work out together.
-``open_once``
-    Keep durably what is about to be opened. A step is opened once.
 ``disclose``
     Admit by name, record (durable), compute, return. This is not private, and the policy allows it by name.
 
-A part in a conversation gets an `AdmittedStep`: the gate for that one step, with ``reserve``, ``open_once`` and ``disclose``.
+A part in a conversation gets an `AdmittedStep`: the gate for that one step, with ``reserve`` and ``disclose``.
 
-A crash between debit and answer loses budget, never privacy. The same question is never answered twice with fresh noise.
+A crash between debit and answer loses nothing: the same noise is drawn again from its seed, and the same question is never
+answered with two noises.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
 `colonnade.party` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only, whose failures are not said.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.consent import not_everybody
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values, tile_key
+from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
 from colonnade.party.ledger.holds import Hold
@@ -42,7 +41,6 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.accounting import Loss, total
 from colonnade.privacy.randomness import Randomness
-from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Settled, pack, unpack
 from colonnade.secure.keys import Identity
@@ -88,12 +86,12 @@ class Gate:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A gate stays where it is.")  # no worker ever gets the ledger, or the randomness
 
-    # The four ways out --------------------------------------------------------------------------------------------------
+    # The three ways out --------------------------------------------------------------------------------------------------
 
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
         self.terms.require_version(ask.plan)
-        request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+        request, body = self.ledger_key(ask.plan, ask.step)
         stored = self._ledger.answer_to(request, body)
         if stored is not None:
             return stored
@@ -107,14 +105,13 @@ class Gate:
             table = self._table.read_as(half.schema)
             local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
             prepare(half, table)
-        self.require_begun(ask.plan)
-        self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
+        reservation = self.reserve(AdmittedStep(self, ask.plan, step, cast("StepKind", half)), law.loss)
         with among_rows():
-            value = local.perturbed(half, law, table, ExactSampler(self._randomness))
-        return self._ledger.seal(request, released(step, {"value": pack(value)}, law.name, law.loss))
+            value = local.perturbed(half, law, table, reservation.stream("release"))
+        return self._ledger.commit(request, released(step, {"value": pack(value)}, law.name, law.loss))
 
     def reserve(self, admitted: "AdmittedStep", loss: Loss) -> Reservation:
-        """Pay for a step that members work out together, or find that it was paid; return a handle that gives its noise.
+        """Pay for a step, or find that it was paid; return a handle that gives its noise.
 
         The ledger keeps 32 random bytes, so that after a restart the same noise is added. The same masks over other values would
         show the difference. Here the values are the same: a step belongs to a plan, which names the data version, and one
@@ -127,11 +124,6 @@ class Gate:
             row = self._row(admitted.plan, admitted.step)
             self._ledger.reserve(admitted.request, admitted.body, loss, seed=kept, **row)
         return Reservation(kept)
-
-    def open_once(self, admitted: "AdmittedStep", opened: bytes, *, part: bytes | None = None) -> None:
-        """Keep durably what is about to be opened; refuse a second opening of the step, or of a part of it."""
-        request = admitted.request if part is None else part
-        self._ledger.record_opening(request, opened, **self._row(admitted.plan, admitted.step))
 
     def disclose(self, ask: Ask) -> bytes:
         """Answer without differential privacy, because the policy allows it by name: recorded durably before it leaves.
@@ -175,18 +167,13 @@ class Gate:
             )  # a key or a row order is no debit, and is made for nobody who was not agreed with either
         return half.join(AdmittedStep(self, plan, step, half))
 
-    def recall(self, plan: Plan, name: str, tile: int = 0) -> bytes | None:
-        """Return the kept answer of a conversation, or what this party opened in it, if there is either.
-
-        What is opened in tiles is kept tile by tile, and the answer to the step says no more than that it was.
-        """
+    def recall(self, plan: Plan, name: str) -> bytes | None:
+        """Return the kept answer of a conversation, if there is one. What is opened in tiles is kept with them (`RunRecords`)."""
         self.terms.require_version(plan)
         kind, (request, body) = kind_of(plan.step(self.terms.party, name)), self.ledger_key(plan, name)
         if kind.tiles_of(plan, name) > 1:
-            return self._ledger.opening_of(tile_key(request, tile))
+            return None
         kept = self._ledger.answer_to(request, body)
-        if kept is None and kind.opening_is_answer:
-            kept = self._ledger.opening_of(request)
         if kept is None and kind.keeps_key and self._ledger.knows(request):
             return codec.encode(Settled(step=name))
         return kept
@@ -202,6 +189,13 @@ class Gate:
         loss = None if step.price is None else half.loss
         settled = codec.encode(Settled(step=name))
         return self._ledger.commit(request, settled if half.keeps_key else released(step, values, half.title, loss))
+
+    def was_begun(self, plan: Plan, name: str) -> bool:
+        """Return whether the ledger has a row of this party's part in a step, or of an attempt at it."""
+        request, body = self.ledger_key(plan, name)
+        return self._ledger.knows(request) or any(
+            row.kind == "list" and row.body == body for row in self._ledger.entries()
+        )
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
@@ -412,7 +406,6 @@ class AdmittedStep:
         self.plan = plan
         self.step = step
         self.half = half
-        self._is_paid = False
         self.request, self.body = gate.ledger_key(plan, step.name)
 
     @property
@@ -464,48 +457,23 @@ class AdmittedStep:
                     return
             yield one
 
-    def sampler(self) -> ExactSampler:
-        """Return a sampler on fresh randomness, for noise that is never drawn twice."""
-        if not self._is_paid:
-            raise ProtocolError("Noise is drawn for steps that are paid for.")
-        return ExactSampler(self._gate._randomness)  # noqa: SLF001
-
-    def random_bytes(self, count: int) -> bytes:
-        """Return fresh random bytes."""
-        return self._gate.random_bytes(count)
-
     # What the ledger keeps ----------------------------------------------------------------------------------------------
 
     def is_known(self) -> bool:
         """Return whether the ledger has a row for this step."""
         return self._ledger.knows(self.request)
 
-    def is_paid(self) -> bool:
-        """Return whether the step is reserved and not yet concluded."""
-        return self._ledger.seed_of(self.request) is not None
-
-    def refuse_if_answered(self, tiles: int = 1) -> None:
-        """Refuse a step that was answered, opened or settled before: the last of its tiles, where it is opened in tiles."""
-        opened = self.opened(tile_key(self.request, tiles - 1))
-        if opened is not None or self._ledger.answer_to(self.request, self.body) is not None:
+    def refuse_if_concluded(self) -> None:
+        """Refuse a step that is over: its seed is gone, and with another it would be opened a second time."""
+        if self._ledger.answer_to(self.request, self.body) is not None:
             raise ReleaseLost(
-                "This step was opened or concluded before, and is opened once.",
+                "This step was concluded before, and is opened once.",
                 remedy="Ask for what was kept of it, or run the study again with the next repeat=, at a new price.",
             )
 
     def reserve(self) -> Reservation:
         """Pay durably, or find that this step was paid. See `Gate.reserve`."""
-        reservation = self._gate.reserve(self, self.half.loss)
-        self._is_paid = True
-        return reservation
-
-    def open_once(self, opened: bytes, part: bytes | None = None) -> None:
-        """Keep durably what is about to be opened. See `Gate.open_once`."""
-        self._gate.open_once(self, opened, part=part)
-
-    def opened(self, part: bytes | None = None) -> bytes | None:
-        """Return what was opened of this step, or of a part of it."""
-        return self._ledger.opening_of(self.request if part is None else part)
+        return self._gate.reserve(self, self.half.loss)
 
     def disclose(self, fixed: dict[str, Array]) -> None:
         """Record by name, durably, what a conversation is about to open exactly; refuse the same step over anything else.

@@ -360,9 +360,11 @@ class Guard:
         if isinstance(request, messages.Recall):
             return self._recall(request) or codec.encode(messages.NotKept())
         if isinstance(request, messages.Conclude):
-            self._runs.forget(request.plan)
-            gate = self._row_orders.gate_for(request.plan.alignment)
-            return gate.conclude(request.plan, request.step, request.values)
+            concluded = self._row_orders.gate_for(request.plan.alignment).conclude(
+                request.plan, request.step, request.values
+            )
+            self._runs.conclude(request.plan, request.step)
+            return concluded
         return codec.encode(self._public_reply(request))
 
     def _public_reply(
@@ -404,7 +406,7 @@ class Guard:
         gate = self._row_orders.gate_for(request.plan.alignment)
         asked = self._is_asked(request.plan, request.step)
         join = partial(gate.join, request.plan, request.step) if asked else partial(self._compute, request.plan)
-        return self._runs.post(request, join)
+        return self._runs.post(request, join, partial(gate.was_begun, request.plan, request.step))
 
     def _assist(self, plan: Plan) -> None:
         """Agree to compute on shares in a step that reads nothing of this party, or refuse."""
@@ -415,9 +417,10 @@ class Guard:
         self._consents.require_begun(plan)
 
     def _recall(self, request: messages.Recall) -> bytes | None:
+        kept = None
         if self._is_asked(request.plan, request.step):
-            return self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step, request.tile)
-        return self._runs.opened(request)  # this party only computed
+            kept = self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step)
+        return kept or self._runs.opened(request)
 
     def _is_asked(self, plan: Plan, step: str) -> bool:
         """Return whether a step reads anything of this party. Of one plan it may answer some steps and compute in others."""

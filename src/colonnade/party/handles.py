@@ -21,7 +21,7 @@ from colonnade.protocol.messages import Array, Released, unpack
 from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier, nothing_earlier
 
-__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values", "tile_key"]
+__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values"]
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,13 @@ class Attempt:
     """The hash of the request, the same for the same step of the same plan."""
     version: int | None
     """The declared version of the data."""
-    told: bool
-    """Whether one of its runs has come to the letters that tell peers something."""
 
     @classmethod
     def within(cls, days: float, now: datetime, rows: Sequence[Entry]) -> "list[Attempt]":
         """Return the attempts of the last days from all rows of a ledger."""
-        start, sealed = now - timedelta(days=days), {row.request for row in rows if row.sealed}
-        recent = [(row, row.request or b"") for row in rows if row.kind == "list" and row.when > start]
-        return [cls(name, row.body, row.version, cls.telling(name) in sealed) for row, name in recent]
+        start = now - timedelta(days=days)
+        recent = [row for row in rows if row.kind == "list" and row.when > start]
+        return [cls(row.request or b"", row.body, row.version) for row in recent]
 
     @staticmethod
     def named(request: bytes, sequence: int) -> bytes:
@@ -116,11 +114,6 @@ class Reservation:
     def stream(self, label: str) -> ExactSampler:
         """Return a sampler on a stream directly under the seed."""
         return ExactSampler(KeyedRandomness(self.seed).spawn(label))
-
-
-def tile_key(request: bytes, tile: int) -> bytes:
-    """Return the name under which the ledger knows the opening of one tile of a step; of the first, that of the step."""
-    return digest("colonnade tile v1", request, tile) if tile else request
 
 
 def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:

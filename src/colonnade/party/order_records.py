@@ -49,22 +49,27 @@ class OrderRecords:
             self._admitted.require_begun()
             self._ledger.record_nonprivate(request, self._admitted.body, **row)
 
-    def tell(self, request: bytes, run: bytes) -> None:
-        """Record durably that one run of an attempt comes to the letters that tell; a second run is refused."""
-        self._ledger.seal(request, run)
-
     def record_order(self) -> None:
         """Record durably that an order is about to be kept for this step. After that, no second one is."""
-        self._ledger.record_alignment(self._admitted.request, self._admitted.body, **self._admitted.row())
+        if not self._admitted.is_known():
+            self._ledger.record_alignment(self._admitted.request, self._admitted.body, **self._admitted.row())
+
+    def kept(self) -> Described | None:
+        """Return what this party said when it kept an order for this step, if it did."""
+        answer = self._ledger.answer_to(self._admitted.request, self._admitted.body)
+        return None if answer is None else codec.decode(answer, Described)
 
     def settle(self) -> None:
         """Keep, as the answer to this step, that its orders are settled."""
         self._ledger.seal(self._admitted.request, codec.encode(Settled(step=self._admitted.step.name)))
 
     def keep(self, order: RowOrder) -> Described:
-        """Keep an order durably, and then describe it."""
+        """Keep an order durably, and then describe it; after a crash it is kept already."""
         with among_rows():
             gate = self._admitted.row_orders.add(order)
+        kept = self.kept()
+        if kept is not None:
+            return kept
         described = gate.terms.described(gate.policy)
         if self._admitted.step.price is not None:
             self._ledger.commit(self._admitted.request, codec.encode(described))

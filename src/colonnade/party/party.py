@@ -13,7 +13,7 @@ from typing import Any
 from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, Statement
+from colonnade.conversations.memory import LedgerHead, LedgerHeads, RunRecords, Statement
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -279,7 +279,7 @@ class Party:
             ):
                 undo.callback(ledger.close)
                 ledgers[name] = ledger
-            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers)
+            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers, ledger_dir)
             guards: dict[str, Guard | ComputeNode] = {
                 name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
                 for name in compute_nodes
@@ -314,7 +314,10 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
 
 
 def members_of(
-    identities: Mapping[str, Identity], floor: SharingFloor, ledgers: Mapping[str, SqliteLedger]
+    identities: Mapping[str, Identity],
+    floor: SharingFloor,
+    ledgers: Mapping[str, SqliteLedger],
+    folder: str | Path | None,
 ) -> dict[str, Member]:
     """Give everybody everybody's public keys and ledgers, as a federation's papers would, and its floor."""
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
@@ -323,7 +326,12 @@ def members_of(
         name: LedgerHeads(named, mine=partial(statement_of, ledgers[name]) if name in ledgers else None)
         for name in identities
     }
-    return {name: Member(name, identity, pinned, heads[name], floor) for name, identity in identities.items()}
+    records = {
+        name: RunRecords(None if folder is None else Path(folder) / f"{name}.openings.sqlite") for name in identities
+    }
+    return {
+        name: Member(name, identity, pinned, heads[name], floor, records[name]) for name, identity in identities.items()
+    }
 
 
 def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:

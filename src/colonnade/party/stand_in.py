@@ -99,7 +99,7 @@ class StandIn:
             for name, ledger in open_ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
                 undo.callback(ledger.close)
                 ledgers[name] = ledger
-            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers)
+            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers, None)
             guards: dict[str, Guard | ComputeNode] = {
                 name: ComputeNode(members[name], federation, keyed[name].bytes) for name in compute_nodes
             }

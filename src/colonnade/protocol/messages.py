@@ -2,7 +2,7 @@
 
 A party's reply is one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters to
 peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `SaidYes`, `Noted`,
-`Accounted`, `Greeted`, `Settled`, `Placed`, `Refused`), or a non-private `Released` that its policy allows by name.
+`Accounted`, `Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
 
 A party answers nothing else than these requests, and nothing leaves it but these replies. An algorithm is a generator: it
 yields requests by party and is sent replies by party. It knows nothing of transports, retries or clocks, so the same
@@ -43,7 +43,6 @@ __all__ = [
     "NotKept",
     "Noted",
     "Opened",
-    "Placed",
     "Post",
     "Posted",
     "Propose",
@@ -385,13 +384,6 @@ class Settled(Message, frozen=True, tag="settled"):
     step: str
 
 
-class Placed(Message, frozen=True, tag="placed"):
-    """Public metadata: how many steps of a descent this party has taken, and the last weights that it was sent."""
-
-    position: int
-    weights: Array | None
-
-
 class Posted(Message, frozen=True, tag="posted"):
     """Sealed letters to peers, by receiver; the coordinator can relay them and not read them."""
 
@@ -441,7 +433,6 @@ Reply = (
     | NotKept
     | Greeted
     | Settled
-    | Placed
     | Posted
     | Opened
     | Refused

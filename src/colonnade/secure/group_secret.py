@@ -37,9 +37,8 @@ class GroupSecret:
         The protocol's step of the commitments; the reveals use the next one.
     seed
         32 secret random bytes, kept until the run ends if the party is to survive a restart.
-    view
-        After a restart that may have followed a reveal: the `view` recorded before that reveal was sent. Without it, a
-        peer that has read this party's reveal could be let in again with another commitment.
+        A peer that has read this party's reveal must not be let in again with another commitment: whoever runs this again
+        sees to it that every letter is the same (`colonnade.conversations.memory.RunRecords`).
 
     Examples
     --------
@@ -50,23 +49,18 @@ class GroupSecret:
         key = secret.settle(reveals)
     """
 
-    def __init__(self, session: Session, purpose: str, step: int, seed: bytes, *, view: bytes | None = None) -> None:
+    def __init__(self, session: Session, purpose: str, step: int, seed: bytes) -> None:
         if not purpose:
             raise BadInput("A group key needs a purpose.")
         drawn = Secret(require_seed(seed))
-        context = (session.run, session.transcript, session.party, purpose, step)
+        context = (session.plan, session.party, purpose, step)
         self._session = session
         self._purpose = purpose
         self._step = step
         self._nonce = drawn.derive("colonnade group nonce v1", *context)
         self._contribution = drawn.derive("colonnade group contribution v1", *context)
         self._commitments: dict[str, bytes] = {}
-        self._view = view
-
-    @property
-    def view(self) -> bytes | None:
-        """The hash of all commitments; ``None`` before `reveal`. Record it before the reveals leave. Public."""
-        return self._view
+        self._view = b""
 
     def commit(self) -> dict[str, bytes]:
         """Return a sealed commitment for each peer."""
@@ -77,21 +71,21 @@ class GroupSecret:
         seen = self._opened(self._step, commitments, _DIGEST)
         seen[self._session.party] = self._own_commitment()
         view = self._digest_of(seen)
-        if self._view is not None and not constant_time.bytes_eq(self._view, view):
+        if self._view and not constant_time.bytes_eq(self._view, view):
             raise ProtocolError("A party changed its commitment.")
         self._commitments, self._view = seen, view
         return self._sealed(self._step + 1, self._nonce.expose() + self._contribution.expose() + view)
 
     def settle(self, reveals: Mapping[str, bytes]) -> Secret:
         """Open every peer's reveal, check it against its commitment, and return the key."""
-        if not self._commitments or self._view is None:
+        if not self._commitments:
             raise ProtocolError("A reveal arrived before all commitments.")
         opened = self._opened(self._step + 1, reveals, 2 * SEED_BYTES + _DIGEST)
         contributions = {name: self._checked(name, opened[name], self._view) for name in self._session.peers}
         contributions[self._session.party] = self._contribution.expose()
         ordered = tuple((name, contributions[name]) for name in self._session.parties)
         joined = Secret(frame("colonnade group contributions v1", *ordered))
-        return joined.derive("colonnade group key v1", self._session.transcript, self._purpose, salt=self._view)
+        return joined.derive("colonnade group key v2", self._session.plan, self._purpose, salt=self._view)
 
     def _checked(self, name: str, reveal: bytes, view: bytes) -> bytes:
         nonce, contribution = reveal[:SEED_BYTES], reveal[SEED_BYTES : 2 * SEED_BYTES]
@@ -105,12 +99,11 @@ class GroupSecret:
         return self._commitment(self._session.party, self._nonce.expose(), self._contribution.expose())
 
     def _commitment(self, party: str, nonce: bytes, contribution: bytes) -> bytes:
-        where = (self._session.run, self._session.transcript, self._purpose)
-        return digest("colonnade group commitment v1", *where, party, nonce, contribution)
+        return digest("colonnade group commitment v2", self._session.plan, self._purpose, party, nonce, contribution)
 
     def _digest_of(self, commitments: Mapping[str, bytes]) -> bytes:
         ordered = tuple((name, commitments[name]) for name in self._session.parties)
-        return digest("colonnade group view v1", self._session.transcript, self._purpose, *ordered)
+        return digest("colonnade group view v2", self._session.plan, self._purpose, *ordered)
 
     def _sealed(self, step: int, plaintext: bytes) -> dict[str, bytes]:
         return {peer: self._session.seal(peer, step, 0, plaintext) for peer in self._session.peers}

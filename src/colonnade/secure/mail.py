@@ -31,6 +31,7 @@ recompute the binding: a changed one selects another cipher key, under which not
 plaintext at an address is refused, and so is a second letter.
 """
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from io import BytesIO
 
@@ -109,11 +110,20 @@ class Session:
         self._incoming = dict(incoming)
         self._sealed: dict[tuple[str, int, int], bytes] = {}
         self._opened: dict[tuple[str, int], list[bytes]] = {}
+        self._exchanged: list[bytes] = []
 
     @property
     def peers(self) -> tuple[str, ...]:
         """With whom this party exchanges letters, in canonical order."""
         return tuple(name for name in self.parties if name in self._outgoing)
+
+    def exchanged(self) -> tuple[bytes, ...]:
+        """Return a hash of every letter that was sealed or opened since the last call, in order: of its words, under no key."""
+        found, self._exchanged = tuple(self._exchanged), []
+        return found
+
+    def _note(self, way: str, peer: str, words: memoryview) -> None:
+        self._exchanged.append(digest("colonnade letter exchanged v1", way, peer, hashlib.sha256(words).digest()))
 
     def shared(self, peer: str, label: str) -> Secret:
         """Return a secret of this party and one peer, the same at both, for one purpose; letters never use it.
@@ -143,6 +153,7 @@ class Session:
         binding = _binding(key, address, body)
         if self._sealed.setdefault((to, step, sequence), binding) != binding:
             raise ProtocolError("Another letter was already sealed for this step and sequence.")
+        self._note("said", to, body)
         return _encrypted(key, address, binding, _nonce(step, sequence), body)
 
     def open(self, sender: str, step: int, sequence: int, sealed: Payload, *, retried: bool = False) -> bytes:
@@ -174,6 +185,7 @@ class Session:
         plaintext = _decrypted(key, address, binding, _nonce(step, sequence), letter[_BINDING:])
         if sequence == len(lane := self._opened.setdefault((sender, step), [])):
             lane.append(binding)  # only now: a forged letter must not use up the place of the true one
+        self._note("heard", sender, memoryview(plaintext))
         return plaintext
 
     def _expect(self, sender: str, step: int, sequence: int, binding: bytes, *, retried: bool) -> None:

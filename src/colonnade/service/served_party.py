@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHeads, Openings
+from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -279,7 +279,7 @@ def serve_party(
         papers.pinned(),
         heads,
         SharingFloor.of_papers(papers),
-        Openings(folder / "openings.sqlite"),
+        RunRecords(folder / "openings.sqlite"),
         terms.cluster,
     )
     guard = Guard(gate, member, RowOrders(gate, opened.order, folder / "alignments", opened.ids))
@@ -299,8 +299,8 @@ def serve_node(
     _own_entry(name, "compute", papers, identity)
     heads = LedgerHeads(_ledgers(papers), folder / "peers.heads")
     fresh = (randomness or SystemRandomness()).bytes
-    floor, openings = SharingFloor.of_papers(papers), Openings(folder / "openings.sqlite")
-    member = Member(name, identity, papers.pinned(), heads, floor, openings, workers)
+    floor, records = SharingFloor.of_papers(papers), RunRecords(folder / "openings.sqlite")
+    member = Member(name, identity, papers.pinned(), heads, floor, records, workers)
     return ComputeNode(member, papers.identity, fresh)
 
 

@@ -185,11 +185,6 @@ class Matching:
         return _blocks(max(slots_for(self.capacities[party]) for party in self.followers), SLOTS)
 
     @property
-    def telling_turn(self) -> int:
-        """The first turn whose letters tell peers anything; before, they hold points under multipliers that no receiver knows."""
-        return self.rounds + 2
-
-    @property
     def last_turn(self) -> int:
         """The turn in which everybody keeps the result."""
         return self.rounds + self.map_rounds + 3
@@ -226,7 +221,6 @@ class AligningStep(StepKind):
     channel: ClassVar[Channel] = Channel.LISTS
     admission: ClassVar[Admission] = Admission.ALIGNMENT
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
-    opening_is_answer: ClassVar[bool] = False
     mode: ClassVar[str]
     """What users call it."""
     told: ClassVar[str] = ""

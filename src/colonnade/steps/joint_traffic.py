@@ -58,17 +58,14 @@ def _opened(joint: "Joint", tile: "Tile") -> dict[str, int]:
 
 def _forecast_tiles(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
     """Add the rounds of an opening in tiles: three for each, or one if it was kept."""
-    members, arriving = joint.members, dict[str, int]()
+    members = joint.members
     if not kept:
-        arriving = _forecast_sharing(joint, forecast)
+        forecast.round(_forecast_sharing(joint, forecast), dict.fromkeys(members, SMALL // 2))
     for tile in joint.tiles:
         if not kept:
             sent, received = _noise_letters(joint, forecast, tile)
-            forecast.round(
-                arriving or dict.fromkeys(members, SMALL), {name: size + SMALL for name, size in sent.items()}
-            )
+            forecast.round(dict.fromkeys(members, SMALL), {name: size + SMALL for name, size in sent.items()})
             forecast.round(received, dict.fromkeys(members, SMALL // 2))
-            arriving = {}
         forecast.round(dict.fromkeys(members, SMALL), _opened(joint, tile))
     forecast.round(dict.fromkeys(joint.owners, SMALL), dict.fromkeys(joint.owners, LOSS + SMALL))
 

@@ -213,8 +213,6 @@ class StepKind:
     """Whether every party's ledger holds the loss of the whole step, so that a person's total counts it once."""
     keeps_key: ClassVar[bool] = False
     """Whether the step ends with a key in each party's ledger, and with no release."""
-    opening_is_answer: ClassVar[bool] = True
-    """Whether what a party kept when it opened the step can be sent again as its answer."""
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         only_parameters(step, self.parameters)

@@ -46,9 +46,6 @@ __all__ = ["NewtonSteps"]
 COMPUTING = "The {roles} {members} compute as written. One that deviates could amplify a row past the noise."
 POOLING = "{maskers} and any one of {told} do not pool their parts of people's scores."
 
-PLACE = 10
-"""Bytes of a party's place beside its envelope."""
-
 
 class NewtonSteps(LabelledSteps):
     """One party's rows, its part of the scores and its noise, in every round of a Newton run.
@@ -175,7 +172,7 @@ class NewtonSteps(LabelledSteps):
 
     @classmethod
     def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
-        """Add the rounds of a run: recall, greet, agree on a place, one round per beat, conclude."""
+        """Add the rounds of a run: recall, greet, one round per beat and one between columns and rounds, conclude."""
         _forecast(NewtonTerms.read(whole.plan, whole.name), forecast, kept=kept)
         return True
 
@@ -186,13 +183,13 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     if kept:
         forecast.round(dict.fromkeys(owners, SMALL), dict.fromkeys(owners, answer + LOSS + SMALL))
         return
-    forecast.round(dict.fromkeys(owners, SMALL), dict.fromkeys(owners, SMALL // 2))
+    forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
-    places = {(owner, other): LETTER + PLACE for owner in owners for other in members if other != owner}
-    forecast.round(dict.fromkeys(members, len(members) * HELLO), _by(places, members, place=0))
-    forecast.round(_by(places, members, place=1), dict.fromkeys(members, SMALL))
-    arriving = dict.fromkeys(members, SMALL)
-    for beat in terms.beats(0):
+    arriving = dict.fromkeys(members, len(members) * HELLO)
+    for place, beat in enumerate(terms.beats):
+        if place == len(terms.chunks):
+            forecast.round(arriving, dict.fromkeys(members, SMALL))
+            arriving = dict.fromkeys(members, SMALL)
         letters = dict(_letters(terms, beat))
         for ends, size in letters.items():
             forecast.letter(*ends, size)
@@ -209,10 +206,8 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
 
 
 def _inputs(terms: NewtonTerms, beat: Beat) -> int:
-    """Return how large the public inputs of a turn are: weights, and what the round before opened."""
-    if beat.phase != Phase.PARTS or beat.chunk:
-        return 0
-    return 8 * terms.columns + (8 * terms.noise.entries_of(beat.number - 1) if beat.number else 0)
+    """Return how large the public inputs of a turn are: the weights of a round."""
+    return 0 if beat.phase != Phase.PARTS or beat.chunk else 8 * terms.columns
 
 
 def _by(letters: dict[tuple[str, str], int], members: tuple[str, ...], *, place: int) -> dict[str, int]:

@@ -223,11 +223,17 @@ class NewtonTerms(LabelledTerms):
         rows = max(1, CHUNK_ELEMENTS // wide // CHUNK_UNIT) * CHUNK_UNIT
         return tuple((start, min(start + rows, self.people)) for start in range(0, self.people, rows))
 
-    def beats(self, first: int) -> tuple[Beat, ...]:
-        """Return all turns of a run that begins with round ``first``, after the three in which members meet."""
-        chunks = range(len(self.chunks))
-        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in chunks)
-        return columns + tuple(beat for number in range(first, self.rounds) for beat in self.round_beats(number))
+    @cached_property
+    def beats(self) -> tuple[Beat, ...]:
+        """All turns of a run in which anything is said: turns 1 … C are of columns, and turn C+2 is the first of the rounds."""
+        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in range(len(self.chunks)))
+        return columns + tuple(beat for number in range(self.rounds) for beat in self.round_beats(number))
+
+    @cached_property
+    def first_turns(self) -> tuple[int, ...]:
+        """The first turn of every round."""
+        lengths = [len(self.round_beats(number)) for number in range(self.rounds)]
+        return tuple(len(self.chunks) + 2 + sum(lengths[:number]) for number in range(self.rounds))
 
     def round_beats(self, number: int) -> tuple[Beat, ...]:
         """Return the turns of one round; the last one opens it."""

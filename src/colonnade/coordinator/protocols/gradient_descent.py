@@ -23,7 +23,7 @@ from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Reply, Rounds, pack, unpack
+from colonnade.protocol.messages import Conclude, Recall, Released, Reply, Rounds, pack
 from colonnade.schema import Category, Column
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
@@ -216,11 +216,9 @@ class GradientDescent:
         relay = Relay(plan, STEP, terms.members)
         yield from relay.greet()
         yield from relay.turn()
-        placed = yield from relay.last()
-        first, weights = _place(terms, placed)
-        weights = np.zeros(terms.columns) if weights is None else weights / float(self.scale)
+        weights = np.zeros(terms.columns)
         optimiser = optimiser_of(self.schedule.optimiser, self.learning_rate(terms))
-        average, settling, taken = IterateAverage(), StoppingRule(self.schedule.tolerance, terms.steps), first
+        average, settling, taken = IterateAverage(), StoppingRule(self.schedule.tolerance, terms.steps), 0
         while taken < terms.steps:
             yield from relay.turn({"weights": pack(self._whole(weights))})
             opened = yield from relay.last()
@@ -292,21 +290,6 @@ class GradientDescent:
                 remedy="Raise score_bound, or scale=.",
             )
         return steps
-
-
-def _place(terms: GradientTerms, replies: Mapping[str, Reply]) -> tuple[int, Array | None]:
-    """Return the step at which the parties go on, and the weights of the party that has gone furthest."""
-    furthest = 0
-    weights: Array | None = None
-    for owner in terms.owners:
-        reply = replies[owner]
-        if not isinstance(reply, Placed):
-            raise ProtocolError(f"{owner!r} did not say where it stands.")
-        if reply.position > furthest and reply.weights is not None:
-            furthest, weights = reply.position, unpack(reply.weights).astype(float)
-    if weights is not None and weights.shape != (terms.columns,):
-        raise ProtocolError("The kept weights are of another shape.")
-    return furthest, weights
 
 
 def _positive(value: object) -> bool:

@@ -35,7 +35,7 @@ from colonnade.estimation.newton import (
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.protocol.messages import Conclude, Placed, Recall, Released, Reply, Rounds, pack, unpack
+from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
 from colonnade.schema import Category, Column
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
@@ -186,30 +186,32 @@ class NewtonStudy:
         name = step_name(level)
         terms = NewtonTerms.read(plan, name)
         reading = self._reading(terms, moments, level)
-        kept = yield {owner: Recall(plan=plan, step=name) for owner in terms.owners}
+        kept = yield {member: Recall(plan=plan, step=name) for member in terms.members}
         found = [reply for reply in kept.values() if isinstance(reply, Released)]
         if found:
             for number, opened in enumerate(_unframed(found[0].array("opened").astype(np.int64))):
                 reading.see(number, opened)
             return reading.result()
+        while _opened_by_all(terms, kept):
+            reading.see(len(reading.opened), _opened(terms, len(reading.opened), kept))
+            if len(reading.opened) == terms.rounds:
+                break
+            kept = yield {node: Recall(plan=plan, step=name, tile=len(reading.opened)) for node in terms.nodes}
         yield from self._take_rounds(plan, name, terms, reading)
         values = {"opened": pack(_framed(reading.opened))}
         yield {owner: Conclude(plan=plan, step=name, values=values) for owner in terms.owners}
         return reading.result()
 
     def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "Reading") -> Rounds:
+        """Take the rounds that not all nodes have kept."""
         relay = Relay(plan, name, terms.members)
-        yield from relay.greet()
-        yield from relay.turn()
-        placed = yield from relay.last()
-        first, before = _place(terms, placed)
-        for number in range(first):
-            reading.see(number, before[number] if number < len(before) else NOTHING)
-        for _ in terms.chunks:
-            yield from relay.turn()
-        for number in range(first, terms.rounds):
-            told = reading.opened[number - 1] if number else NOTHING
-            inputs = {"weights": pack(reading.weights()), "before": pack(told)}
+        for number in range(len(reading.opened), terms.rounds):
+            if not relay.next_turn:
+                yield from relay.greet()
+                for _ in (*terms.chunks, None):
+                    yield from relay.turn()
+                relay.next_turn = terms.first_turns[number]
+            inputs = {"weights": pack(reading.weights())}
             for beat in terms.round_beats(number):
                 if beat.phase != Phase.OPEN:
                     yield from relay.turn(inputs)
@@ -391,17 +393,8 @@ def _opened(terms: NewtonTerms, number: int, replies: Mapping[str, Reply]) -> In
     return reconstruct(terms.arithmetic, shares, degree=2 * terms.threshold, bound=terms.bound(number))
 
 
-def _place(terms: NewtonTerms, replies: Mapping[str, Reply]) -> tuple[int, list[Integers]]:
-    """Return the round at which the parties go on, and what the one that has gone furthest was told of earlier rounds."""
-    first, longest = 0, NOTHING
-    for owner in terms.owners:
-        reply = replies[owner]
-        if not isinstance(reply, Placed):
-            raise ProtocolError(f"{owner!r} did not say where it stands.")
-        first = max(first, reply.position)
-        known = NOTHING if reply.weights is None else unpack(reply.weights).astype(np.int64)
-        longest = known if known.size > longest.size else longest
-    return first, _unframed(longest)
+def _opened_by_all(terms: NewtonTerms, kept: Mapping[str, Reply]) -> bool:
+    return all(isinstance(kept[node], Opened) for node in terms.nodes)
 
 
 def _framed(opened: list[Integers]) -> Integers:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from colonnade.conversations.agreements import SETTLES
 from colonnade.conversations.sums import chunks_of
-from colonnade.errors import ProtocolError, ReleaseLost
+from colonnade.conversations.tiles import BEATS
+from colonnade.errors import ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol import messages
 from colonnade.result import COORDINATOR
@@ -54,7 +55,7 @@ class Relay:
         self._step = step
         self._members = tuple(members)
         self._run = os.urandom(16)  # public: it only keeps runs apart
-        self._turn = 0
+        self.next_turn = 0
         self._letters: dict[str, dict[str, messages.Blob]] = {}
 
     def greet(self) -> messages.Rounds:
@@ -84,13 +85,13 @@ class Relay:
                 plan=self._plan,
                 step=self._step,
                 run=self._run,
-                turn=self._turn,
+                turn=self.next_turn,
                 letters=dict(self._letters.get(member, {})),
                 inputs=dict(inputs),
             )
             for member in self._members
         }
-        self._turn += 1
+        self.next_turn += 1
         return posts
 
 
@@ -112,29 +113,14 @@ def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
 
 def agree_on_key(plan: Plan, step: str) -> messages.Rounds:
     """Have the parties of a ``group-key`` step agree on their key, if they have not before."""
-    lost = ReleaseLost(
-        "The parties agreed on the key of this study before, and not all of them kept it.",
-        remedy="Run the study again with the next repeat=.",
-    )
-    yield from settle_once(plan, step, GroupKey.members(plan, step), lost)
+    yield from settle_once(plan, step, GroupKey.members(plan, step))
 
 
-def settle_once(plan: Plan, step: str, members: tuple[str, ...], lost: ReleaseLost) -> messages.Rounds:
-    """Relay a conversation after which members keep a common key, or what follows from it. It runs once per plan.
-
-    Parameters
-    ----------
-    plan, step, members
-        The step, and the members that run it.
-    lost
-        The error to raise if only some of them kept it. It is never settled a second time.
-    """
+def settle_once(plan: Plan, step: str, members: tuple[str, ...]) -> messages.Rounds:
+    """Relay a conversation after which members keep a common key, or what follows from it, unless all of them keep it."""
     kept = yield {member: messages.Recall(plan=plan, step=step) for member in members}
-    settled = [member for member in members if isinstance(kept[member], messages.Settled)]
-    if len(settled) == len(members):
+    if all(isinstance(reply, messages.Settled) for reply in kept.values()):
         return
-    if settled:
-        raise lost
     relay = Relay(plan, step, members)
     yield from relay.greet()
     for _ in range(1, SETTLES):
@@ -207,7 +193,7 @@ def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
     first = 0
     while first < len(joint.tiles):
         kept = yield {member: messages.Recall(plan=plan, step=step, tile=first) for member in joint.members}
-        if not _opened_by_all(joint, kept):
+        if not _opened_by_all(kept):
             break
         take(first, *_tile(joint, first, kept))
         first += 1
@@ -215,8 +201,9 @@ def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
     for number in range(first, len(joint.tiles)):
         if number == first:
             yield from relay.greet()
-            for _ in range(joint.turns):
+            for _ in range(joint.turns + 1):
                 yield from relay.turn()
+            relay.next_turn += BEATS * first  # each tile has turns of its own, and those before were opened
         yield from relay.turn()
         yield from relay.turn()
         replies = yield from relay.last()
@@ -237,14 +224,9 @@ def _tile(
     return cross, cast("dict[str, NDArray[np.int64]]", own)
 
 
-def _opened_by_all(joint: Joint, kept: Mapping[str, messages.Reply]) -> bool:
-    """Return whether all members have opened; False if nobody has. What some have opened and others lost is lost."""
-    closed = [member for member in joint.members if not isinstance(kept[member], messages.Opened)]
-    if closed and len(closed) < len(joint.members):
-        raise ReleaseLost(
-            f"{closed[0]!r} lost its part of this step when the others opened theirs. A step is opened once."
-        )
-    return not closed
+def _opened_by_all(kept: Mapping[str, messages.Reply]) -> bool:
+    """Return whether all members keep what they opened. If not, everybody says the same again, and the others open too."""
+    return all(isinstance(reply, messages.Opened) for reply in kept.values())
 
 
 def _open_whole(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
@@ -252,8 +234,8 @@ def _open_whole(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
     for reply in kept.values():
         if isinstance(reply, messages.Released):
             return _result(joint, {name: messages.unpack(array) for name, array in reply.values.items()})
-    # opened before, and lost on the way to us; or never
-    replies = kept if _opened_by_all(joint, kept) else (yield from _run(plan, step, joint))
+    # opened before, and lost on the way to us; or not by everybody
+    replies = kept if _opened_by_all(kept) else (yield from _run(plan, step, joint))
     shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}

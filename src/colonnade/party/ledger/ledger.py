@@ -12,7 +12,6 @@ Invariants (`tests/party/test_ledger.py` has a test named after each):
 A crash between debit and seal loses budget, never privacy: the answer is not drawn again (`ReleaseLost`).
 """
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -283,8 +282,8 @@ class SqliteLedger:
     def answer_to(self, request_id: bytes, body_hash: bytes) -> bytes | None:
         """Return the answer that was kept for a request; ``None`` if it was never asked.
 
-        ``None`` also for a step that was reserved and not committed: it is resumed from its seed (`seed_of`). A release
-        that was paid for and not kept raises `ReleaseLost`: it is never drawn a second time.
+        ``None`` also for a step that was reserved and not committed: it is resumed from its seed (`seed_of`), and for one that
+        is exact. A release that was paid for without a seed and not kept raises `ReleaseLost`: it is not drawn a second time.
         """
         rows.check_identified(request_id, body_hash)
         with self._file.reading():
@@ -297,7 +296,7 @@ class SqliteLedger:
                 raise ProtocolError(
                     "Another request was made under this id.", remedy="Give every request an id of its own."
                 )
-            if answer is None and seed is None:
+            if answer is None and seed is None and facts.kind in rows.CHARGED:
                 raise ReleaseLost(
                     "This release was paid for and not kept: lost in a crash, or still being computed.",
                     spent=self._figure(facts.loss),
@@ -396,31 +395,6 @@ class SqliteLedger:
     def record_nonprivate(self, request_id: bytes, body_hash: bytes, *, label: str, **terms: Unpack[RowTerms]) -> int:
         """Record that something will leave that the budget does not cover. Whether it may is the policy's decision."""
         return self._append("nonprivate", request_id, body_hash, label, terms)
-
-    def record_opening(self, request_id: bytes, answer: bytes, *, label: str, **terms: Unpack[RowTerms]) -> None:
-        """Keep, durably, what a reserved step is about to open; refuse a second opening of the step.
-
-        A reserved step is taken up again with the same noise. If a peer came back with other inputs, opening the step
-        twice would show the difference without any noise, so it is opened once, and these bytes are sent again.
-        """
-        marker, written = _opening_of(request_id), _now(self._clock)
-        rows.checked_name(label, "label")
-        with self._file.writing():
-            state = self._chain.catch_up()
-            if self._chain.find(marker) is not None:
-                raise ProtocolError("This step was opened before.", remedy="Ask for what was kept of it.")
-            body = hashlib.sha256(answer).digest()
-            about = self._chain.plans.refer(terms, state.version)
-            facts = state.row("opening", written, label, request=marker, body=body, about=about, **terms)
-            self._chain.append(facts)
-            self._chain.answer(facts, answer)
-
-    def opening_of(self, request_id: bytes) -> bytes | None:
-        """Return what a reserved step opened, if it did."""
-        with self._file.reading():
-            self._chain.catch_up()
-            found = self._chain.find(_opening_of(request_id))
-        return None if found is None else found[2]
 
     def seal(self, request_id: bytes, answer: bytes) -> bytes:
         """Keep the answer in the row of its debit, durably, and return it. Only then may it leave."""
@@ -582,10 +556,6 @@ class SqliteLedger:
 
 def _nothing_held() -> ProtocolError:
     return ProtocolError("Nothing is held here for this study any more.", remedy="Start the study again.")
-
-
-def _opening_of(request_id: bytes) -> bytes:
-    return hashlib.sha256(b"colonnade opening\0" + request_id).digest()
 
 
 def _unchanged(kept: bytes, answer: bytes) -> bytes:

@@ -6,10 +6,9 @@ one person between them tell anybody who compares them where that person is. No 
 compared with the declared capacity when its owner opened the table, and ids that the plan's rules leave without a form of
 their own have no place (`colonnade.party.table.row_order.comparable_ids`).
 
-*Runs of one attempt.* A matching that was cut short is run again under the same request. Until a run comes to the letters that
-tell peers something (`Matching.telling_turn`), it has shown points under fresh secret multipliers and nothing else, so running
-it again is the same attempt. From then on another run is another attempt, and counted: a peer could bring another list to it.
-An alignment to a public list tells nobody anything, and all that enters stands in the plan, so it is one attempt per request.
+*Runs of one attempt.* A matching that was cut short is run again under the same request, and is the same attempt: nobody brings
+another list to it, because everybody hears the same in every run (`colonnade.conversations.memory.RunRecords`). An alignment to a
+public list tells nobody anything, and all that enters stands in the plan, so it is one attempt per request too.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ReleaseLost
+from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal
 from colonnade.party.handles import Attempt
 from colonnade.party.refusals import among_rows
 from colonnade.party.table.large_ids import ids_in_memory
@@ -77,17 +76,10 @@ class KeyPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
 
-    def begin(self) -> None:
-        """Refuse if a key is kept for this step already: see `colonnade.conversations.agreements` for why it is not replaced."""
-        if self._admitted.is_known():
-            raise ReleaseLost(
-                "The parties agreed on the key of this study before, and not all of them kept it.",
-                remedy="Run the study again with the next repeat=.",
-            )
-
     def keep(self, key: bytes) -> None:
-        """Keep the key, durably, before anyone is told that it is settled."""
-        self._admitted.keep_key(key)
+        """Keep the key, durably, before anyone is told that it is settled; after a crash it is kept already."""
+        if not self._admitted.is_known():
+            self._admitted.keep_key(key)
 
 
 class SplitPart:
@@ -96,16 +88,8 @@ class SplitPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
 
-    def begin(self) -> None:
-        """Refuse a second run: with another key it would give the same names to other people."""
-        if self._admitted.is_known():
-            raise ReleaseLost(
-                "The parties divided their people before, and not all of them kept the parts.",
-                remedy="Split again with the next repeat=.",
-            )
-
     def keep(self, key: bytes) -> None:
-        """Divide, and keep both parts, durably. The row in the ledger comes first: after it, no second key is ever used."""
+        """Divide, and keep both parts, durably; after a crash, the same parts again."""
         admitted, orders = self._admitted, self._admitted.row_orders
         whole = orders.order(admitted.plan.alignment)
         second = in_second_part(key, whole.people, cast("PrivateSplit", admitted.half).share)
@@ -165,35 +149,29 @@ class MatchingPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
         self._half = cast("ListMatching", admitted.half)
-        self._run = b""
-        self._attempt = b""
         self._own = ComparableIds([], np.empty(0, dtype=np.int64))
         self._reservation: Reservation | None = None
 
     def begin(self) -> list[bytes]:
         """Refuse, or record and pay, durably; return this party's ids in their normal form, each once."""
         admitted, records = self._admitted, self._admitted.order_records
-        _refuse_a_kept_one(admitted)
         _refuse_an_undeclared_size(admitted, self._half)
         ids = _own_ids(admitted)
-        self._run = admitted.random_bytes(16)
-        self._attempt = _begin_attempt(admitted)
-        records.disclose(Attempt.telling(self._attempt), self._half.told)
+        attempt = _begin_attempt(admitted)
+        records.disclose(Attempt.telling(attempt), self._half.told)
         if self._half.matching.size == "public":
-            records.disclose(Attempt.telling(self._attempt, "coordinator"), "size")
-        if admitted.step.price is not None:
+            records.disclose(Attempt.telling(attempt, "coordinator"), "size")
+        if admitted.step.price is not None and records.kept() is None:
             self._reservation = admitted.reserve()
         with among_rows():
             self._own = comparable_ids(ids_in_memory(ids), self._half.rules)
         return self._own.ids
 
-    def tell(self) -> None:
-        """Record durably that this run comes to the letters that tell peers something; refuse where another run has."""
-        self._admitted.order_records.tell(Attempt.telling(self._attempt), self._run)
-
     def places(self, common: int) -> int:
         """Return how many places the order has: the number of people, noisy if the plan says so, or all there could be."""
-        matching = self._half.matching
+        matching, kept = self._half.matching, self._admitted.order_records.kept()
+        if kept is not None:  # another party did not finish, and we did: the seed of the noise is gone
+            return kept.people
         if matching.size == "hidden":
             return int(matching.places)
         if matching.size == "declared":  # what was declared, and not what was found: nothing here depends on a list
@@ -201,13 +179,8 @@ class MatchingPart:
         if self._half.size_law is None:
             return common
         assert self._reservation is not None  # the run begins first
-        opened = self._admitted.opened()
-        if opened is not None:  # opened once: the same noise on another number would tell the difference
-            return int.from_bytes(opened, "big")
         released = self._half.size_law.release(np.array([common]), self._reservation.stream("size"))
-        places = int(np.clip(released[0], 0, matching.places))
-        self._admitted.open_once(places.to_bytes(8, "big"))
-        return places
+        return int(np.clip(released[0], 0, matching.places))
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
         """Keep the order, durably, and then say so."""
@@ -228,7 +201,6 @@ class CohortPart:
     def keep_cohort(self, identity: str, cohort: Sequence[str]) -> Described:
         """Keep the order of a public list: −1 where this party has no such person, or cannot tell which row is meant."""
         admitted, rules = self._admitted, cast("Cohort", self._admitted.half).rules
-        _refuse_a_kept_one(admitted)
         listed, ids = _public_ids(cohort, rules), _own_ids(admitted)
         _begin_attempt(admitted)
         with among_rows():
@@ -243,7 +215,7 @@ def may_align(admitted: "AdmittedStep", half: AligningStep, pending: int) -> boo
 
     So many other alignments have been agreed to and not begun (``pending``). Each of them will be an attempt.
     """
-    if admitted.is_known() and not admitted.is_paid():
+    if admitted.order_records.kept() is not None:
         return False
     if isinstance(half, ListMatching):
         _refuse_an_undeclared_size(admitted, half)
@@ -253,15 +225,15 @@ def may_align(admitted: "AdmittedStep", half: AligningStep, pending: int) -> boo
 
 
 def _begin_attempt(admitted: "AdmittedStep") -> bytes:
-    """Count an attempt, durably, unless one that has told nothing yet is taken up again; refuse one too many. Return its name."""
+    """Count an attempt, durably, unless one is taken up again; refuse one too many. Return its name."""
     return _attempt_to_take_up(admitted) or admitted.order_records.record_attempt()
 
 
 def _attempt_to_take_up(admitted: "AdmittedStep", pending: int = 0) -> bytes | None:
-    """Return the attempt at this request that has told nothing yet; ``None`` where one more may be made; refuse one too many."""
+    """Return the attempt that was made at this request; ``None`` where one more may be made; refuse one too many."""
     attempts, version = admitted.order_records.attempts(), admitted.row_orders.first.terms.version
     for attempt in attempts:
-        if attempt.body == admitted.body and not attempt.told:
+        if attempt.body == admitted.body:
             return attempt.name
     check_attempt(admitted.policy, cast("AligningStep", admitted.half), attempts, version, pending)
     return None
@@ -304,14 +276,6 @@ def _public_ids(cohort: Sequence[str], rules: IdRules) -> pa.Array:
             remedy="List every person once, or compare ids in another way (kind=, form=, strip=, case=).",
         )
     return listed
-
-
-def _refuse_a_kept_one(admitted: "AdmittedStep") -> None:
-    if admitted.is_known() and not admitted.is_paid():
-        raise ReleaseLost(
-            "This party keeps the row order of an earlier run of this alignment, which not all parties finished.",
-            remedy="Align again with the next repeat=.",
-        )
 
 
 def _own_ids(admitted: "AdmittedStep") -> Any:

@@ -1,14 +1,11 @@
-"""A data party's part in a gradient descent: pay for all steps at once, then share each of them at most once.
+"""A data party's part in a gradient descent: pay for all steps at once, then share one after another.
 
-*A step is never shared twice.* Its noise is drawn afresh when it is shared, and follows from nothing that is kept, so there is no
-noise that a restart could add to other weights. What is kept, durably, is how far this party may have gone. Before the first of
-every few steps it takes a lease of them, and after a restart it goes on behind the last lease, so that no more than the steps
-that were paid for are ever shared. A lease is one durable write for a twenty-fifth of the steps.
+*A step is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
+would show the difference: a step that was begun is only ever run again at the same ones (`RunRecords`).
 
 The batches follow from the key that the parties agreed on, at every step's own place in its stream, also after a restart.
 """
 
-import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,12 +23,11 @@ from colonnade.steps.gradient import KEY, Gradient
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
+    from colonnade.party.handles import Reservation
 
 __all__ = ["DescentPart", "PrivateGradient"]
 
 Integers = NDArray[np.int64]
-
-LEASES = 25
 
 
 class PrivateGradient(Gradient):
@@ -75,40 +71,29 @@ class DescentPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
         self._half = cast("PrivateGradient", admitted.half)
-        self._stride = max(1, math.ceil(self._half.terms.steps / LEASES))
-        self._leased = 0
-        self._shared = 0
+        self._reservation: Reservation | None = None
         self._batches: Batches | None = None
         self._nonprivate: SpilledRows | None = None
 
-    def begin(self) -> tuple[int, bytes]:
-        """Pay for all steps, durably, once the batches have been checked; return where to go on, and which key this is."""
-        self._admitted.refuse_if_answered()
+    def begin(self) -> bytes:
+        """Pay for all steps, durably, once the batches have been checked; return which key this is."""
+        self._admitted.refuse_if_concluded()
         key = self._admitted.kept_key(KEY)
         if key is None:
             raise ProtocolError("The parties have not agreed on the key of the batches.")
         self._admitted.prepare()
         self._batches = self._checked_batches(key)
         self._nonprivate = self._admitted.compute(self._half.coded)
-        self._admitted.reserve()
-        self._shared = self._leased = self._find_leases()
-        return self._leased, digest("colonnade batches in use v1", key)
-
-    def last_weights(self) -> Integers | None:
-        """Return the weights that the last lease was taken for."""
-        if self._leased == 0:
-            return None
-        kept = self._admitted.opened(self._lease(self._leased - self._stride))
-        return None if kept is None else np.frombuffer(kept, dtype="<i8").astype(np.int64)
+        self._reservation = self._admitted.reserve()
+        return digest("colonnade batches in use v1", key)
 
     def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
-        """Return the scores and rows of a step's batch, and fresh noise; refuse a step that may have been shared before."""
-        if self._batches is None or self._nonprivate is None or position < self._shared:
-            raise ProtocolError("A step of a descent is shared once.")
-        self._take_lease(position, weights)
-        self._shared = position + 1
+        """Return the scores and rows of a step's batch, and its noise."""
+        if self._batches is None or self._reservation is None:
+            raise ProtocolError("A step of a descent is shared once it is paid for.")
         people = self._batches.members(position)
-        noise = self._half.terms.noise.draw_share(self._half.terms.columns, self._admitted.sampler())
+        sampler = self._reservation.noise(f"step {position}")
+        noise = self._half.terms.noise.draw_share(self._half.terms.columns, sampler)
         with among_rows():
             return self._batch(people, weights), noise
 
@@ -136,22 +121,3 @@ class DescentPart:
                 remedy="Run the study again with the next repeat=.",
             )
         return batches
-
-    def _take_lease(self, position: int, weights: Integers) -> None:
-        """Keep, durably, that the next few steps may have been shared: before any of them is."""
-        if position < self._leased:
-            return
-        start = position // self._stride * self._stride
-        for skipped in range(self._leased, start + 1, self._stride):  # steps that others took without us are gone too
-            self._admitted.open_once(weights.astype("<i8").tobytes(), self._lease(skipped))
-        self._leased = start + self._stride
-
-    def _find_leases(self) -> int:
-        """Return the end of the last lease; leases are taken in order, so the first missing one ends the search."""
-        start = 0
-        while start < self._half.terms.steps and self._admitted.opened(self._lease(start)) is not None:
-            start += self._stride
-        return start
-
-    def _lease(self, start: int) -> bytes:
-        return digest("colonnade descent lease v1", self._admitted.request, start)

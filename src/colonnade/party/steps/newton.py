@@ -1,9 +1,7 @@
-"""A data party's part in Newton steps: pay for all rounds at once, then share each of them at most once.
+"""A data party's part in Newton steps: pay for all rounds at once, then share one after another.
 
-*A round is never shared twice.* Its noise is drawn afresh when it is shared and follows from nothing that is kept. So there is no
-noise that a restart could add to other weights. Before anything of a round leaves, this party takes a lease of it: a durable
-record, with what the round before opened, as the coordinator says. After a restart it goes on with the first round without a
-lease. So no more rounds are ever shared than were paid for, and what was opened is not lost with the coordinator.
+*A round is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
+would show the difference: a round that was begun is only ever run again at the same ones (`RunRecords`).
 """
 
 from typing import TYPE_CHECKING, cast
@@ -11,17 +9,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import ProtocolError
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.secure.keys import digest
 from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.newton import NewtonSteps
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
+    from colonnade.party.handles import Reservation
 
 __all__ = ["NewtonPart", "PrivateNewtonSteps"]
 
@@ -71,33 +68,17 @@ class NewtonPart:
         self._half = cast("PrivateNewtonSteps", admitted.half)
         self._nonprivate: SpilledRows | None = None
         self._weights: NDArray[np.float64] = np.empty(0)
-        self._leased = 0
-        self._drawn = 0
+        self._reservation: Reservation | None = None
 
-    def begin(self) -> int:
-        """Pay for all rounds, durably; return the first that was never shared here."""
-        self._admitted.refuse_if_answered()
+    def begin(self) -> None:
+        """Pay for all rounds, durably."""
+        self._admitted.refuse_if_concluded()
         self._admitted.prepare()
         self._nonprivate = self._admitted.compute(self._half.coded)
-        self._admitted.reserve()
-        while self._leased < self._half.terms.rounds and self._lease(self._leased) is not None:
-            self._leased += 1
-        self._drawn = self._leased
-        return self._leased
+        self._reservation = self._admitted.reserve()
 
-    def opened_before(self) -> Integers | None:
-        """Return what the rounds opened, as kept with the leases of the rounds after them: each its length, then itself."""
-        kept = [self._lease(number) for number in range(1, self._leased)]
-        return np.frombuffer(b"".join(record or b"" for record in kept), dtype="<i8").astype(np.int64) if kept else None
-
-    def take(self, number: int, weights: NDArray[np.float64], before: Integers) -> None:
-        """Take a lease of a round; rounds that others took without us are gone too. Refuse one that may have been shared."""
-        if number < self._leased:
-            raise ProtocolError("A round of Newton steps is shared once.")
-        for skipped in range(self._leased, number):
-            self._admitted.open_once(_record(np.empty(0, dtype=np.int64)), self._key(skipped))
-        self._admitted.open_once(_record(before), self._key(number))
-        self._leased = number + 1
+    def take(self, weights: NDArray[np.float64]) -> None:
+        """Take the weights of a round."""
         self._weights = weights[self._half.terms.places(self._half.party)]
 
     def _rows(self, start: int, stop: int) -> NDArray[np.int16]:
@@ -122,18 +103,6 @@ class NewtonPart:
             return self._nonprivate.read(start, stop)[:, -1].astype(np.int64)
 
     def noise(self, number: int) -> Integers:
-        """Draw this party's share of the noise of the round that was leased last, once."""
-        if number != self._leased - 1 or number < self._drawn:
-            raise ProtocolError("The noise of a round is drawn once.")
-        self._drawn = number + 1
-        return self._half.terms.noise.draw_round(number, self._admitted.sampler())
-
-    def _lease(self, number: int) -> bytes | None:
-        return self._admitted.opened(self._key(number))
-
-    def _key(self, number: int) -> bytes:
-        return digest("colonnade newton round v2", self._admitted.request, number)
-
-
-def _record(before: Integers) -> bytes:
-    return np.append(np.int64(len(before)), before).astype("<i8").tobytes()
+        """Draw this party's share of the noise of a round."""
+        assert self._reservation is not None  # the run begins first
+        return self._half.terms.noise.draw_share(number, self._reservation.noise(f"round {number}"))

@@ -11,7 +11,6 @@ leaves.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
-from colonnade.party.handles import tile_key
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
@@ -345,7 +343,7 @@ class JointPart:
 
     def begin(self) -> bytes:
         """Pay, durably, and return the seed of this party's shares."""
-        self._admitted.refuse_if_answered(len(self._half.joint.tiles))
+        self._admitted.refuse_if_concluded()
         self._admitted.prepare()
         self._reservation = self._admitted.reserve()
         sizes = [tile.entries for tile in self._half.joint.tiles]
@@ -366,16 +364,6 @@ class JointPart:
         if self._own is None:
             self._own = self._admitted.compute(self._half.own, self._reservation.noise("own"))
         return None if self._own is None else self._own[self._half.joint.tiles[tile].own]
-
-    def opening(self, answer: bytes, tile: int = 0) -> None:
-        """Keep, durably, what is about to be opened; a step, or a tile of it, is opened once."""
-        self._admitted.open_once(answer, part=tile_key(self._admitted.request, tile))
-
-    def opened(self) -> int:
-        """Return how many tiles of the step were opened before."""
-        count = len(self._half.joint.tiles)
-        kept = (self._admitted.opened(tile_key(self._admitted.request, tile)) is not None for tile in range(count))
-        return sum(takewhile(bool, kept))
 
 
 class SumHalf(Protocol):

@@ -274,9 +274,10 @@ class ScorePart(JointPart):
     """A data party's part in a histogram of scores: givers pay and give; left and right take that, pay and share."""
 
     def give(self) -> tuple[bytes, bytes]:
-        """Pay, durably, and return everybody's number in two parts; the coins are new in every run, and never kept."""
+        """Pay, durably, and return everybody's number in two parts; the coins are the same in every run."""
         self.begin()
-        return self._admitted.compute(self._score.give, self._admitted.sampler())
+        assert self._reservation is not None  # it has just begun
+        return self._admitted.compute(self._score.give, self._reservation.noise("give"))
 
     def receive(self, giver: str, part: memoryview) -> None:  # noqa: ARG002  # all givers count alike
         """Take one giver's part."""
