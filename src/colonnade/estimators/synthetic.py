@@ -183,7 +183,7 @@ class SyntheticTable(MomentStudy):
     >>> columns = ["bank.age", "bank.segment", "telco.plan"]
     >>> preview = cn.SyntheticTable(columns, bins=8, epsilon=2.0, delta=1e-5).preview(federation)
     >>> preview.errors[0].quantity
-    'pair counts of the model'
+    'pair counts as released'
     """
 
     column_shapes_: pd.Series

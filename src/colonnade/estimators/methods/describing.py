@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LocalCounts", "LocalDescription", "LocalQuantiles", "party_share"]
 
 Array = NDArray[np.float64]
+EVENLY = "values are spread evenly where the quantiles are"
+UNEVEN = "it depends on the values around a quantile: a round number nearby, or a gap without people, draws it"
 FIGURES = ("missing", "mean", "std")
 
 
@@ -244,9 +246,14 @@ class LocalQuantiles(Method["Quantiles"]):
         return algorithm
 
     def expect(self, study: "Quantiles", algorithm: SoughtQuantiles, federation: Federation) -> Expectation:
-        """Return that the error of a rank is not known: steps between values decide it as much as the noise."""
-        reason = "it depends on how values lie between the bounds"
-        return Expectation({}, (), (ExpectedError.not_known("rank_error_", "of the people", reason),))
+        """Return what a rank errs by if values are spread evenly. What it really errs by, values decide."""
+        errors = _rank_errors(algorithm)
+        root = float(np.sqrt(np.mean(errors**2)))
+        share = root / federation.people
+        words = {"95 % of ranks are within": f"{2 * root:,.3g} people ({2 * share:.2%}), if {EVENLY}"}
+        warning = "Ranks are off by more than a twentieth of the people: ask for fewer quantiles, or a larger epsilon."
+        error = ExpectedError("rank_error_", None, "of the people", unknown=UNEVEN)
+        return Expectation(words, (warning,) if share > WIDE else (), (error,))
 
     def learn(self, study: "Quantiles", federation: Federation, value: list[float]) -> dict[str, Any]:
         """Return the quantiles, and the standard errors of their ranks."""
