@@ -318,6 +318,9 @@ def _outcome(study, reading, debt):
         return "answered"
 
 
+@pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # the analyst's: a variance per squared unit of 10⁻²⁰⁰ is no float
 @pytest.mark.every(5)
 @pytest.mark.parametrize("study", PATHS)
 @pytest.mark.parametrize("reading", CLOSE)
