@@ -109,6 +109,7 @@ def test_an_expired_certificate_names_itself_everywhere_and_a_new_one_ends_it_wi
         setup.renew(
             site.folder, setup.Renewal()
         )  # the coordinator's is in place; those of the members are still to come
+        setup.install_coordinator(site.kit, site.folder)
         with pytest.raises(CertificateExpired, match=r"The certificate of (bank|telco|auditor) \(with which"):
             site.connect(patience=2.0)
         for name in site.members:
