@@ -269,16 +269,16 @@ class Party:
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
         computing = None if committee is None else frozenset(committee)
         with ExitStack() as undo:
-            ledgers: dict[str, SqliteLedger] = {}
+            books: dict[str, SqliteLedger] = {}
             for name, ledger in _ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
                 undo.callback(ledger.close)
-                ledgers[name] = ledger
-            members = _members(noise, SharingFloor(max(1, collusion), collusion, computing), ledgers)
+                books[name] = ledger
+            members = _members(noise, SharingFloor(max(1, collusion), collusion, computing), books)
             guards: dict[str, Guard | ComputeNode] = {
                 name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
                 for name in compute_nodes
             }
-            for name, ledger in ledgers.items():
+            for name, ledger in books.items():
                 guards[name] = parties[name].open(
                     name,
                     ids=ids[name],
@@ -308,14 +308,14 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
 
 
 def _members(
-    noise: Mapping[str, Randomness], floor: SharingFloor, ledgers: Mapping[str, SqliteLedger]
+    noise: Mapping[str, Randomness], floor: SharingFloor, books: Mapping[str, SqliteLedger]
 ) -> dict[str, Member]:
     """Give everybody an identity, and everybody's public keys and ledgers, as a federation's papers would, and its floor."""
     identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
-    named = {name: ledger.identity for name, ledger in ledgers.items()}
+    named = {name: ledger.identity for name, ledger in books.items()}
     heads = {
-        name: LedgerHeads(named, mine=partial(statement_of, ledgers[name]) if name in ledgers else None)
+        name: LedgerHeads(named, mine=partial(statement_of, books[name]) if name in books else None)
         for name in identities
     }
     return {name: Member(name, identity, pinned, heads[name], floor) for name, identity in identities.items()}
