@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.conversations import memory
-from colonnade.conversations.consent import Consents, Yes, members_of_plan
+from colonnade.conversations.consent import Consents, Yes
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.memory import LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
@@ -472,7 +472,7 @@ class Table3:
 
     def __init__(self) -> None:
         first = a_plan({ANA: 1, BO: 1})
-        assert {*members_of_plan(first)} == {ANA, BO, CY}
+        assert {*first.members} == {ANA, BO, CY}
         self.plans = [msgspec.structs.replace(first, repeat=repeat) for repeat in (1, 2)]
         self.ledgers = {ANA: Ledger("ledger of ana"), BO: Ledger("ledger of bo")}
         names = {name: ledger.name for name, ledger in self.ledgers.items()}

@@ -53,11 +53,6 @@ class Yes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frame("colonnade yes v1", self.plan, self.party, self.head, self.nonces)
 
 
-def members_of_plan(plan: Plan) -> tuple[str, ...]:
-    """Return everybody who has to say yes, each once."""
-    return tuple(dict.fromkeys((*plan.parties, *plan.compute_nodes)))
-
-
 @dataclass
 class _Pending:
     members: frozenset[str]
@@ -95,7 +90,7 @@ class Consents:
             return pending.nonce
         nonce = self._member.heads.issue(hashed)
         self._pending[hashed] = _Pending(
-            frozenset(members_of_plan(plan)), bool(plan.steps_of(self._member.name)), nonce, self._clock()
+            frozenset(plan.members), bool(plan.steps_of(self._member.name)), nonce, self._clock()
         )
         while len(self._pending) > MOST_PENDING:
             self._pending.popitem(last=False)

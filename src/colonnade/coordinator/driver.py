@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from colonnade.conversations.consent import COORDINATORS, members_of_plan
+from colonnade.conversations.consent import COORDINATORS
 from colonnade.conversations.memory import addressed
 from colonnade.coordinator.accounts import Auditor, CostOfCall
 from colonnade.cost import NOTHING_SPENT, Cost
@@ -406,7 +406,7 @@ def _with_description(requests: Requests, about: About | None) -> Requests:
 def propose(plan: Plan, transport: Transport, about: About | None = None, *, hold: bool = False) -> Quote:
     """Propose the plan to every member, and return what each would be charged. Nothing is spent; held only if asked to."""
     proposal = messages.Propose(plan=plan, about=about, hold=hold)
-    replies = ask(dict.fromkeys(members_of_plan(plan), proposal), transport)
+    replies = ask(dict.fromkeys(plan.members, proposal), transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
@@ -447,7 +447,7 @@ def _withdraw(plan: Plan, transport: Transport) -> None:
     """Tell everybody that a study was refused, so that nobody holds anything for it. Who does not hear it waits for the end."""
     withdrawal = codec.encode(messages.Withdraw(plan=codec.digest(plan)))
     with suppress(ColonnadeError):
-        transport.exchange(dict.fromkeys(members_of_plan(plan), withdrawal))
+        transport.exchange(dict.fromkeys(plan.members, withdrawal))
 
 
 def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from colonnade.conversations.consent import members_of_plan
 from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.cost import NOTHING_SPENT, Cost
 from colonnade.errors import BadInput, ColonnadeError
@@ -171,7 +170,7 @@ def forecast_traffic(
 
 def _add_yeses(forecast: Forecast, plan: Plan) -> None:
     """Add the two rounds in which everybody says yes, and is shown everybody's. They carry the plan's hash, not the plan."""
-    members = members_of_plan(plan)
+    members = plan.members
     asked = SMALL + sum(len(name) + QUESTION for name in members)
     said = {name: YES + len(name) + (HEAD if name in plan.parties else 0) for name in members}
     shown = SMALL + sum(said.values())

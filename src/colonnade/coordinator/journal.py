@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.conversations.consent import COORDINATORS, check_signature, members_of_plan, read_yeses
+from colonnade.conversations.consent import COORDINATORS, check_signature, read_yeses
 from colonnade.conversations.conversation import check_account
 from colonnade.conversations.memory import LedgerHeads, Said
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
@@ -113,7 +113,7 @@ class StudyJournal:
 
     def agreed(self, plan: Plan, nonces: Mapping[str, bytes], yeses: Mapping[str, bytes]) -> None:
         """Check every yes, and remember where every ledger stands; refuse one that has gone back."""
-        said = read_yeses(codec.digest(plan), frozenset(members_of_plan(plan)), yeses)
+        said = read_yeses(codec.digest(plan), frozenset(plan.members), yeses)
         for name, yes in said.items():
             if yes.nonces != nonces_digest(nonces):
                 raise ProtocolError(f"{name!r} said yes to other nonces.", remedy="Start the study again.")

@@ -273,18 +273,18 @@ class Party:
         identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
         deciding = identities if change_cap else None
         with ExitStack() as undo:
-            ledgers: dict[str, SqliteLedger] = {}
+            books: dict[str, SqliteLedger] = {}
             for name, ledger in open_ledgers(
                 tuple(parties), budget, ledger_dir, test=test_key is not None, deciding=deciding
             ):
                 undo.callback(ledger.close)
-                ledgers[name] = ledger
-            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers, ledger_dir)
+                books[name] = ledger
+            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), books, ledger_dir)
             guards: dict[str, Guard | ComputeNode] = {
                 name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
                 for name in compute_nodes
             }
-            for name, ledger in ledgers.items():
+            for name, ledger in books.items():
                 guards[name] = parties[name].open(
                     name,
                     ids=ids[name],
@@ -316,14 +316,14 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
 def members_of(
     identities: Mapping[str, Identity],
     floor: SharingFloor,
-    ledgers: Mapping[str, SqliteLedger],
+    books: Mapping[str, SqliteLedger],
     folder: str | Path | None,
 ) -> dict[str, Member]:
     """Give everybody everybody's public keys and ledgers, as a federation's papers would, and its floor."""
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
-    named = {name: ledger.identity for name, ledger in ledgers.items()}
+    named = {name: ledger.identity for name, ledger in books.items()}
     heads = {
-        name: LedgerHeads(named, mine=partial(statement_of, ledgers[name]) if name in ledgers else None)
+        name: LedgerHeads(named, mine=partial(statement_of, books[name]) if name in books else None)
         for name in identities
     }
     records = {
