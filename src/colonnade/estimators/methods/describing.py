@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LocalCounts", "LocalDescription", "LocalQuantiles", "party_share"]
 
 Array = NDArray[np.float64]
-EVENLY = "values spread evenly between the bounds"
+EVENLY = "values are spread evenly where the quantiles are"
+UNEVEN = "it depends on the values around a quantile: a round number nearby, or a gap without people, draws it"
 FIGURES = ("missing", "mean", "std")
 
 
@@ -245,13 +246,13 @@ class LocalQuantiles(Method["Quantiles"]):
         return algorithm
 
     def expect(self, study: "Quantiles", algorithm: SoughtQuantiles, federation: Federation) -> Expectation:
-        """Return the standard error of a rank, if values are spread evenly."""
+        """Return what a rank errs by if values are spread evenly. What it really errs by, values decide."""
         errors = _rank_errors(algorithm)
         root = float(np.sqrt(np.mean(errors**2)))
         share = root / federation.people
-        words = {"95 % of ranks are within": f"{2 * root:,.3g} people ({2 * share:.2%})"}
+        words = {"95 % of ranks are within": f"{2 * root:,.3g} people ({2 * share:.2%}), if {EVENLY}"}
         warning = "Ranks are off by more than a twentieth of the people: ask for fewer quantiles, or a larger epsilon."
-        error = ExpectedError("rank_error_", share, "of the people", share / 2, 2 * share, EVENLY)
+        error = ExpectedError("rank_error_", None, "of the people", unknown=UNEVEN)
         return Expectation(words, (warning,) if share > WIDE else (), (error,))
 
     def learn(self, study: "Quantiles", federation: Federation, value: list[float]) -> dict[str, Any]:
