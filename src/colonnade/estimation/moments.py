@@ -285,7 +285,7 @@ def pca_from_moments(
         significant=int(np.sum(values > operator_norm(variance))),
         noise_floor=operator_norm(variance) / people,
         scales=scales,
-        # of all components, so that a share does not depend on how many are asked for; noise leaves some below 0, and they count 0
+        # of all components: a share does not depend on how many are asked for; noise leaves some below 0, which count 0
         total_variance=max(float(np.trace(centred)) / people, float(every.sum())),
     )
 
