@@ -10,6 +10,7 @@ from colonnade.coordinator import driver
 from colonnade.coordinator.protocols.coresets import CoresetStudy
 from colonnade.errors import PlanMismatch
 from colonnade.estimators.catalogue import every_estimator
+from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Conclude, Post, Propose, Recall, Refused
@@ -19,10 +20,16 @@ from tests import kit
 from tests.conversations.test_floors import a_federation
 from tests.estimators.test_every_estimator import CASES, every_method, made
 from tests.federations import federation as three_parties
+from tests.federations import frames
 from tests.golden.studies import STUDIES as EVERY_STUDY
 from tests.party.test_gate import replaced
 
 LETTERS = string.ascii_letters + string.digits + "-_ \0é"
+
+
+def offering(does: str) -> set[str]:
+    """The names of the estimators that define what a study itself refuses."""
+    return {kind.__name__ for kind in every_estimator() if getattr(kind, does) is not getattr(Study, does)}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +47,14 @@ def plans() -> list[Plan]:
         for open_, study in EVERY_STUDY.values():
             with open_() as f:
                 study(f)
+        to_bank = cn.Policy(predictions={name: ["bank"] for name in offering("_prediction")})
+        with three_parties(epsilon=100.0, delta=1e-3, policies=dict.fromkeys(frames(1), to_bank)) as f:
+            for kind in every_estimator():  # recorded studies do not have all of them
+                if kind.__name__ in offering("_evaluator"):
+                    model = made(kind).fit(f)
+                    model.evaluate(f, epsilon=1.0, delta=1e-6)
+                    if kind.__name__ in offering("_prediction"):
+                        (model.transform if kind is cn.PCA else model.predict)(f, to="bank")
     alone = ["bank.age", "bank.segment"]
     with three_parties() as f:  # a single party's columns
         for method in cn.KMeans.methods[:4]:
@@ -96,6 +111,12 @@ def test_tasks_and_methods_are_those_of_the_estimators():
     others = ("evaluation", "prediction", "alignment", "split")
     listed = {(task, method) for task, methods in TASKS.items() if task not in others for method in methods}
     assert offered == listed - {("moments", "tables")}  # the first stage of a study in two
+
+
+@pytest.mark.every(1)
+@pytest.mark.parametrize(("task", "does"), [("evaluation", "_evaluator"), ("prediction", "_prediction")])
+def test_models_that_are_evaluated_and_that_score_people_are_those_of_the_registry(task, does):
+    assert set(TASKS[task]) == offering(does)
 
 
 @pytest.mark.full

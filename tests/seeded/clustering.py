@@ -57,6 +57,17 @@ def _coins_of_each_party(honest, sample, draw, columns):
 
 BUGS = [
     Bug(
+        "a grid that was pruned is not fitted to its margins again",
+        replaced(
+            weighted_clustering,
+            "_fit",
+            lambda grid, _, total: weighted_clustering.Grid(
+                grid.cells, grid.weights * total / grid.weights.sum(), grid.sizes
+            ),
+        ),
+        grids.test_an_independent_grid_keeps_its_margins_also_when_pruned,
+    ),
+    Bug(
         "displacements that nobody clips",
         wrapped(local_clustering, "fold", _unclipped),
         local.test_a_record_zeroed_out_moves_one_cell_of_each_question_within_its_bound,

@@ -281,6 +281,14 @@ def test_a_letter_that_is_gone_is_a_refusal_that_costs_nothing_twice(linked, pla
     assert linked.federation.budget().spent.equals(spent)
 
 
+def test_a_mailbox_that_is_opened_again_has_the_letters_that_came(tmp_path):
+    letter = os.urandom(5_000)
+    with Mailbox(tmp_path / "mail", ["telco"], spare=0).place("telco", STUDY, Ticket.of(letter)) as place:
+        place.file.write(letter)
+        place.whole = True
+    assert Mailbox(tmp_path / "mail", ["telco"], spare=0).find("telco", STUDY, Ticket.of(letter)) == letter
+
+
 def test_half_a_letter_is_no_letter(kits, tmp_path):
     member = Member("bank", kits, {name: free_address() for name in PARTIES}, tmp_path).start()
     letter = os.urandom(50_000)

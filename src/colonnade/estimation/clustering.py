@@ -17,9 +17,8 @@ constant-factor guarantee of local search.
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,15 +93,20 @@ def fitted_grid(tables: NoisyTables, total: float, *, largest: int = LARGEST_GRI
 
 
 def independent_grid(margins: Sequence[Array], total: float, *, largest: int = LARGEST_GRID) -> Grid:
-    """Return the grid of a product of margins, each made non-negative with the right total first; its heaviest cells."""
+    """Return the grid of a product of margins, each made non-negative with the right total first.
+
+    Of a large one the heaviest cells are kept, and fitted to the margins again: else small clusters would lose to large ones.
+    """
     if not margins:
         raise BadInput("A grid has at least one party.")
     shares = [project_to_simplex(np.asarray(margin, dtype=np.float64), total) / (total or 1.0) for margin in margins]
     grid = dense_grid(shares[0] * total)
     for share in shares[1:]:
         grid = _heaviest(_extended(grid, share), largest)
-    weights = grid.weights * (total / max(float(grid.weights.sum()), 1e-300))
-    return Grid(grid.cells, weights, grid.sizes)
+    if math.prod(grid.sizes) <= largest:
+        weights = grid.weights * (total / max(float(grid.weights.sum()), 1e-300))
+        return Grid(grid.cells, weights, grid.sizes)
+    return _fit(grid, {(party,): share * total for party, share in enumerate(shares)}, total)
 
 
 def _extended(grid: Grid, share: Array) -> Grid:
@@ -121,18 +125,21 @@ def _heaviest(grid: Grid, largest: int) -> Grid:
     return Grid(grid.cells[kept], grid.weights[kept], grid.sizes)
 
 
-def _fit(grid: Grid, targets: dict[tuple[int, int], Array], total: float) -> Grid:
-    """Fit the cells to all pair tables of the parties in the grid."""
+def _fit(grid: Grid, targets: Mapping[tuple[int, ...], Array], total: float) -> Grid:
+    """Fit the cells to all tables, of one party or of a pair, whose parties are in the grid."""
     weights = grid.weights
-    pairs = list(combinations(range(len(grid.sizes)), 2))
-    codes = {(a, b): grid.cells[:, a] * grid.sizes[b] + grid.cells[:, b] for a, b in pairs}
+    known = sorted(parties for parties in targets if max(parties) < len(grid.sizes))
+    codes = {
+        parties: np.ravel_multi_index(tuple(grid.cells[:, list(parties)].T), targets[parties].shape)
+        for parties in known
+    }
     for _ in range(SWEEPS):
         before = weights
-        for pair in pairs:
-            target = targets[pair].ravel()
-            current = np.bincount(codes[pair], weights=weights, minlength=target.size)
+        for parties in known:
+            target = targets[parties].ravel()
+            current = np.bincount(codes[parties], weights=weights, minlength=target.size)
             ratio = np.divide(target, current, out=np.zeros_like(target), where=current > 0)
-            weights = weights * ratio[codes[pair]]
+            weights = weights * ratio[codes[parties]]
         weights = weights * (total / max(float(weights.sum()), 1e-300))
         if float(np.abs(weights - before).sum()) <= SETTLED * total:
             break

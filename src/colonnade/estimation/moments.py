@@ -306,9 +306,9 @@ def pca_from_moments(
     scales = deviations(np.diag(centred), np.diag(variance), moments.count) if standardise else np.ones(len(places))
     centred, variance = centred / np.outer(scales, scales), variance / np.outer(scales, scales) ** 2
     values, vectors = np.linalg.eigh(centred)
-    values, vectors = values[::-1][:n_components], orient(vectors[:, ::-1][:, :n_components])
     people = max(moments.count - 1, 1)
-    explained = without_noise(values, operator_norm(variance)) / people
+    every = without_noise(values[::-1], operator_norm(variance)) / people
+    values, vectors = values[::-1][:n_components], orient(vectors[:, ::-1][:, :n_components])
     # The means are noisy too: a centred product is that of the column less its mean times the constant one.
     directions = np.zeros((len(moments.features), n_components))
     directions[places] = vectors / scales[:, None]
@@ -316,14 +316,15 @@ def pca_from_moments(
     return ComponentsFit(
         names=tuple(feature.name for feature in features),
         components=vectors.T,
-        explained_variance=explained,
+        explained_variance=every[:n_components],
         explained_variance_error=np.sqrt([quadratic_variance(moments.variance, one) for one in directions.T]) / people,
         means=to_own_units(means, features),
         coded_means=means,
         significant=int(np.sum(values > operator_norm(variance))),
         noise_floor=operator_norm(variance) / people,
         scales=scales,
-        total_variance=max(float(np.trace(centred)) / people, float(explained.sum())),
+        # of all components: a share does not depend on how many are asked for; noise leaves some below 0, which count 0
+        total_variance=max(float(np.trace(centred)) / people, float(every.sum())),
     )
 
 
