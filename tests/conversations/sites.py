@@ -116,6 +116,7 @@ class Site:
             member=self.members[name],
             policy=self.policies.get(name),
             randomness=randomness,
+            folder=self.folder / f"{name}.alignments",
         )
 
     def _ledger(self, name: str) -> SqliteLedger:
@@ -171,10 +172,10 @@ class Site:
         """Deliver one message; whatever it says about a table is paid for by then (invariant 1)."""
         reply = self.endpoints[name].handle(data)
         said = codec.decode_reply(reply)
-        if name in self.parties and isinstance(said, Posted | Opened):
+        if name in self.parties and (isinstance(said, Opened) or (isinstance(said, Posted) and said.letters)):
             request = codec.decode_request(data)
             assert isinstance(request, Post | Recall)
-            if any(step.name == request.step for step in request.plan.steps_of(name)):
+            if any(step.name == request.step and step.price is not None for step in request.plan.steps_of(name)):
                 assert self.ledger(name).knows(codec.request_identity(request.plan, name, request.step))
         return reply
 

@@ -1,9 +1,10 @@
 """A matrix that is too wide to be opened at once is opened in tiles: the same numbers, paid once, each tile opened once.
 
-Here everything beyond nothing is too wide, and a tile has a few entries. A run of one chunk has turns 0 … 3 before the first
+Here everything beyond nothing is too wide, and a tile has a few entries. A run of one chunk has turns 0 … 4 before the first
 tile; a tile has three: deal, ready, open.
 """
 
+import collections
 import contextlib
 import tempfile
 from collections.abc import Iterator
@@ -16,16 +17,14 @@ import colonnade as cn
 from colonnade.conversations import tiles as tiles_module
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.relaying import open_in_tiles
-from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.party.handles import tile_key
+from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, NotKept, Opened, Post, Recall, Refused
+from colonnade.protocol.messages import Blob, Post
 from colonnade.secure.rectangles import entry_pairs, rectangles
 from colonnade.steps import joint as joint_module
 from colonnade.steps.joint import read_joint
@@ -34,7 +33,7 @@ from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at,
 from tests.federations import SCHEMAS, federation
 
 GRAM = "gram"
-BEGIN = 4
+BEGIN = 5
 """The first turn of the first tile."""
 full = pytest.mark.full
 
@@ -162,8 +161,8 @@ def wide_site(folder: Path, patch: pytest.MonkeyPatch) -> GramSite:
     site.log = []
     real = tiles_module.TiledRun._open_tile
 
-    def watched(self, turn):
-        answer = real(self, turn)
+    def watched(self):
+        answer = real(self)
         site.log.append((self._me.name, self.tile))
         return answer
 
@@ -189,24 +188,21 @@ KILLS = [
 
 
 @pytest.mark.parametrize(("tile", "beat", "after", "name"), KILLS)
-def test_a_member_killed_between_tiles_is_paid_once_and_opens_no_tile_twice(tile, beat, after, name, wide):
+def test_a_member_killed_between_tiles_is_paid_once_and_tiles_that_all_have_kept_are_not_opened_again(
+    tile, beat, after, name, wide
+):
     """Killed before it takes the turn, or after it has taken it and before the reply is out."""
     plan, turn = wide.plan(), BEGIN + 3 * tile + beat
     assert len(read_joint(plan, GRAM).tiles) > 3
     killed_at(wide, name, turn, after=after)
     assert outcome(wide, plan) == "aborted"
     paid = wide.spent()
-    lost = beat == OPEN and not after  # some have opened this tile, and the killed one has not: never again
-    assert outcome(wide, plan) == ("lost" if lost else "done")
-    assert len(set(wide.log)) == len(wide.log)  # no member opened a tile in two runs
+    assert outcome(wide, plan) == "done"
+    twice = {number for (_, number), times in collections.Counter(wide.log).items() if times > 1}
+    assert twice <= {tile}  # the others opened it, and the killed one did not
+    assert outcome(wide, plan) == "done"
     assert wide.spent() == paid
     assert paid == pytest.approx(dict.fromkeys(wide.parties, 0.5), abs=1e-3)
-    if lost:
-        assert outcome(wide, replaced(plan, repeat=2)) == "done"
-        assert wide.spent() != paid
-    else:
-        assert outcome(wide, plan) == "done"
-        assert wide.spent() == paid
 
 
 @pytest.mark.parametrize("tile", [0, 2])
@@ -238,31 +234,6 @@ def test_no_tile_is_multiplied_before_every_dealing_was_checked(monkeypatch):
     with pytest.raises(ProtocolError, match="only after every dealing was checked"):
         opened.moments(epsilon=5.0, delta=1e-6)
     assert not multiplied
-
-
-def test_a_member_that_has_opened_further_than_the_others_refuses_to_go_on(wide):
-    """Were its letters of the next tile taken for this one, the noise of two tiles would be mixed up."""
-    plan = wide.plan()
-    at_turn(wide, BEGIN + 6, lambda _: {})
-    assert outcome(wide, plan) == "aborted"
-    request = codec.request_identity(plan, "telco", GRAM)
-    terms = {"label": "forged", "plan": codec.digest(plan)}
-    wide.ledger("telco").record_opening(tile_key(request, 2), codec.encode(Opened(share=None, own=None)), **terms)
-    assert outcome(wide, plan) == "lost"
-    before = len(wide.log)
-    relay = open_in_tiles(plan, GRAM, lambda *_: None)  # a coordinator that does not care
-    requests = next(relay)
-    with pytest.raises((ColonnadeError, AssertionError)):
-        for _ in range(100):
-            replies = {name: wide.ask(name, one) for name, one in requests.items()}
-            if isinstance(next(iter(requests.values())), Recall):
-                number = next(iter(requests.values())).tile
-                replies = dict.fromkeys(replies, NotKept()) if number == 2 else replies
-            refused = [reply for reply in replies.values() if isinstance(reply, Refused)]
-            if refused:
-                raise refused[0].error("somebody")
-            requests = relay.send(replies)
-    assert len(wide.log) == before
 
 
 @pytest.mark.parametrize("fault", ["dropped", "of the tile before", "to oneself", "a bit flipped"])
