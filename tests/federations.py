@@ -7,6 +7,11 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
+from colonnade.party.guard import Guard
+from colonnade.party.ledger.holds import Hold
+from colonnade.party.permission import requester_of
+from colonnade.plan import About, Plan
+from colonnade.protocol import codec
 
 TEST_KEY = b"k" * 32
 
@@ -72,3 +77,14 @@ def federation(
 def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     parts = [frame.set_index("person_id").add_prefix(f"{name}.") for name, frame in tables.items()]
     return pd.concat(parts, axis=1, join="inner").sort_index()
+
+
+def as_if_agreed(endpoint: Any, plan: Plan, about: About | None = None) -> Plan:
+    """Let one member take part in a plan as if it had heard everybody's yes, for tests that ask by hand; return the plan."""
+    hashed = codec.digest(plan)
+    endpoint._consents._begun[hashed] = None
+    if isinstance(endpoint, Guard):
+        ledger = endpoint._gate._ledger
+        ledger.hold(Hold(hashed, requester_of(about), "" if about is None else about.purpose, {}))
+        ledger.begin_hold(hashed, ledger.now().timestamp())
+    return plan

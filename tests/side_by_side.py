@@ -38,10 +38,13 @@ from colonnade.protocol.messages import (
     Agreed,
     Array,
     Ask,
+    Begin,
     Conclude,
     GetAccount,
     GetDescription,
+    GetYes,
     Greeted,
+    Noted,
     Opened,
     Placed,
     Post,
@@ -49,6 +52,7 @@ from colonnade.protocol.messages import (
     Propose,
     Recall,
     Released,
+    SaidYes,
 )
 from colonnade.transport.direct import Direct
 from tests.federations import TEST_KEY
@@ -198,7 +202,8 @@ def everything_else_the_same() -> Iterator[None]:
         return draw
 
     def issued(heads: LedgerHeads, context: bytes) -> bytes:
-        drawing.bytes = counted(heads._path)  # members answer at the same time: each has a counter of its own
+        whose = heads._path or (heads._mine.args[0].party if heads._mine else NODE)
+        drawing.bytes = counted(whose)  # members answer at the same time: each has a counter of its own
         return honest(heads, context)
 
     honest, draws = LedgerHeads.issue, {ledgers: counted("ledger"), relaying: counted("run")}
@@ -310,9 +315,11 @@ class Line:
 
     def _pretended(self, request: Any, data: bytes) -> bytes:
         """A coordinator that does not care whether anybody has agreed."""
-        if not self.is_blunt or not isinstance(request, Propose):
+        if not self.is_blunt or not isinstance(request, Propose | GetYes | Begin):
             return data
-        return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=()))
+        if isinstance(request, Propose):
+            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=bytes(16)))
+        return codec.encode(SaidYes(yes=b"") if isinstance(request, GetYes) else Noted())
 
     def _answer(self, data: bytes) -> tuple:
         return self._public(codec.decode_reply(data), data)
@@ -330,8 +337,10 @@ class Line:
                 told = (message.position, *_shapes({"weights": message.weights}))
             case Greeted():
                 told = len(message.hello)
-            case Agreed():
-                told = (codec.encode(msgspec.structs.replace(message, head=b"")), len(message.head))
+            case SaidYes():
+                told = None  # a root over rows, among them hashes of what was released
+            case Begin():
+                told = sorted(message.yeses)
             case Ask() | Post() | Conclude():
                 told = self._request(message)
             case GetAccount():

@@ -7,6 +7,7 @@ by no more than the noise would have been made for, entry by entry with its own 
 
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -54,7 +55,7 @@ def shape_of(data):
     if isinstance(reply, Released):
         return "released", reply.loss, tuple((n, a.dtype, a.shape) for n, a in reply.values.items())
     if isinstance(reply, Agreed):
-        return data
+        return codec.encode(msgspec.structs.replace(reply, nonce=b""))
     return type(reply).__name__, len(data)
 
 

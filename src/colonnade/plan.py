@@ -231,6 +231,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     data_versions: dict[str, int] = {}
     version: int = PLAN_VERSION
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Everybody who has to say yes: the parties and the compute nodes, each once."""
+        return tuple(dict.fromkeys((*self.parties, *self.compute_nodes)))
+
     def steps_of(self, party: str) -> tuple[Step, ...]:
         """Return what one party is asked for."""
         return tuple(step for step in self.steps if step.party == party)

@@ -24,10 +24,10 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import GetAccount, Opened, Post, Posted, Recall, Reply, Request, Rounds
+from colonnade.protocol.messages import GetAccount, Opened, Post, Posted, Recall, Reply, Request, Rounds, Withdraw
 from colonnade.secure.rectangles import entry_pairs
 from tests.conversations.stage import members
-from tests.federations import SCHEMAS, frames, joined
+from tests.federations import SCHEMAS, as_if_agreed, frames, joined
 
 STEP = "tables"
 COLUMNS = {"bank": "segment", "telco": "plan", "insurer": "product"}
@@ -58,7 +58,8 @@ class Site:
     """Real guards with real ledgers, behind a wire that tests can spoil. It is its own transport.
 
     ``spoil`` sees every round of requests before they are delivered; ``lose`` every reply after its work is done. What a study
-    has cost is asked after it, and is no round of it: it is not spoiled, and lost for members that are ``away``.
+    has cost is asked after it, and is no round of it, nor is that it was withdrawn. Neither is spoiled, and both are lost for
+    members that are ``away``.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Site:
     # The wire
 
     def exchange(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        if all(isinstance(codec.decode_request(data), GetAccount) for data in requests.values()):
+        if all(isinstance(codec.decode_request(data), GetAccount | Withdraw) for data in requests.values()):
             return {name: self.handle(name, data) for name, data in requests.items() if name not in self.away}
         replies: dict[str, bytes] = {}
         for name, data in self.spoil(dict(requests)).items():
@@ -202,6 +203,12 @@ class Site:
             algorithm, task="pattern-count", method="secure", price=price, unit="person", parameters={}, repeat=repeat
         )
         return replaced(plan, **changes)
+
+    def agreed(self, plan: Plan) -> Plan:
+        """Let every member take part in a plan that a test drives by hand; return it."""
+        for endpoint in self.endpoints.values():
+            as_if_agreed(endpoint, plan)
+        return plan
 
     def run(self, plan: Plan) -> list[int]:
         """Run a plan to its end; return the opened entries."""

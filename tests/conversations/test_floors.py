@@ -16,7 +16,8 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Described, Greeted, Post, Propose, Refused
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.joint import SharingFloor
-from tests.party.test_gate import replaced
+from tests.federations import as_if_agreed
+from tests.party.test_gate import guards, replaced
 
 PEOPLE = 30
 NAMES = ("bank", "telco", "shop", "clinic", "club")
@@ -257,6 +258,7 @@ def test_a_party_that_only_computes_checks_the_plan_too_when_it_agrees_and_when_
         own = components(("bank", "shop"))._prepare(f, 1)[1]
         assert isinstance(put(f, "shop", Propose(plan=own)), Agreed)  # a study of its own data
         assert isinstance(put(f, "telco", Propose(plan=own)), Agreed)
+        as_if_agreed(guards(f)["telco"], own)
         assert isinstance(put(f, "telco", Post(plan=own, step="gram", run=bytes(16), turn=0, letters={})), Greeted)
 
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.conversations import memory
-from colonnade.conversations.conversation import Meeting, Member
+from colonnade.conversations.consent import Consents, Yes
+from colonnade.conversations.conversation import Member
 from colonnade.conversations.memory import LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob
 from colonnade.secure.history import Earlier, History
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import NONCE_BYTES, Hello
-from tests.conversations.stage import FEDERATION, NAMES, RUN, STEP, a_plan
+from colonnade.secure.mail import NONCE_BYTES, nonces_digest
+from tests.conversations.stage import NAMES, a_plan
 
 STUDY = b"s" * 32
 ANA, BO, CY = NAMES[:3]
@@ -245,7 +245,7 @@ def test_two_signed_heads_that_contradict_are_kept_and_anybody_can_check_them(le
     key, heads = identity(ANA), peers(path=tmp_path / "peers.heads")
     for _ in range(2):
         question = {BO: heads.issue(STUDY)}
-        statement = Ana(ledger).own.signed(ANA, key, STUDY, question)
+        statement = spoken(Ana(ledger).own, question)
         if ledger.lives:
             with pytest.raises(LedgerCorrupt, match="gone back"):
                 hear(heads, question, statement)
@@ -260,8 +260,17 @@ def test_two_signed_heads_that_contradict_are_kept_and_anybody_can_check_them(le
         assert one.head.root in one.message
 
 
+def spoken(own: LedgerHeads, questions: dict[str, bytes]) -> bytes:
+    """What ana says of her ledger, after a signature over it and over all questions, as in a yes."""
+    statement = own.own(ANA, questions)
+    return identity(ANA).sign(STUDY + nonces_digest(questions) + statement) + statement
+
+
 def hear(heads: LedgerHeads, questions: dict[str, bytes], data: bytes, study: bytes = STUDY) -> None:
-    heads.observe_signed(study, questions, questions[BO], {ANA: (PublicIdentity(identity(ANA).public), data)})
+    signature, statement = data[:64], data[64:]
+    words = study + nonces_digest(questions) + statement
+    PublicIdentity(identity(ANA).public).verify(words, signature)
+    heads.observe(study, {ANA: Said(statement, questions[BO], words, signature)})
 
 
 def test_the_peers_own_root_sent_back_proves_nothing(ledger):
@@ -437,14 +446,14 @@ def identity(name: str) -> Identity:
 def test_a_head_for_the_coordinator_is_signed_over_its_nonce_and_cannot_be_said_again(ledger):
     own, coordinator = Ana(ledger).own, peers()
     first = {BO: coordinator.issue(STUDY)}
-    replay = own.signed(ANA, identity(ANA), STUDY, first)
+    replay = spoken(own, first)
     hear(coordinator, first, replay)
     second = {BO: coordinator.issue(STUDY)}
     for study, questions in ((STUDY, second), (b"another study", first)):
         with pytest.raises(ProtocolError):
             hear(coordinator, questions, replay, study)
     ledger.add()
-    hear(coordinator, second, own.signed(ANA, identity(ANA), STUDY, second))
+    hear(coordinator, second, spoken(own, second))
     assert coordinator.known(ANA) == ledger.head()
 
 
@@ -454,16 +463,17 @@ def test_a_party_whose_own_ledger_has_gone_back_signs_nothing(ledger):
     ledger.back(to=3)
     for _ in range(20):
         with pytest.raises(LedgerCorrupt, match="gone back"):
-            own.signed(ANA, identity(ANA), STUDY, {BO: b"n" * 16})
+            spoken(own, {BO: b"n" * 16})
         ledger.add()
 
 
 class Table3:
-    """Three members who meet; ana and bo have ledgers."""
+    """Three members of two plans, who say yes; ana and bo have ledgers."""
 
     def __init__(self) -> None:
-        self.plan = a_plan({ANA: 1, BO: 1})
-        self.study = codec.digest(self.plan)
+        first = a_plan({ANA: 1, BO: 1})
+        assert {*first.members} == {ANA, BO, CY}
+        self.plans = [msgspec.structs.replace(first, repeat=repeat) for repeat in (1, 2)]
         self.ledgers = {ANA: Ledger("ledger of ana"), BO: Ledger("ledger of bo")}
         names = {name: ledger.name for name, ledger in self.ledgers.items()}
         pinned = {name: PublicIdentity(identity(name).public) for name in (ANA, BO, CY)}
@@ -471,70 +481,79 @@ class Table3:
             name: LedgerHeads(names, mine=self.ledgers[name].shown if name in self.ledgers else None)
             for name in (ANA, BO, CY)
         }
-        self.members = {name: Member(name, identity(name), pinned, self.heads[name]) for name in (ANA, BO, CY)}
+        self.consents = {name: Consents(Member(name, identity(name), pinned, self.heads[name])) for name in pinned}
 
-    def meetings(self, run: bytes = RUN) -> dict[str, Meeting]:
-        return {
-            name: Meeting(member, self.plan, STEP, run, (ANA, BO, CY), hashlib.sha256(name.encode() + run).digest())
-            for name, member in self.members.items()
-        }
+    def nonces(self, number: int = 0) -> dict[str, bytes]:
+        return {name: one.ask(self.plans[number]) for name, one in self.consents.items()}
 
-    def nonces(self) -> dict[str, Blob]:
-        return {name: Blob(member.standing(self.plan, b"")[1]) for name, member in self.members.items()}
+    def yeses(self, nonces: dict[str, bytes], number: int = 0) -> dict[str, bytes]:
+        plan = codec.digest(self.plans[number])
+        return {name: one.say(plan, nonces) for name, one in self.consents.items()}
 
-    def meet(self, run: bytes = RUN, nonces: dict[str, Blob] | None = None) -> None:
-        meetings = self.meetings(run)
-        given_out = self.nonces() if nonces is None else nonces
-        hellos = {name: Blob(meeting.greet(given_out).hello) for name, meeting in meetings.items()}
-        for meeting in meetings.values():
-            meeting.meet(hellos)
+    def hear(self, yeses: dict[str, bytes], number: int = 0) -> None:
+        for one in self.consents.values():
+            one.hear(codec.digest(self.plans[number]), yeses)
+
+    def agree(self, number: int = 0) -> None:
+        self.hear(self.yeses(self.nonces(number), number), number)
 
 
 @pytest.fixture
 def table() -> Table3:
-    assert len(bytes.fromhex(FEDERATION)) == 32
     return Table3()
 
 
-def test_members_who_meet_learn_where_ledgers_stand_and_refuse_one_that_went_back(table):
+def test_members_who_say_yes_learn_where_ledgers_stand_and_refuse_one_that_went_back(table):
     table.ledgers[ANA].add()
-    table.meet()
+    table.agree()
     for name in (BO, CY):
         assert table.heads[name].known(ANA) == table.ledgers[ANA].head()
     table.ledgers[ANA].back(to=0)
-    table.heads[ANA]._highest = {}  # all of its disk was restored, with what it remembered of itself
+    table.heads[ANA]._seen = {}  # all of its disk was restored, with what it remembered of itself
     with pytest.raises(LedgerCorrupt, match=f"'{ANA}' has gone back"):
-        table.meet(b"another run of it")
+        table.agree()
 
 
-def test_a_hello_that_was_made_before_a_later_one_is_heard_is_no_alarm(table):
-    """Two runs side by side: ana greets in the first, pays in the second, and the second is heard first."""
-    nonces = table.nonces()
-    first = table.meetings(b"the first of two")
-    hellos = {name: Blob(meeting.greet(nonces).hello) for name, meeting in first.items()}
+def test_a_yes_that_was_said_before_a_later_one_is_heard_is_no_alarm(table):
+    """Two studies side by side: ana says yes to the first, pays in the second, and the second is heard first."""
+    yeses = table.yeses(table.nonces())
     table.ledgers[ANA].add()
-    table.meet(b"the second of two")
-    for meeting in first.values():
-        meeting.meet(hellos)
+    table.agree(1)
+    table.hear(yeses)
     assert table.heads[BO].known(ANA) == table.ledgers[ANA].head()
 
 
 def test_a_coordinator_that_keeps_nonces_back_or_mixes_them_up_is_out_of_order(table):
     nonces = table.nonces()
-    for wrong in ({}, {**nonces, BO: nonces[CY]}, {**nonces, CY: Blob(bytes(16))}):
-        with pytest.raises(ProtocolError, match="not to a question"):
-            table.meet(hashlib.sha256(repr(wrong).encode()).digest()[:16], wrong)
+    for wrong in ({}, {ANA: nonces[ANA], BO: nonces[BO]}, {**nonces, ANA: nonces[CY]}, {**nonces, "dee": bytes(16)}):
+        with pytest.raises(ProtocolError, match="not those of this plan's members"):
+            table.consents[ANA].say(codec.digest(table.plans[0]), wrong)
     with pytest.raises(ProtocolError, match="length"):
-        table.meet(b"a nonce too short", {**nonces, CY: Blob(bytes(15))})
+        table.consents[ANA].say(codec.digest(table.plans[0]), {**nonces, CY: bytes(15)})
+    mixed = {name: {**nonces, (CY if name == BO else BO): bytes(16)} for name in (ANA, BO)}
+    plan = codec.digest(table.plans[0])
+    yeses = {name: one.say(plan, {**mixed[ANA], name: nonces[name]}) for name, one in table.consents.items()}
+    with pytest.raises(ProtocolError, match="other nonces"):  # everybody was shown nonces of its own
+        table.consents[BO].hear(plan, yeses)
 
 
-def test_nonces_of_a_hello_are_under_its_signature(table):
-    """Ana answered old nonces. A coordinator that writes the present ones into the hello has her ledger's old place believed."""
-    meetings, nonces = table.meetings(), table.nonces()
-    old = {name: Blob(bytes(16)) for name in nonces}
-    hellos = {name: meeting.greet(old if name == ANA else nonces).hello for name, meeting in meetings.items()}
-    present = codec.decode(hellos[BO], Hello).nonces
-    changed = msgspec.structs.replace(codec.decode(hellos[ANA], Hello), nonces=present)
-    blobs = {name: Blob(data) for name, data in {**hellos, ANA: codec.encode(changed)}.items()}
-    with pytest.raises(ProtocolError):
-        meetings[BO].meet(blobs)
+def test_a_message_that_comes_twice_changes_nothing(table):
+    nonces = table.nonces()
+    assert table.nonces() == nonces
+    yeses = table.yeses(nonces)
+    table.ledgers[ANA].add()
+    assert table.yeses(nonces) == yeses
+    table.hear(yeses)
+    table.hear(yeses)
+    assert table.nonces() != nonces  # the study is asked for again
+
+
+def test_nonces_of_a_yes_are_under_its_signature(table):
+    """Ana answered old nonces. A coordinator that writes the present ones into her yes has her ledger's old place believed."""
+    plan, nonces = codec.digest(table.plans[0]), table.nonces()
+    old = table.consents[ANA].say(plan, {**nonces, BO: bytes(16)})
+    yeses = {name: one.say(plan, nonces) for name, one in table.consents.items() if name != ANA}
+    present = codec.decode(yeses[BO], Yes).nonces
+    changed = msgspec.structs.replace(codec.decode(old, Yes), nonces=present)
+    with pytest.raises(ProtocolError, match="signature"):
+        table.consents[BO].hear(plan, {**yeses, ANA: codec.encode(changed)})

@@ -6,14 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from colonnade.conversations.conversation import Member
-from colonnade.conversations.memory import LedgerHeads
-from colonnade.errors import LedgerCorrupt, PlanMismatch, ProtocolError
+from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob
 from colonnade.secure.mail import Hello
-from tests.conversations.stage import Letters, Stage, a_plan, members, some_tables
-from tests.conversations.test_heads import Ledger
+from tests.conversations.stage import Letters, Stage, a_plan, some_tables
 
 NODES = ("ana", "bo", "cy")
 OWNERS = ("ana", "dee", "eva")
@@ -87,68 +84,3 @@ def test_a_data_party_goes_on_only_with_the_word_of_every_node(withheld: str) ->
 
 
 # Ledgers --------------------------------------------------------------------------------------------------------------------
-
-
-class Ledgers:
-    """Everybody but bo and cy has a ledger, and everybody remembers."""
-
-    def __init__(self) -> None:
-        self.ledgers = {name: Ledger(f"ledger of {name}") for name in OWNERS}
-        named = {name: ledger.name for name, ledger in self.ledgers.items()}
-        self.heads = {
-            name: LedgerHeads(named, mine=self.ledgers[name].shown if name in named else None) for name in EVERYBODY
-        }
-        self.members = {
-            name: Member(name, member.identity, member.pinned, self.heads[name])
-            for name, member in members(EVERYBODY).items()
-        }
-        self.draws = 0
-
-    def stage(self) -> Stage:
-        self.draws += 1
-        return a_stage(pinned=self.members, run=b"%016d" % self.draws, draw=self.draws)
-
-    def nonces(self, stage: Stage) -> dict[str, Blob]:
-        return {name: Blob(member.standing(stage.plan, b"")[1]) for name, member in self.members.items()}
-
-    def play(self, relay: Callable[[int, Letters], Letters] = lambda _, letters: letters) -> None:
-        stage = self.stage()
-        nonces = self.nonces(stage)
-        letters = stage.turn(0, dict.fromkeys(EVERYBODY, nonces))
-        for number in range(1, len(stage.joint.chunks) + 4):
-            letters = stage.turn(number, relay(number, letters))
-
-
-def test_a_data_party_remembers_where_the_others_ledgers_stand_by_the_nodes_word() -> None:
-    table = Ledgers()
-    table.ledgers["eva"].add()
-    table.play()
-    for name in EVERYBODY:
-        if name != "eva":
-            assert table.heads[name].known("eva") == table.ledgers["eva"].head()
-
-
-def test_a_ledger_that_went_back_is_refused_by_a_data_party_that_checked_no_signature_of_it() -> None:
-    """The nodes have lost their memory too, so that nobody but dee knows."""
-    table = Ledgers()
-    table.ledgers["eva"].add()
-    table.play()
-    table.ledgers["eva"].back(to=0)
-    for name in (*NODES, "eva"):
-        table.heads[name]._seen = {}
-    with pytest.raises(LedgerCorrupt, match="'eva' has gone back"):
-        table.play()
-
-
-def test_a_head_that_a_coordinator_made_up_is_not_remembered() -> None:
-    """Remembered, it would have every later head of an honest party refused."""
-    table = Ledgers()
-    ahead = Ledger("ledger of eva")
-    for _ in range(9):
-        ahead.add()
-    made_up = msgspec.msgpack.encode(ahead.shown(()))
-    with pytest.raises(ProtocolError):
-        table.play(shown(("dee",), lambda hello: msgspec.structs.replace(hello, head=made_up)))
-    assert table.heads["dee"].known("eva") is None
-    table.play()
-    assert table.heads["dee"].known("eva") == table.ledgers["eva"].head()

@@ -13,7 +13,7 @@ from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Post, Posted, Recall, Refused, Settled, pack
 from colonnade.transport.direct import Recorded
-from tests.federations import federation
+from tests.federations import as_if_agreed, federation
 from tests.party.test_gate import gate_of, guards, replaced
 
 PARTIES = ("bank", "telco", "insurer")
@@ -110,6 +110,8 @@ def test_a_key_that_has_done_its_work_is_erased_and_never_agreed_on_again():
 
 
 def posted(f: cn.Federation, plan: Plan, run: bytes, turn: int, letters=None, parties=PARTIES):
+    for party in parties if turn == 0 else ():
+        as_if_agreed(guards(f)[party], plan)
     return {
         party: codec.decode_reply(
             guards(f)[party].handle(
@@ -254,4 +256,4 @@ def test_the_whole_agreement_takes_few_rounds():
     recorded = Recorded(f.transport)
     f.transport = recorded
     agree(f)
-    assert recorded.transcript.rounds == 2 + SETTLES + 1  # propose, recall, turns 0 to 3
+    assert recorded.transcript.rounds == 4 + SETTLES + 1  # propose, say yes, begin, recall, turns 0 to 3

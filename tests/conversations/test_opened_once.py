@@ -21,6 +21,8 @@ from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Ref
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.joint import read_joint
 from tests.conversations.test_floors import NAMES, a_federation, components, forged, put, tables
+from tests.federations import as_if_agreed
+from tests.party.test_gate import guards
 
 STEP = "gram"
 TARGET = 17
@@ -55,6 +57,8 @@ def shares_of(f: cn.Federation, plan: Plan, openers: tuple[str, ...]) -> dict[in
     """Run the step, ask only some nodes for their shares, and return them by point; or the first refusal."""
     joint = read_joint(plan, STEP)
     run: bytes = os.urandom(16)
+    for name in joint.members:
+        as_if_agreed(guards(f)[name], plan)
     letters: dict[str, dict[str, Blob]] = {}
     for turn in range(len(joint.chunks) + 4):
         asked = openers if turn == len(joint.chunks) + 3 else joint.members

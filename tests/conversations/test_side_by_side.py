@@ -38,7 +38,7 @@ class Study:
     """One study that a test drives round by round."""
 
     def __init__(self, site: Site, plan: Plan) -> None:
-        self.site, self.plan = site, plan
+        self.site, self.plan = site, site.agreed(plan)
         self.rounds = Opens(tuple(step for step in plan.steps if step.name == STEP)).rounds(plan)
         self.requests: dict[str, Request] = dict(next(self.rounds))
         self.result: list[int] | None = None
@@ -135,6 +135,7 @@ def test_a_study_that_is_concluded_ends_its_own_run_and_no_other(site):
 def begin(site: Site, plan: Plan, run: bytes, step: str = STEP) -> dict[str, Post]:
     """Turn 0 of a run at every member; return the posts of turn 1."""
     hellos = {}
+    site.agreed(plan)
     for name in site.parties:
         reply = site.ask(name, Post(plan=plan, step=step, run=run, turn=0, letters={}))
         assert isinstance(reply, Greeted), reply
@@ -235,7 +236,7 @@ def test_a_member_with_too_many_studies_is_busy_says_for_how_long_and_charges_no
     room_for(site, 3, now)
     for repeat in range(1, 4):
         begin(site, site.plan(repeat), b"r" * 16)
-    reply = site.ask("bank", Post(plan=site.plan(4), step=STEP, run=b"r" * 16, turn=0, letters={}))
+    reply = site.ask("bank", Post(plan=site.agreed(site.plan(4)), step=STEP, run=b"r" * 16, turn=0, letters={}))
     assert isinstance(reply, Refused)
     assert (reply.code, reply.spent) == ("busy", None)
     assert reply.retry_in is not None
@@ -372,7 +373,7 @@ def test_nodes_that_are_restarted_open_a_step_once(tmp_path):
         assert isinstance(site.ask(name, study.requests[name]), Opened)
         site.kill(name)
     for name in ("one", "two", "three"):
-        reply = site.ask(name, Post(plan=plan, step=STEP, run=b"2" * 16, turn=0, letters={}))
+        reply = site.ask(name, Post(plan=site.agreed(plan), step=STEP, run=b"2" * 16, turn=0, letters={}))
         assert isinstance(reply, Refused)
         assert reply.code == "release-lost"
     site.close()

@@ -130,7 +130,7 @@ def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
         again = federation.align(**options)
         assert again.alignment == first
         assert federation.budget().spent.tolist() == spent
-        assert again.aligned_.findings.transcript.rounds == 2
+        assert again.aligned_.findings.transcript.rounds == 4
 
 
 def test_an_order_outlives_the_process(tmp_path):

@@ -27,6 +27,7 @@ from colonnade.party.steps.agreements import CohortPart, MatchingPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Described, Post, Posted, Refused
 from colonnade.steps.alignment import Cohort, ListMatching, UnionMatching
+from tests.federations import as_if_agreed
 
 SCHEMA = cn.Schema(value=cn.Numeric(0, 1))
 MODES = ("intersection", "cohort", "union")
@@ -574,6 +575,7 @@ def test_a_second_run_of_an_attempt_beside_the_first_comes_no_further_than_the_f
             repeat=1,
             announce=print,
         )
+        as_if_agreed(bank, plan)
         one, other = (bank._gate.join(plan, coordinator.STEP) for _ in range(2))
         assert one.begin() == other.begin()
         one.tell()

@@ -10,12 +10,13 @@ from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import SIMULATED
 from colonnade.privacy.accounting import NANO
-from colonnade.protocol.messages import Refused
+from colonnade.protocol import codec
+from colonnade.protocol.messages import Ask, Refused
 from colonnade.secure.keys import Identity
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, fresh
-from tests.party.test_gate import a_plan, ask, gate_of, guards
+from tests.party.test_gate import a_plan, gate_of, guards
 from tests.party.test_requests import ANALYST
 
 OWNER = Identity.from_seed(b"o" * 32)
@@ -95,9 +96,8 @@ def test_a_threshold_of_zero_holds_every_study_and_preview_and_asking_directly_a
     with opened(members, approve_above=0.0) as f:
         with pytest.raises(ApprovalNeeded):
             counts(0.01).preview(f)
-        reply = ask(f, a_plan(f, epsilon=0.01))  # without proposing it first
-        assert isinstance(reply, Refused)
-        assert reply.code == ApprovalNeeded.code
+        asked = codec.encode(Ask(plan=a_plan(f, epsilon=0.01), step="reports"))  # without proposing it first
+        assert isinstance(codec.decode_reply(guards(f)["bank"].handle(asked)), Refused)
         assert spent(f) == 0
 
 

@@ -12,7 +12,7 @@ from colonnade.plan import About, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
-from tests.federations import federation
+from tests.federations import as_if_agreed, federation
 
 
 def guards(f: cn.Federation) -> dict[str, Guard]:
@@ -42,6 +42,7 @@ def replaced(struct, **changes):
 
 
 def ask(f: cn.Federation, plan: Plan, step: str = "reports", party: str = "bank", **inputs):
+    as_if_agreed(guards(f)[party], plan)
     return codec.decode_reply(guards(f)[party].handle(codec.encode(Ask(plan=plan, step=step, inputs=inputs))))
 
 
@@ -98,7 +99,7 @@ def test_a_refused_request_reads_no_data_and_draws_no_noise(monkeypatch):
 
 def test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit():
     with federation() as f:
-        data = codec.encode(Ask(plan=a_plan(f), step="reports"))
+        data = codec.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
         answers = {guards(f)["bank"].handle(data) for _ in range(1_000)}
         assert len(answers) == 1
         assert spent(f) == pytest.approx(0.5)
@@ -106,7 +107,7 @@ def test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit():
 
 def test_a_new_title_is_the_same_question_and_gets_the_same_bytes():
     with federation() as f:
-        plan = a_plan(f)
+        plan = as_if_agreed(guards(f)["bank"], a_plan(f))
         asked = [
             Ask(plan=plan, step="reports", about=about)
             for about in (About(title="one"), None, About(title="two", purpose="why", requester="who"))

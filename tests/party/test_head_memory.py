@@ -15,7 +15,7 @@ from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.protocol import codec, messages
-from tests.federations import federation
+from tests.federations import as_if_agreed, federation
 from tests.party.ledger_samples import BODY, TENTH, fresh
 
 METHODS = ("response", "independent", "secure")
@@ -79,6 +79,9 @@ def requests(f: cn.Federation) -> dict[str, messages.Request]:
         "Post": messages.Post(plan=joint, step=step, run=bytes(16), turn=0, letters={}),
         "Recall": messages.Recall(plan=joint, step=step),
         "Conclude": messages.Conclude(plan=joint, step=step, values={}),
+        "GetYes": messages.GetYes(plan=codec.digest(plan), nonces={}),
+        "Begin": messages.Begin(plan=codec.digest(plan), yeses={}),
+        "Withdraw": messages.Withdraw(plan=codec.digest(plan)),
         "GetAccount": messages.GetAccount(),
         "GetDescription": messages.GetDescription(),
     }
@@ -197,7 +200,8 @@ def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledg
         plan = study("response").fit(f).plan_
         bank = f.transport._endpoints["bank"]
         before = (tmp_path / "bank.sqlite").read_bytes()
-        again = codec.encode(messages.Ask(plan=msgspec.structs.replace(plan, repeat=2), step="reports"))
+        repeated = as_if_agreed(f.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
+        again = codec.encode(messages.Ask(plan=repeated, step="reports"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gate, "released", lambda *_: 1 / 0)
             refused = codec.decode_reply(bank.handle(again))
@@ -227,7 +231,8 @@ def test_a_request_that_adds_no_row_writes_nothing(tmp_path):
 def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is_said(tmp_path, monkeypatch):
     with federation(ledger_dir=tmp_path) as f:
         plan = study("response").fit(f).plan_
-        again = codec.encode(messages.Ask(plan=msgspec.structs.replace(plan, repeat=2), step="reports"))
+        repeated = as_if_agreed(f.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
+        again = codec.encode(messages.Ask(plan=repeated, step="reports"))
         bank = f.transport._endpoints["bank"]
 
         def full(_):

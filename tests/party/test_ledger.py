@@ -17,6 +17,7 @@ import hypothesis.strategies as st
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
+from colonnade.party.ledger.holds import Hold
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
 from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, total
@@ -370,17 +371,21 @@ def test_the_latest_cap_is_in_force_and_every_cap_is_on_record(tmp_path):
         assert ledger.remaining() == 0
 
 
+def wanted(loss: Loss | None) -> Hold:
+    return Hold(bytes(32), "coordinator", "", {b"another": loss})
+
+
 def test_asking_whether_there_is_room_reserves_nothing_and_never_passes_the_cap(tmp_path):
     with fresh(tmp_path, epsilon=0.2) as ledger, SqliteLedger.open(tmp_path / "bank.ledger") as other:
         assert not ledger.knows(b"a")
-        ledger.require_room(NOTHING)
-        ledger.require_room(TENTH + TENTH)
+        ledger.require_room(wanted(None))
+        ledger.require_room(wanted(TENTH + TENTH))
         with pytest.raises(BudgetExceeded):
-            ledger.require_room(TENTH * 3)
+            ledger.require_room(wanted(TENTH * 3))
         other.debit(b"a", BODY, TENTH, label="x")
         with pytest.raises(BudgetExceeded):
-            ledger.require_room(TENTH + TENTH)
-        ledger.require_room(TENTH)
+            ledger.require_room(wanted(TENTH + TENTH))
+        ledger.require_room(wanted(TENTH))
         assert ledger.knows(b"a")
         assert ledger.head().sequence == 1
 

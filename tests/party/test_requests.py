@@ -10,7 +10,7 @@ from colonnade.plan import About, checked_analyst_name
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Propose, Refused
 from colonnade.secure.keys import Identity
-from tests.federations import federation
+from tests.federations import as_if_agreed, federation
 from tests.party.test_gate import a_plan, gate_of, guards
 
 ANALYST = cn.Analyst("analyst@telco", Identity.from_seed(b"a" * 32))
@@ -82,6 +82,7 @@ def test_words_that_the_named_analyst_has_not_signed_for_this_plan_are_refused_a
             assert isinstance(reply, Refused)
             assert (reply.code, reply.spent) == (ProtocolError.code, None)
         assert entries(f) == []
+        as_if_agreed(guards(f)["bank"], plan, good)
         accepted = guards(f)["bank"].handle(codec.encode(Ask(plan=plan, step="reports", about=good)))
         assert not isinstance(codec.decode_reply(accepted), Refused)
 

@@ -57,7 +57,7 @@ TERMS = hashed("colonnade run terms v1", FEDERATION, RUN, PARTIES, PLAN)
 
 
 def signed(name: str, ephemeral: bytes) -> bytes:
-    return framed("colonnade hello v2", TERMS, name, ephemeral, b"", b"")
+    return framed("colonnade hello v3", TERMS, name, ephemeral)
 
 
 def ephemeral_key(name: str) -> X25519PrivateKey:
@@ -67,7 +67,7 @@ def ephemeral_key(name: str) -> X25519PrivateKey:
 
 def transcript() -> bytes:
     return hashed(
-        "colonnade transcript v2",
+        "colonnade transcript v3",
         TERMS,
         *(
             field
@@ -77,8 +77,6 @@ def transcript() -> bytes:
                 TERMS,
                 bytes.fromhex(FROZEN["ephemerals"][name]),
                 bytes.fromhex(FROZEN["signatures"][name]),
-                b"",
-                b"",
             )
         ),
     )

@@ -1,7 +1,6 @@
 """Bugs in who asks: signatures, approvals, caps of requesters, and what a privacy officer is shown."""
 
 import inspect
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -40,11 +39,6 @@ def _without_an_end(honest, self, plan):
     return wanted in [(one.plan, one.version) for one in found]
 
 
-def _only_when_proposed(honest, self, plan, cost, *, discloses=False):
-    if sys._getframe(2).f_code.co_name == "quote":
-        honest(self, plan, cost, discloses=discloses)
-
-
 def _decided_in_a_folder():
     with tempfile.TemporaryDirectory() as folder:
         approvals.test_a_decision_that_nobody_signed_for_this_ledger_is_not_recorded(
@@ -77,8 +71,8 @@ BUGS = [
     Bug("an approval is for every study", wrapped(Permission, "approved", _any_approval), ONE_PLAN),
     Bug("an approval never ends", wrapped(Permission, "approved", _without_an_end), ONE_PLAN),
     Bug(
-        "an approval is only asked for when a study is proposed",
-        wrapped(Gate, "_authorise", _only_when_proposed),
+        "an approval is not asked for when a study is proposed",
+        replaced(Gate, "_authorise", lambda *_, **__: None),
         approvals.test_a_threshold_of_zero_holds_every_study_and_preview_and_asking_directly_are_held_too,
     ),
     Bug(

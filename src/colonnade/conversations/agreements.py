@@ -91,7 +91,7 @@ class KeyRun(Conversation):
         if inputs:
             raise ProtocolError("Agreeing on a key takes no inputs.")
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number == 1:
             session = self._meeting.meet(letters)
             self._group = GroupSecret(
@@ -150,7 +150,7 @@ class CohortRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number != 1:
             raise ProtocolError("A turn after the end of a conversation.")
         self._meeting.meet(letters)

@@ -4,13 +4,9 @@ A conversation is how members do something together that no single release can: 
 The coordinator relays it turn by turn (`Post`); letters are sealed to one receiver each. `colonnade.conversations.endpoint`
 drives one side and chooses the conversation by the kind of the step.
 
-*Ledger heads* (`colonnade.conversations.memory`). With the handshake every member says where its ledger stands, signed over
-its peers' nonces, and its peers remember it. A ledger that has gone back is noticed.
-
 *A hub* (`Meeting`). With many data parties and a few compute nodes, all-with-all greetings would be most of a study. There the
 nodes are a hub: each of them checks everybody's signature, and a data party those of the nodes, the only ones it writes to
-(`colonnade.secure.mail`). It still remembers where everybody's ledger stands, from the hellos that it was shown, once a letter of
-every node has opened: these are the nodes' word that they checked the very same hellos. More than t nodes would have to lie.
+(`colonnade.secure.mail`).
 
 *Degree check* (`ChallengeChain`, `CheckedProduct`). Before anything is opened the nodes check that every dealing is of its
 declared degree. They commit to the links of a hash chain. Each link is revealed once all nodes hold a chunk, and gives the
@@ -28,14 +24,13 @@ import numpy as np
 from cryptography.hazmat.primitives import constant_time
 from numpy.typing import NDArray
 
-from colonnade.conversations.memory import LedgerHeads, Openings, Said
+from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, NotKept, Placed, Posted, Reply
-from colonnade.result import COORDINATOR
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
-from colonnade.secure.mail import Handshake, Hello, RunTerms, Session, nonces_digest
+from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
@@ -69,25 +64,16 @@ class Member:
     """Who one member is, who it believes the others are, what it remembers of their ledgers and of its own openings, and what the
     federation asks for.
 
-    Without ``heads``, as in a simulation, nobody says where a ledger stands and nobody asks. With ``workers`` of its own a member
-    has its products of shares multiplied there.
+    With ``workers`` of its own a member has its products of shares multiplied there.
     """
 
     name: str
     identity: Identity
     pinned: Mapping[str, PublicIdentity]
-    heads: LedgerHeads | None = None
+    heads: LedgerHeads = field(default_factory=lambda: LedgerHeads({}))
     floor: SharingFloor = NO_FLOOR
     openings: Openings = field(default_factory=Openings)
     workers: Workers | None = field(default=None, repr=False)
-
-    def standing(self, plan: Plan, nonce: bytes) -> tuple[bytes, bytes]:
-        """Return where our ledger stands, signed over the coordinator's nonce, and a nonce of our own for our peers."""
-        if self.heads is None:
-            return b"", b""
-        context = codec.digest(plan)
-        asked = {COORDINATOR: nonce} if nonce else {}
-        return self.heads.signed(self.name, self.identity, context, asked), self.heads.issue(context)
 
     def signed(self, account: Accounted, nonce: bytes) -> Accounted:
         """Return our account with our signature over it and over the coordinator's nonce; as it is where no nonce came."""
@@ -174,7 +160,7 @@ class SteppedRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number == 1:
             self._session = self._meeting.meet(letters)
             return self._announce()
@@ -255,47 +241,18 @@ class Meeting:
         self._seed = subseed(secret, "colonnade handshake")
         self._partners = None if hub is None or member.name in hub else frozenset((*hub, member.name))
         self._handshake: Handshake | None = None
-        self._nonce, self._nonces = b"", b""  # our own as it came back, and the hash of everybody's
-        self._unchecked: Mapping[str, Said] = {}
 
-    def greet(self, nonces: Mapping[str, Blob]) -> Greeted:
-        """Turn 0: our signed ephemeral key, and where our ledger stands, over our peers' nonces."""
-        me = self._me
-        members = frozenset(self._terms.parties)
-        given = {name: bytes(nonce.view) for name, nonce in nonces.items() if name in members}
-        self._nonce, self._nonces = given.get(me.name, b""), nonces_digest(given)
-        head = b"" if me.heads is None else me.heads.own(me.name, given)
-        answered = self._nonces if head else b""
-        self._handshake = Handshake(me.identity, me.name, self._terms, self._seed, head=head, nonces=answered)
+    def greet(self) -> Greeted:
+        """Turn 0: our signed ephemeral key."""
+        self._handshake = Handshake(self._me.identity, self._me.name, self._terms, self._seed)
         return Greeted(hello=codec.encode(self._handshake.hello))
 
     def meet(self, hellos: Mapping[str, Blob]) -> Session:
         """Turn 1: everyone's signed keys; from here on, letters can be sealed and opened."""
         if self._handshake is None:
             raise ProtocolError("A turn before this member has greeted.")
-        me, decoded = self._me, {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
-        session = self._handshake.agree(decoded, me.pinned, self._partners)
-        if me.heads is not None:  # after the signatures: only a party itself can speak for its ledger
-            said = {
-                name: Said(hello.head, self._answered(hello), hello.signed(), hello.signature)
-                for name, hello in decoded.items()
-            }
-            checked = {name: one for name, one in said.items() if self._partners is None or name in self._partners}
-            me.heads.observe(self._terms.plan, checked)
-            self._unchecked = {name: one for name, one in said.items() if name not in checked}
-        return session
-
-    def _answered(self, hello: Hello) -> bytes | None:
-        """Return the nonce of ours that a hello answers: one hash stands for everybody's nonces, and ours is among them."""
-        if hello.party == self._me.name:
-            return None
-        return self._nonce if hello.nonces == self._nonces else b""
-
-    def vouched(self) -> None:
-        """Remember where the others' ledgers stand: a letter of every node has opened, so the nodes checked these hellos."""
-        if self._me.heads is not None and self._unchecked:
-            self._me.heads.observe(self._terms.plan, self._unchecked)
-            self._unchecked = {}
+        decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
+        return self._handshake.agree(decoded, self._me.pinned, self._partners)
 
 
 def members_of(plan: Plan, name: str) -> tuple[str, ...]:

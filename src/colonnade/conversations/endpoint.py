@@ -8,12 +8,25 @@ from functools import lru_cache
 from typing import Any
 
 from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, tiles, union
+from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Conversation, Member
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Agreed, NotKept, Post, Propose, Recall, Refused
+from colonnade.protocol.messages import (
+    Agreed,
+    Begin,
+    GetYes,
+    Noted,
+    NotKept,
+    Post,
+    Propose,
+    Recall,
+    Refused,
+    SaidYes,
+    Withdraw,
+)
 from colonnade.steps.joint import HashedStep
 from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
@@ -220,6 +233,7 @@ class ComputeNode:
         self._member = member
         self._federation = federation
         self._runs = Runs(member, fresh)
+        self._consents = Consents(member)
         self._one_at_a_time = threading.Lock()
 
     def handle(self, data: bytes) -> bytes:
@@ -238,11 +252,20 @@ class ComputeNode:
             require_known(request.plan)
         if isinstance(request, Propose):
             check_membership(request.plan, self._member, self._federation)
-            head, nonce = self._member.standing(request.plan, request.nonce)
-            agreed = Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head, nonce=nonce)
-            return codec.encode(agreed)
+            nonce = self._consents.ask(request.plan) if request.hold else b""
+            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
+        if isinstance(request, GetYes):
+            return codec.encode(SaidYes(yes=self._consents.say(request.plan, request.nonces)))
+        if isinstance(request, Begin | Withdraw):
+            if isinstance(request, Begin):
+                self._consents.hear(request.plan, request.yeses)
+            else:
+                self._consents.withdraw(request.plan)
+            return codec.encode(Noted())
         if isinstance(request, Post):
             check_membership(request.plan, self._member, self._federation)
+            if request.turn == 0:
+                self._consents.require_begun(request.plan)
             return self._runs.post(request, None)
         if isinstance(request, Recall):
             return self._runs.opened(request) or codec.encode(NotKept())

@@ -121,7 +121,7 @@ class MatchingRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number == 1:
             self._begin(letters)
         else:

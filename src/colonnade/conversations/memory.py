@@ -19,8 +19,8 @@ import msgspec
 from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.secure.history import Earlier, extends
-from colonnade.secure.keys import Identity, PublicIdentity, digest, frame
-from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES, nonces_digest
+from colonnade.secure.keys import digest
+from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES
 
 NONCES = 1024
 """How many questions a site remembers; the oldest go first."""
@@ -251,46 +251,6 @@ class LedgerHeads:
         found = self._seen.get(party)
         return None if found is None else found.evidence
 
-    # Outside a conversation, a head is signed by itself -----------------------------------------------------------------
-
-    def signed(self, party: str, identity: Identity, context: bytes, questions: Mapping[str, bytes]) -> bytes:
-        """Return what we say of our ledger, with a signature over it, over what it is said in, and over all questions."""
-        statement = self.own(party, questions)
-        return b"" if not statement else identity.sign(_signed_words(context, questions, statement)) + statement
-
-    def observe_signed(
-        self,
-        context: bytes,
-        questions: Mapping[str, bytes],
-        mine: bytes,
-        said: Mapping[str, tuple[PublicIdentity, bytes]],
-        *,
-        issued: bytes | None = None,
-    ) -> None:
-        """Remember heads that travelled by themselves.
-
-        Parameters
-        ----------
-        context, questions
-            What they are signed over.
-        mine
-            The one of these questions that is ours.
-        said
-            By party, its key, and what it signed.
-        issued
-            What our question was issued for, if that is not the context.
-        """
-        heard = {}
-        for party, (identity, data) in said.items():
-            if party in self._ledgers:
-                signature, statement = data[:64], data[64:]
-                message = _signed_words(context, questions, statement)
-                identity.verify(message, signature)
-                heard[party] = Said(statement, mine, message, signature)
-        self.observe(context if issued is None else issued, heard)
-
-    # Measuring ----------------------------------------------------------------------------------------------------------
-
     def _floor(self, party: str, context: bytes, nonce: bytes) -> Mapping[str, Remembered]:
         """Return what we had seen when we asked."""
         issued = self._issued.get((context, nonce))
@@ -420,10 +380,6 @@ def _decoded(party: str, data: bytes) -> Statement:
         return msgspec.msgpack.decode(data, type=Statement)
     except (msgspec.MsgspecError, UnicodeDecodeError, BadInput):
         raise ProtocolError(f"Party {party!r} does not say where its ledger stands.") from None
-
-
-def _signed_words(context: bytes, questions: Mapping[str, bytes], statement: bytes) -> bytes:
-    return frame("colonnade ledger head v3", context, nonces_digest(questions), statement)
 
 
 def _unanswered(party: str) -> ProtocolError:

@@ -172,7 +172,7 @@ class ProductRun(Conversation):
         if inputs:
             raise ProtocolError("A joint opening takes no inputs.")
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number == 1:
             self._meet(letters)
         else:
@@ -209,8 +209,6 @@ class ProductRun(Conversation):
 
     def _take(self, turn: int, letters: Mapping[str, ProductLetter]) -> None:
         if self.point is None:
-            if letters:
-                self._meeting.vouched()
             return
         if turn == 1:
             self._take_first(letters)

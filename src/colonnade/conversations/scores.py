@@ -57,7 +57,7 @@ class ScoreRun(ProductRun):
         if inputs:
             raise ProtocolError("A joint opening takes no inputs.")
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number == 1:
             self._session = self._meeting.meet(letters)
             return Posted(letters=self._give())

@@ -112,7 +112,7 @@ class SumRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         if number == 1:
             self._session = self._meeting.meet(letters)
             self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
@@ -234,7 +234,7 @@ class SagaRun(Conversation):
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number == 0:
-            return self._meeting.greet(letters)
+            return self._meeting.greet()
         self._seen = inputs_digest(inputs, self._seen)
         if number == 1:
             self._session = self._meeting.meet(letters)

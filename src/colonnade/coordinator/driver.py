@@ -1,22 +1,32 @@
 """The driver of a study: it runs an algorithm's rounds over a transport.
 
-It first has every party agree, then asks for releases. What the study has cost, finished or failed, is read from the parties'
-accounts (`colonnade.coordinator.accounts`). Threads may run studies side by side; a member that is busy is asked again after the
-time that it names.
+It first has every member say yes, shows all of these to everybody, then asks for releases. What the study has cost, finished
+or failed, is read from the parties' accounts (`colonnade.coordinator.accounts`). Threads may run studies side by side; a member
+that is busy is asked again after the time that it names.
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
 
+from colonnade.conversations.consent import COORDINATORS
+from colonnade.conversations.memory import addressed
 from colonnade.coordinator.accounts import Auditor, CostOfCall
 from colonnade.cost import NOTHING_SPENT, Cost
-from colonnade.errors import Busy, ColonnadeError, NotEnoughComputeNodes, PartyAway, PlanMismatch, ProtocolError
+from colonnade.errors import (
+    BudgetExceeded,
+    Busy,
+    ColonnadeError,
+    NotEnoughComputeNodes,
+    PartyAway,
+    PlanMismatch,
+    ProtocolError,
+)
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.progress import Pace, Progress
@@ -37,6 +47,7 @@ __all__ = [
     "StudyQueue",
     "agree",
     "ask",
+    "propose",
     "run_study",
 ]
 
@@ -58,11 +69,11 @@ class Journal(Auditor, Protocol):
         """A study is about to be put to the parties."""
 
     def challenge(self, plan: Plan) -> bytes:
-        """Return a fresh nonce, over which every party says where its ledger stands."""
+        """Return a fresh nonce, over which every member says yes too; empty where the coordinator remembers no ledgers."""
         ...
 
-    def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, messages.Agreed]) -> None:
-        """Every party has agreed, and has said where its ledger stands."""
+    def agreed(self, plan: Plan, nonces: Mapping[str, bytes], yeses: Mapping[str, bytes]) -> None:
+        """Every member has said yes over these nonces, and where its ledger stands."""
 
     def sending(self, plan: Plan, requests: Requests) -> None:
         """A round is about to be sent."""
@@ -86,7 +97,7 @@ class NoJournal:
         """Return no nonce: nobody remembers where a ledger stood."""
         return b""
 
-    def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, messages.Agreed]) -> None:
+    def agreed(self, plan: Plan, nonces: Mapping[str, bytes], yeses: Mapping[str, bytes]) -> None:
         """Keep nothing."""
 
     def account_nonce(self) -> bytes:
@@ -170,7 +181,7 @@ class Quote:
     """What a plan costs each party, by the party's own computation, and which steps are not yet paid for.
 
     ``disclosed`` names the steps that a party answers without differential privacy. ``sequences`` are the last rows of the
-    parties' ledgers. ``nonces`` are the members', for each other.
+    parties' ledgers. ``nonces`` are the members', over which everybody says yes.
     """
 
     losses: Mapping[str, Mapping[str, Loss]]
@@ -205,6 +216,9 @@ class StudyQueue:
     Two studies of one plan are one study. The second waits for the first, and is then answered from what the parties kept, at
     no price. If they ran at the same time, each would end the other's run at every member.
 
+    A study that did not fit beside the others of its group may have met what was held for them. It waits until it has the group
+    to itself (``alone``): what it is told then is true.
+
     Parameters
     ----------
     at_once
@@ -221,8 +235,8 @@ class StudyQueue:
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._at_once = at_once
         self._changed = threading.Condition()
-        self._waiting: list[tuple[object, Hashable]] = []
-        self._running: list[Hashable] = []
+        self._waiting: list[Turn] = []
+        self._running: list[Turn] = []
 
     @property
     def under_way(self) -> int:
@@ -230,29 +244,49 @@ class StudyQueue:
         return len(self._running)
 
     @contextmanager
-    def turn(self, study: Hashable) -> Iterator[None]:
+    def turn(self, study: Hashable, group: Hashable = None, *, alone: bool = False) -> Iterator["Turn"]:
         """Wait until it is this study's turn, and hold a place until the block is left."""
-        place = object()
+        turn = Turn(study, group, alone)
         with self._changed:
-            self._waiting.append((place, study))
+            self._waiting.append(turn)
             try:
-                self._changed.wait_for(lambda: self._next() is place)
+                self._changed.wait_for(lambda: self._next() is turn)
             finally:
-                self._waiting.remove((place, study))
-            self._running.append(study)
+                self._waiting.remove(turn)
+            beside = [one for one in self._running if one.group == group]
+            for one in (turn, *beside) if beside else ():
+                one.shared = True
+            self._running.append(turn)
             self._changed.notify_all()  # there may be room for one more
         try:
-            yield
+            yield turn
         finally:
             with self._changed:
-                self._running.remove(study)
+                self._running.remove(turn)
                 self._changed.notify_all()
 
-    def _next(self) -> object | None:
-        """Return the place of the first in line whose plan is not under way, if there is room."""
+    def _next(self) -> "Turn | None":
+        """Return the first in line that may run beside those under way; nobody of its group passes one that waits to be alone."""
         if len(self._running) >= self._at_once:
             return None
-        return next((place for place, study in self._waiting if study not in self._running), None)
+        studies, groups = {one.study for one in self._running}, {one.group for one in self._running}
+        closed = {one.group for one in self._running if one.alone}
+        for turn in self._waiting:
+            if turn.study not in studies and turn.group not in (groups if turn.alone else closed):
+                return turn
+            if turn.alone:
+                closed.add(turn.group)
+        return None
+
+
+@dataclass(eq=False)
+class Turn:
+    """One study's place in the queue; ``shared`` once another one of its group was under way at the same time."""
+
+    study: Hashable
+    group: Hashable
+    alone: bool
+    shared: bool = False
 
 
 QUEUE = StudyQueue()
@@ -271,18 +305,25 @@ def run_study(
 ) -> Outcome:
     """Run a study to its end, and take it up again after a failure of the network or of a process. No release is paid twice.
 
-    Every party is asked to agree before any is asked to release, so that a refusal of the plan costs nobody anything. A study
-    waits in line while there are many under way, and while another one of the same plan is.
+    Every member says yes, and everybody has checked all of these, before any is asked to release: a refusal costs nobody
+    anything. A study waits in line while there are many under way, and while another one of the same plan is.
     """
     journal = journal or NoJournal()
     cost = CostOfCall(plan, transport, journal)
-    failures, waited = 0, 0.0
+    failures, waited, alone = 0, 0.0, False
+    group = id(transport)
     while True:
-        with QUEUE.turn((id(transport), codec.digest(plan))):  # held until the cost is read: the same plan adds to it
+        # held until the cost is read: the same plan adds to it
+        with QUEUE.turn((group, codec.digest(plan)), group, alone=alone) as turn:
             try:
                 outcome = _run_once(algorithm, plan, transport, progress, journal, about, cost)
             except ColonnadeError as error:
                 busy = error.retry_in if isinstance(error, Busy) and waited < PATIENCE else None
+                if not isinstance(error, ProtocolError):
+                    _withdraw(plan, transport)
+                if isinstance(error, BudgetExceeded) and turn.shared:
+                    alone = True  # what was held for the others may have been in the way
+                    continue
                 failures += busy is None
                 if busy is None and (failures == journal.attempts or not _may_pass(error)):
                     error.cost = cost.read(failed=True)
@@ -327,7 +368,7 @@ def _run_once(
                 progress(recorded.step)
                 pace = _pace(plan, recorded.step, progress)
             journal.sending(plan, requests)
-            replies = _exchange(_with_nonces(_with_description(requests, about), quote.nonces), recorded)
+            replies = _exchange(_with_description(requests, about), recorded)
             replies |= _send_missed(journal.missed(plan, requests, replies), recorded)
             recorded.transcript.count_numbers(requests, replies)
             mechanisms |= {
@@ -379,25 +420,10 @@ def _with_description(requests: Requests, about: About | None) -> Requests:
     }
 
 
-def _with_nonces(requests: Requests, nonces: Mapping[str, bytes]) -> Requests:
-    """Add the other members' nonces to the first turn of a conversation."""
-    if not nonces:
-        return requests
-    letters = {member: messages.Blob(nonce) for member, nonce in nonces.items()}
-    return {
-        member: msgspec.structs.replace(request, letters={name: letters[name] for name in requests if name in letters})
-        if isinstance(request, messages.Post) and request.turn == 0
-        else request
-        for member, request in requests.items()
-    }
-
-
-def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
-    """Propose the plan to every party, and return what each would be charged. Nothing is spent."""
-    journal = journal or NoJournal()
-    nonce = journal.challenge(plan)
-    proposal = messages.Propose(plan=plan, about=about, nonce=nonce)
-    replies = ask(dict.fromkeys((*plan.parties, *plan.compute_nodes), proposal), transport)
+def propose(plan: Plan, transport: Transport, about: About | None = None, *, hold: bool = False) -> Quote:
+    """Propose the plan to every member, and return what each would be charged. Nothing is spent; held only if asked to."""
+    proposal = messages.Propose(plan=plan, about=about, hold=hold)
+    replies = ask(dict.fromkeys(plan.members, proposal), transport)
     losses: dict[str, dict[str, Loss]] = {}
     unpaid: dict[str, frozenset[str]] = {}
     disclosed: dict[str, frozenset[str]] = {}
@@ -410,10 +436,35 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
         unpaid[party] = frozenset(reply.unpaid)
         disclosed[party] = frozenset(reply.disclosed)
         sequences[party] = reply.sequence
-        if reply.nonce:
-            nonces[party] = reply.nonce
-    journal.agreed(plan, nonce, cast("Mapping[str, messages.Agreed]", replies))
+        nonces[party] = reply.nonce
     return Quote(losses, unpaid, disclosed, sequences, nonces)
+
+
+def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
+    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.consent`). Nothing is spent."""
+    journal = journal or NoJournal()
+    own = journal.challenge(plan)
+    quote = propose(plan, transport, about, hold=True)
+    hashed, nonces = codec.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
+    yeses: dict[str, bytes] = {}
+    requests = {
+        member: messages.GetYes(plan=hashed, nonces={name: addressed(one, member) for name, one in nonces.items()})
+        for member in quote.nonces
+    }
+    for member, reply in ask(requests, transport).items():
+        if not isinstance(reply, messages.SaidYes):
+            raise ProtocolError(f"{member!r} did not say yes.", remedy="Start the study again.")
+        yeses[member] = reply.yes
+    journal.agreed(plan, nonces, yeses)
+    ask(dict.fromkeys(quote.nonces, messages.Begin(plan=hashed, yeses=yeses)), transport)
+    return quote
+
+
+def _withdraw(plan: Plan, transport: Transport) -> None:
+    """Tell everybody that a study was refused, so that nobody holds anything for it. Who does not hear it waits for the end."""
+    withdrawal = codec.encode(messages.Withdraw(plan=codec.digest(plan)))
+    with suppress(ColonnadeError):
+        transport.exchange(dict.fromkeys(plan.members, withdrawal))
 
 
 def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:

@@ -391,7 +391,7 @@ class Federation(TightenedColumns):
 
     def quote(self, plan: Plan) -> driver.Quote:
         """Ask every party what a plan would cost it. Spends nothing and touches no data."""
-        return driver.agree(plan, self.transport, self.journal, self.words.about(plan, plan.task))
+        return driver.propose(plan, self.transport, self.words.about(plan, plan.task))
 
     def run(
         self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, title: str = ""

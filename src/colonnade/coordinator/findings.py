@@ -128,6 +128,10 @@ class Traffic:
         return f"{self.rounds} rounds, about {self.bytes:,} bytes{links if self.direct else ''}"
 
 
+QUESTION, YES, HEAD = 32, 200, 170
+"""Bytes of a member's question to all ledgers, of a yes, and of where a ledger stands, with its proofs."""
+
+
 def forecast_traffic(
     plan: Plan, quote: Quote, schemas: Mapping[str, Schema], linked: Collection[str] = ()
 ) -> Traffic | None:
@@ -149,6 +153,7 @@ def forecast_traffic(
         dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
         {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
     )
+    _add_yeses(forecast, plan)
     for whole in whole_steps(plan, schemas):
         unpaid = [whole.name in quote.unpaid[party] for party in whole.steps]
         kept = not any(quote.unpaid.values()) if whole.kind.keeps_key else not any(unpaid)
@@ -161,6 +166,16 @@ def forecast_traffic(
     direct, tickets = sum(map(sum, pairs)), sum(map(len, pairs)) * messages.TICKET_BYTES
     every = sum(forecast.to.values()) + sum(forecast.back.values())
     return Traffic(forecast.rounds, forecast.to, forecast.back, direct, every - 2 * (direct - tickets))
+
+
+def _add_yeses(forecast: Forecast, plan: Plan) -> None:
+    """Add the two rounds in which everybody says yes, and is shown everybody's. They carry the plan's hash, not the plan."""
+    members = plan.members
+    asked = SMALL + sum(len(name) + QUESTION for name in members)
+    said = {name: YES + len(name) + (HEAD if name in plan.parties else 0) for name in members}
+    shown = SMALL + sum(said.values())
+    forecast.round(dict.fromkeys(members, asked - forecast.plan_bytes), said)
+    forecast.round(dict.fromkeys(members, shown - forecast.plan_bytes), dict.fromkeys(members, SMALL // 2))
 
 
 def account_row(reply: messages.Accounted) -> dict[str, object]:

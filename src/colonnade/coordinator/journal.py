@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from colonnade.conversations.consent import COORDINATORS, check_signature, read_yeses
 from colonnade.conversations.conversation import check_account
-from colonnade.conversations.memory import LedgerHeads
+from colonnade.conversations.memory import LedgerHeads, Said
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.agreement import COORDINATOR, FederationAgreement
-from colonnade.protocol.messages import Accounted, Agreed, Ask, NotKept, Post, Recall, Reply, Request
-from colonnade.secure.mail import NONCE_BYTES
+from colonnade.protocol.agreement import FederationAgreement
+from colonnade.protocol.messages import Accounted, Ask, NotKept, Post, Recall, Reply, Request
+from colonnade.secure.mail import NONCE_BYTES, nonces_digest
 
 __all__ = ["StudyJournal", "StudyStatus"]
 
@@ -116,16 +117,18 @@ class StudyJournal:
         self._log.event("study-started", study=entries[0].hex()[:12])
 
     def challenge(self, plan: Plan) -> bytes:
-        """Return a fresh nonce, over which every party says where its ledger stands."""
+        """Return a fresh nonce, over which every member says yes, and where its ledger stands."""
         return self._heads.issue(codec.digest(plan))
 
-    def agreed(self, plan: Plan, nonce: bytes, replies: Mapping[str, Agreed]) -> None:
-        """Remember where every ledger stands; refuse one that has gone back since the nonce was issued."""
-        for party in replies:
-            if party not in self._pinned:
-                raise ProtocolError(f"{party!r} is not a member in the federation's agreement.")
-        said = {party: (self._pinned[party], reply.head) for party, reply in replies.items()}
-        self._heads.observe_signed(codec.digest(plan), {COORDINATOR: nonce}, nonce, said)
+    def agreed(self, plan: Plan, nonces: Mapping[str, bytes], yeses: Mapping[str, bytes]) -> None:
+        """Check every yes, and remember where every ledger stands; refuse one that has gone back."""
+        said = read_yeses(codec.digest(plan), frozenset(plan.members), yeses)
+        for name, yes in said.items():
+            if yes.nonces != nonces_digest(nonces):
+                raise ProtocolError(f"{name!r} said yes to other nonces.", remedy="Start the study again.")
+            check_signature(name, yes, self._pinned)
+        heads = {name: Said(yes.head, nonces[COORDINATORS], yes.words(), yes.signature) for name, yes in said.items()}
+        self._heads.observe(codec.digest(plan), heads)
 
     def account_nonce(self) -> bytes:
         """Return a fresh nonce, over which a party signs its account."""

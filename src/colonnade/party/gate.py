@@ -24,25 +24,29 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.conversations.consent import not_everybody
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values, tile_key
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
+from colonnade.party.ledger.holds import Hold
 from colonnade.party.ledger.ledger import LabelledRow, SqliteLedger
 from colonnade.party.order_records import OrderRecords
-from colonnade.party.permission import Permission
+from colonnade.party.permission import Permission, requester_of
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_HALVES, local
+from colonnade.party.steps.agreements import may_align
 from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare, require_earlier
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import EVENT, About, Plan, Step
-from colonnade.privacy.accounting import NOTHING, Loss, total
+from colonnade.privacy.accounting import Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Settled, pack, unpack
 from colonnade.secure.keys import Identity
+from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
@@ -98,11 +102,12 @@ class Gate:
         assert step.price is not None  # or it would not have been admitted
         law = half.law(step.price)
         require_earlier(half)
+        self.require_begun(ask.plan)  # before a row is read; and again after that, which may take its time
         with among_rows():
             table = self._table.read_as(half.schema)
             local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
             prepare(half, table)
-        self._authorise(ask.plan, law.loss)
+        self.require_begun(ask.plan)
         self._ledger.debit(request, body, law.loss, **self._row(ask.plan, step))
         with among_rows():
             value = local.perturbed(half, law, table, ExactSampler(self._randomness))
@@ -117,7 +122,7 @@ class Gate:
         """
         kept = self._ledger.seed_of(admitted.request)
         if kept is None:
-            self._authorise(admitted.plan, loss)
+            self.require_begun(admitted.plan)
             kept = self._randomness.bytes(32)
             row = self._row(admitted.plan, admitted.step)
             self._ledger.reserve(admitted.request, admitted.body, loss, seed=kept, **row)
@@ -142,7 +147,7 @@ class Gate:
         if stored is not None:
             return stored
         if not self._ledger.knows(request):
-            self._authorise(ask.plan, NOTHING, discloses=True)
+            self.require_begun(ask.plan)
             self._ledger.record_nonprivate(request, body, **self._row(ask.plan, step))
         with among_rows():
             table = self._table.read_as(half.schema)
@@ -164,6 +169,10 @@ class Gate:
         half = self._admit_conversation(plan, step)
         if not isinstance(half, Joined):
             raise ProtocolError("This step is not worked out in a conversation.")
+        if not self._ledger.knows(self.ledger_key(plan, name)[0]):
+            self.require_begun(
+                plan
+            )  # a key or a row order is no debit, and is made for nobody who was not agreed with either
         return half.join(AdmittedStep(self, plan, step, half))
 
     def recall(self, plan: Plan, name: str, tile: int = 0) -> bytes | None:
@@ -205,27 +214,72 @@ class Gate:
 
     # Accounts -----------------------------------------------------------------------------------------------------------
 
-    def quote(self, plan: Plan) -> Quoted:
-        """Return what each step costs and which are unpaid; refuse if the unpaid ones do not fit together. Spends nothing."""
+    def quote(self, plan: Plan, *, hold: bool = False) -> Quoted:
+        """Return what each step costs and which are unpaid, and hold the unpaid ones if asked to. Spends nothing.
+
+        Whatever this party could refuse the plan for, it refuses now: what it says later is said after others have paid.
+        """
         steps = plan.steps_of(self.terms.party)
         if not steps:
             raise PlanMismatch("The plan asks nothing of this party.")
         self._require_delta(plan)
         losses = {step.name: loss for step in steps if (loss := self._loss(plan, step)) is not None}
-        unpaid = tuple(name for name in losses if not self._ledger.knows(self.ledger_key(plan, name)[0]))
-        self._ledger.require_room(total(losses[name] for name in unpaid))
+        keys = {step.name: self.ledger_key(plan, step.name)[0] for step in steps}
+        new = {name for name, key in keys.items() if not self._ledger.knows(key)}
+        aligning = self._refuse_alignments(plan, steps)
         disclosed = tuple(step.name for step in steps if discloses(step))
-        new = any(not self._ledger.knows(self.ledger_key(plan, name)[0]) for name in disclosed)
-        if unpaid or new:
-            self._authorise(plan, total(losses[name] for name in unpaid), discloses=new)
+        tells = any(name in new for name in disclosed) or any(half.told for half in aligning)
+        hashed, unpaid = codec.digest(plan), tuple(name for name in losses if name in new)
+        about = self._ledger.said(hashed)
+        held = Hold(
+            hashed,
+            requester_of(about),
+            "" if about is None else about.purpose,
+            {key: losses.get(name) for name, key in keys.items()},
+            bool(aligning),
+        )
+        if unpaid or tells:
+            self._authorise(plan, total(losses[name] for name in unpaid), discloses=tells)
+        (self._ledger.hold if hold else self._ledger.require_room)(held)
         return Quoted(losses, unpaid, disclosed)
+
+    def _refuse_alignments(self, plan: Plan, steps: Iterable[Step]) -> list[AligningStep]:
+        """Refuse rows that may not be aligned again; return the steps that align them. What is held counts as an attempt."""
+        halves = [(step, self._admit(plan, step)) for step in steps if issubclass(kind_of(step), AligningStep)]
+        found = [
+            (AdmittedStep(self, plan, step, half), half) for step, half in halves if isinstance(half, AligningStep)
+        ]
+        held = [one.plan for one in self._ledger.held(but=codec.digest(plan)) if one.aligns] if found else []
+        begun = {entry.plan for entry in self._ledger.entries() if entry.kind == "list"} if held else set()
+        pending = len(set(held) - begun)
+        return [half for admitted, half in found if may_align(admitted, half, pending)]
 
     def _authorise(self, plan: Plan, cost: Loss, *, discloses: bool = False) -> None:
         """Refuse what its requester may not have, or what waits for the owner's approval. Only for what is not paid yet."""
         if self.policy.judges_requesters:
             delta, entries, now = self._ledger.budget.delta, self._ledger.entries(), self._ledger.now()
-            allowed = Permission(self.policy, self.terms.party, delta, entries, now)
+            held = self._ledger.held(but=codec.digest(plan))
+            allowed = Permission(self.policy, self.terms.party, delta, entries, now, held)
             allowed.require(plan, self._ledger.said(codec.digest(plan)), cost, discloses=discloses)
+
+    def say_yes(self, plan: bytes) -> None:
+        """Hold for as long as anybody may pay who hears the yes that is about to be said."""
+        self._ledger.sign_hold(plan)
+
+    def begin(self, plan: bytes, issued: float) -> None:
+        """Let a plan be paid for: everybody's yes was checked, over a nonce that was issued at this time."""
+        self._ledger.begin_hold(plan, issued)
+
+    def withdraw(self, plan: bytes) -> None:
+        """Hold nothing for a plan any more."""
+        self._ledger.end_hold(plan)
+
+    def require_begun(self, plan: Plan) -> None:
+        """Refuse to write a step's first row before everybody has said yes, after the deadline, or for another requester."""
+        hashed = codec.digest(plan)
+        about = self._ledger.said(hashed)
+        if not self._ledger.is_payable(hashed, requester_of(about), "" if about is None else about.purpose):
+            raise not_everybody()
 
     def decide(self, decision: Decision, identity: Identity) -> None:
         """Record a decision of the party's owner, signed with the party's key. No request reaches this."""
@@ -461,7 +515,7 @@ class AdmittedStep:
         answer = released(self.step, fixed, self.half.title, None)
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
-            self.authorise_disclosure()
+            self.require_begun()
             self._ledger.record_nonprivate(self.request, self.body, **self.row())
             self._ledger.seal(self.request, answer)
         elif kept != answer:
@@ -470,9 +524,9 @@ class AdmittedStep:
                 remedy="Run the study again with the next repeat=.",
             )
 
-    def authorise_disclosure(self) -> None:
-        """Refuse to tell something exactly that waits for the owner's approval."""
-        self._gate._authorise(self.plan, NOTHING, discloses=True)  # noqa: SLF001  # one module, one door
+    def require_begun(self) -> None:
+        """Refuse a first row before everybody has said yes. See `Gate.require_begun`."""
+        self._gate.require_begun(self.plan)
 
     def keep_key(self, key: bytes) -> None:
         """Keep a key that the parties agreed on, durably, once."""

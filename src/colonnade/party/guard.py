@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import feather
 
+from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
 from colonnade.durable_file import replacing
@@ -215,6 +216,7 @@ class Guard:
         self._gate = gate
         self._row_orders = row_orders or RowOrders(gate)
         self._runs = Runs(member, gate.random_bytes)
+        self._consents = Consents(member, lambda: gate.ledger.now().timestamp())
         self._one_at_a_time = threading.Lock()
         self._before: int | None = None
         self._asked: messages.Request | None = None
@@ -314,6 +316,7 @@ class Guard:
             self._row_orders = RowOrders(gate, order, self._row_orders.folder, ids)
             self._gate = gate
             self._runs = Runs(self._runs.member, gate.random_bytes)
+            self._consents = Consents(self._runs.member, lambda: gate.ledger.now().timestamp())
 
     def close(self) -> None:
         """Close the ledger."""
@@ -344,8 +347,8 @@ class Guard:
 
     def _answer(self, data: bytes) -> bytes:
         request = self._asked = codec.decode_request(data)
-        if not isinstance(request, messages.GetDescription | messages.GetAccount):
-            require_known(request.plan)
+        if isinstance(plan := getattr(request, "plan", None), Plan):
+            require_known(plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
             self._before = self._sequence()  # only these are ever charged for
         if isinstance(request, messages.Propose | messages.Ask | messages.Post) and request.about is not None:
@@ -360,24 +363,56 @@ class Guard:
             self._runs.forget(request.plan)
             gate = self._row_orders.gate_for(request.plan.alignment)
             return gate.conclude(request.plan, request.step, request.values)
+        return codec.encode(self._public_reply(request))
+
+    def _public_reply(
+        self,
+        request: messages.Propose
+        | messages.GetYes
+        | messages.Begin
+        | messages.Withdraw
+        | messages.GetDescription
+        | messages.GetAccount,
+    ) -> messages.Reply:
         if isinstance(request, messages.Propose):
-            return codec.encode(self._agree(request))
-        reply: messages.Reply = (
-            self._describe(request) if isinstance(request, messages.GetDescription) else self._account(request)
-        )
-        return codec.encode(reply)
+            return self._agree(request)
+        if isinstance(request, messages.GetDescription):
+            return self._describe(request)
+        if isinstance(request, messages.GetAccount):
+            return self._account(request)
+        return self._consent(request)
+
+    def _consent(self, request: messages.GetYes | messages.Begin | messages.Withdraw) -> messages.Reply:
+        """Say yes, begin, or end. Nothing is held for a plan in which this party only computes."""
+        if isinstance(request, messages.Withdraw):
+            self._consents.withdraw(request.plan)
+            self._gate.withdraw(request.plan)
+            return messages.Noted()
+        holds = self._consents.asks_of_us(request.plan)
+        if isinstance(request, messages.GetYes):
+            if holds:
+                self._gate.say_yes(request.plan)  # durably, before anybody can rest on it
+            return messages.SaidYes(yes=self._consents.say(request.plan, request.nonces))
+        issued = self._consents.hear(request.plan, request.yeses)
+        if holds:
+            self._gate.begin(request.plan, issued)
+        return messages.Noted()
 
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
         self._gate.terms.require_version(request.plan)
         gate = self._row_orders.gate_for(request.plan.alignment)
         asked = self._is_asked(request.plan, request.step)
-        join = partial(gate.join, request.plan, request.step) if asked else partial(self._assist, request.plan)
+        join = partial(gate.join, request.plan, request.step) if asked else partial(self._compute, request.plan)
         return self._runs.post(request, join)
 
     def _assist(self, plan: Plan) -> None:
         """Agree to compute on shares in a step that reads nothing of this party, or refuse."""
         self._gate.policy.admit_computing(plan, self._gate.terms.party)
+
+    def _compute(self, plan: Plan) -> None:
+        self._assist(plan)
+        self._consents.require_begun(plan)
 
     def _recall(self, request: messages.Recall) -> bytes | None:
         if self._is_asked(request.plan, request.step):
@@ -394,19 +429,19 @@ class Guard:
     def _agree(self, request: messages.Propose) -> messages.Agreed:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
+        hashed = codec.digest(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             self._assist(request.plan)
-            head, nonce = self._runs.member.standing(request.plan, request.nonce)
-            return messages.Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), head=head, nonce=nonce)
-        quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan)
-        head, nonce = self._runs.member.standing(request.plan, request.nonce)
+            nonce = self._consents.ask(request.plan) if request.hold else b""
+            return messages.Agreed(plan_hash=hashed, losses={}, unpaid=(), nonce=nonce)
+        quoted = self._row_orders.gate_for(request.plan.alignment).quote(request.plan, hold=request.hold)
+        nonce = self._consents.ask(request.plan) if request.hold else b""
         return messages.Agreed(
-            plan_hash=codec.digest(request.plan),
+            plan_hash=hashed,
             losses={step: loss.to_bytes() for step, loss in quoted.losses.items()},
             unpaid=quoted.unpaid,
             disclosed=quoted.disclosed,
             sequence=self._gate.ledger.head().sequence,
-            head=head,
             nonce=nonce,
         )
 

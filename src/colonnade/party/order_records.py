@@ -36,6 +36,7 @@ class OrderRecords:
 
     def record_attempt(self) -> bytes:
         """Record an attempt, durably, before anything of the list is read; return its name."""
+        self._admitted.require_begun()
         name = Attempt.named(self._admitted.request, self._ledger.head().sequence)
         self._ledger.record_list(name, self._admitted.body, **self._admitted.row())
         return name
@@ -45,7 +46,7 @@ class OrderRecords:
         row = self._admitted.row()
         row["label"] += f" {what}"
         if not self._ledger.knows(request):
-            self._admitted.authorise_disclosure()
+            self._admitted.require_begun()
             self._ledger.record_nonprivate(request, self._admitted.body, **row)
 
     def tell(self, request: bytes, run: bytes) -> None:

@@ -4,14 +4,16 @@ import dataclasses
 import hashlib
 import re
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.memory import LedgerHead, LedgerHeads, Statement
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
@@ -266,15 +268,17 @@ class Party:
         schemas = {name: party.schema for name, party in parties.items()}
         noise = {name: _test_randomness(test_key, name) or SystemRandomness() for name in (*parties, *compute_nodes)}
         computing = None if committee is None else frozenset(committee)
-        members = _members(noise, SharingFloor(max(1, collusion), collusion, computing))
-        nodes = {
-            name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
-            for name in compute_nodes
-        }
         with ExitStack() as undo:
-            guards: dict[str, Guard | ComputeNode] = dict(nodes)
+            books: dict[str, SqliteLedger] = {}
             for name, ledger in _ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
                 undo.callback(ledger.close)
+                books[name] = ledger
+            members = _members(noise, SharingFloor(max(1, collusion), collusion, computing), books)
+            guards: dict[str, Guard | ComputeNode] = {
+                name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
+                for name in compute_nodes
+            }
+            for name, ledger in books.items():
                 guards[name] = parties[name].open(
                     name,
                     ids=ids[name],
@@ -303,11 +307,25 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
-def _members(noise: Mapping[str, Randomness], floor: SharingFloor) -> dict[str, Member]:
-    """Give everybody an identity and the public keys of everybody, as a federation's papers would, and its floor."""
+def _members(
+    noise: Mapping[str, Randomness], floor: SharingFloor, books: Mapping[str, SqliteLedger]
+) -> dict[str, Member]:
+    """Give everybody an identity, and everybody's public keys and ledgers, as a federation's papers would, and its floor."""
     identities = {name: Identity.generate(randomness) for name, randomness in noise.items()}
     pinned = {name: PublicIdentity(identity.public) for name, identity in identities.items()}
-    return {name: Member(name, identity, pinned, floor=floor) for name, identity in identities.items()}
+    named = {name: ledger.identity for name, ledger in books.items()}
+    heads = {
+        name: LedgerHeads(named, mine=partial(statement_of, books[name]) if name in books else None)
+        for name in identities
+    }
+    return {name: Member(name, identity, pinned, heads[name], floor) for name, identity in identities.items()}
+
+
+def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
+    """Return where a ledger stands, as peers are told it, and its roots at earlier rows with proofs."""
+    head, earlier = ledger.shown(since)
+    read = int(ledger.now().timestamp() * 1_000_000)
+    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
 
 
 def _check_names(

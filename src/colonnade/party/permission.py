@@ -13,6 +13,7 @@ from datetime import datetime
 
 from colonnade.errors import ApprovalNeeded, BudgetExceeded, PolicyRefusal
 from colonnade.party.ledger.decisions import Allowance, Approval
+from colonnade.party.ledger.holds import Hold
 from colonnade.party.ledger.refused import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.party.policy import Policy
@@ -45,6 +46,8 @@ class Permission:
         The rows of its ledger.
     now
         What the ledger's clock shows.
+    held
+        What is held for other studies: it counts as if it were spent.
     """
 
     policy: Policy
@@ -52,6 +55,7 @@ class Permission:
     delta: float
     entries: Sequence[Entry]
     now: datetime
+    held: Sequence[Hold] = ()
 
     def require(self, plan: Plan, about: About | None, cost: Loss, *, discloses: bool) -> None:
         """Refuse a study that its requester may not have, or that waits for an approval.
@@ -68,10 +72,13 @@ class Permission:
             Whether something leaves without differential privacy.
         """
         who = requester_of(about)
-        spent = self._spent(lambda entry: requester_of(entry.about) == who)
+        spent = self._spent(lambda entry: requester_of(entry.about) == who, lambda hold: hold.requester == who)
         self._require_cap("requester", self.policy.requesters, who, spent + cost)
         purpose = "" if about is None else about.purpose
-        for_it = self._spent(lambda entry: entry.about is not None and entry.about.purpose == purpose)
+        for_it = self._spent(
+            lambda entry: entry.about is not None and entry.about.purpose == purpose,
+            lambda hold: hold.purpose == purpose,
+        )
         self._require_cap("purpose", self.policy.purposes, purpose, for_it + cost)
         if self._is_above(spent + cost, discloses=discloses) and not self.approved(plan):
             raise ApprovalNeeded(
@@ -108,10 +115,9 @@ class Permission:
             for entry in self.entries
         )
 
-    def _spent(self, of: Callable[[Entry], bool]) -> Loss:
-        return total(
-            entry.loss for entry in self.entries if entry.loss is not None and entry.plan is not None and of(entry)
-        )
+    def _spent(self, of: Callable[[Entry], bool], for_whom: Callable[[Hold], bool]) -> Loss:
+        paid = [entry.loss for entry in self.entries if entry.loss is not None and entry.plan is not None and of(entry)]
+        return total((*paid, *(hold.loss for hold in self.held if for_whom(hold))))
 
     def _require_cap(self, of: str, caps: Mapping[str, float] | None, name: str, after: Loss) -> None:
         if caps is None:

@@ -1,8 +1,8 @@
 """Everything that travels: messages, and rounds of them.
 
 A party's reply is one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters to
-peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `Accounted`,
-`Greeted`, `Settled`, `Placed`, `Refused`), or a non-private `Released` that its policy allows by name.
+peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `SaidYes`, `Noted`,
+`Accounted`, `Greeted`, `Settled`, `Placed`, `Refused`), or a non-private `Released` that its policy allows by name.
 
 A party answers nothing else than these requests, and nothing leaves it but these replies. An algorithm is a generator: it
 yields requests by party and is sent replies by party. It knows nothing of transports, retries or clocks, so the same
@@ -32,13 +32,16 @@ __all__ = [
     "Algorithm",
     "Array",
     "Ask",
+    "Begin",
     "Blob",
     "Conclude",
     "Described",
     "GetAccount",
     "GetDescription",
+    "GetYes",
     "Greeted",
     "NotKept",
+    "Noted",
     "Opened",
     "Placed",
     "Post",
@@ -50,8 +53,10 @@ __all__ = [
     "Reply",
     "Request",
     "Rounds",
+    "SaidYes",
     "Settled",
     "Ticket",
+    "Withdraw",
     "ask_all",
     "pack",
     "released",
@@ -192,15 +197,35 @@ class GetAccount(Message, frozen=True, tag="get-account"):
     in_words: bool = False
 
 
-class Propose(Message, frozen=True, tag="propose"):
+class Propose(Message, frozen=True, tag="propose", omit_defaults=True):
     """Would you answer every step of this plan? Costs nothing. ``about`` is what is said about the study.
 
-    ``nonce`` is the coordinator's, fresh; the answer says where the party's ledger stands, signed over it.
+    With ``hold`` the party also holds what the plan would still cost, for a while, and issues a nonce: a study is about to begin.
     """
 
     plan: Plan
     about: About | None = None
-    nonce: bytes = b""
+    hold: bool = False
+
+
+class GetYes(Message, frozen=True, tag="get-yes"):
+    """Everybody agrees to the plan of this hash. Say yes, signed over these nonces: everybody's, and the coordinator's if any."""
+
+    plan: bytes
+    nonces: dict[str, bytes]
+
+
+class Begin(Message, frozen=True, tag="begin"):
+    """Everybody has said yes to the plan of this hash. Check all of them; from then on what you are asked may be paid for."""
+
+    plan: bytes
+    yeses: dict[str, bytes]
+
+
+class Withdraw(Message, frozen=True, tag="withdraw"):
+    """The plan of this hash is over for now: hold nothing for it any more. What was paid stays paid."""
+
+    plan: bytes
 
 
 class Ask(Message, frozen=True, tag="ask"):
@@ -215,7 +240,7 @@ class Ask(Message, frozen=True, tag="ask"):
 class Post(Message, frozen=True, tag="post"):
     """Take your next turn in a conversation.
 
-    ``letters`` are to you, by sender; in turn 0, everyone's nonce, and in turn 1, everyone's hello. ``inputs`` are public, and
+    ``letters`` are to you, by sender; in turn 1, everyone's hello. ``inputs`` are public, and
     the coordinator's. ``about`` comes with the first turn.
     """
 
@@ -244,7 +269,7 @@ class Conclude(Message, frozen=True, tag="conclude"):
     values: dict[str, Array]
 
 
-Request = GetDescription | GetAccount | Propose | Ask | Recall | Post | Conclude
+Request = GetDescription | GetAccount | Propose | GetYes | Begin | Withdraw | Ask | Recall | Post | Conclude
 
 
 # What a party says ------------------------------------------------------------------------------------------------------
@@ -303,9 +328,8 @@ class Agreed(Message, frozen=True, tag="agreed"):
     """Public metadata: this party will answer, these are the losses of its steps, and these are not yet paid for.
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name. ``sequence``
-    is the last row of its ledger: what this study costs stands in later ones. ``head`` says where its ledger stands, signed over
-    the coordinator's nonce, and ``nonce`` is its own, over which its peers say the same to it
-    (`colonnade.conversations.conversation`). Both are empty in a simulation.
+    is the last row of its ledger: what this study costs stands in later ones. ``nonce`` is its own, over which everybody says
+    yes (`colonnade.conversations.consent`); empty where nothing is held.
     """
 
     plan_hash: bytes
@@ -313,8 +337,17 @@ class Agreed(Message, frozen=True, tag="agreed"):
     unpaid: tuple[str, ...]
     disclosed: tuple[str, ...] = ()
     sequence: int = 0
-    head: bytes = b""
     nonce: bytes = b""
+
+
+class SaidYes(Message, frozen=True, tag="said-yes"):
+    """Public metadata: a member's signed yes to one plan, and where its ledger stands (`colonnade.conversations.consent.Yes`)."""
+
+    yes: bytes
+
+
+class Noted(Message, frozen=True, tag="noted"):
+    """Public metadata: this member knows that a plan has begun, or is over."""
 
 
 class Released(Message, frozen=True, tag="released"):
@@ -398,7 +431,21 @@ class Refused(Message, frozen=True, tag="refused"):
         return kind(message, remedy=self.remedy)
 
 
-Reply = Described | Accounted | Agreed | Released | NotKept | Greeted | Settled | Placed | Posted | Opened | Refused
+Reply = (
+    Described
+    | Accounted
+    | Agreed
+    | SaidYes
+    | Noted
+    | Released
+    | NotKept
+    | Greeted
+    | Settled
+    | Placed
+    | Posted
+    | Opened
+    | Refused
+)
 
 Requests = Mapping[str, Request]
 Replies = Mapping[str, Reply]

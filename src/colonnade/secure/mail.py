@@ -249,7 +249,6 @@ _HASH_BYTES = 32
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 _LARGEST_NAME = 255
-_LARGEST_HEAD = 2**18
 NONCE_BYTES = 16
 LARGEST_QUESTION = 2**16
 
@@ -299,46 +298,37 @@ def _is_name(party: str) -> bool:
 
 
 class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One party's signed ephemeral key for one run. Public; travels through the coordinator.
-
-    ``terms`` is the hash of the run's terms. ``head`` says where the party's ledger stands, under the same signature; empty where
-    there is none to speak of. ``nonces`` is the hash of all members' nonces, as this party was told them: the head was read after
-    they were issued.
-    """
+    """One party's signed ephemeral key for one run, whose terms are named by their hash. It travels through the coordinator."""
 
     terms: bytes
     party: str
     ephemeral: bytes
     signature: bytes
-    head: bytes = b""
-    nonces: bytes = b""
 
     def __post_init__(self) -> None:
-        if len(self.terms) != _HASH_BYTES or len(self.nonces) not in (0, _HASH_BYTES):
-            raise BadInput("A hello names the terms of its run, and the nonces that it answers, by hashes of 32 bytes.")
+        if len(self.terms) != _HASH_BYTES:
+            raise BadInput("A hello names the terms of its run by a hash of 32 bytes.")
         if len(self.ephemeral) != _KEY_BYTES or len(self.signature) != _SIGNATURE_BYTES:
             raise BadInput("A hello holds a key of 32 bytes and a signature of 64.")
-        if len(self.head) > _LARGEST_HEAD:
-            raise BadInput("A hello says where a ledger stands in a bounded number of words.")
 
     def signed(self) -> bytes:
         """Return the bytes that the signature is over."""
-        return _signed(self.terms, self.party, self.ephemeral, self.head, self.nonces)
+        return _signed(self.terms, self.party, self.ephemeral)
 
 
-def _signed(terms: bytes, party: str, ephemeral: bytes, head: bytes = b"", nonces: bytes = b"") -> bytes:
-    return frame("colonnade hello v2", terms, party, ephemeral, head, nonces)
+def _signed(terms: bytes, party: str, ephemeral: bytes) -> bytes:
+    return frame("colonnade hello v3", terms, party, ephemeral)
 
 
 def nonces_digest(nonces: Mapping[str, bytes]) -> bytes:
-    """Return the hash of everybody's nonces; nothing where there are none. A hello grows with none of them.
+    """Return the hash of everybody's nonces.
 
     What its issuer remembers may follow a nonce (`colonnade.conversations.memory.LedgerHeads.issue`), and is not hashed.
     """
     if any(not NONCE_BYTES <= len(nonce) <= LARGEST_QUESTION for nonce in nonces.values()):
         raise ProtocolError("A nonce is of another length than a nonce.")
     named = sorted((name, nonce[:NONCE_BYTES]) for name, nonce in nonces.items())
-    return digest("colonnade nonces v1", *named) if nonces else b""
+    return digest("colonnade nonces v1", *named)
 
 
 class Handshake:
@@ -354,22 +344,9 @@ class Handshake:
         What this party itself takes the run to be; never taken from the coordinator's relayed hellos.
     seed
         32 secret random bytes, kept durably until the run ends if the party is to survive a restart.
-    head
-        Where this party's ledger stands, for its peers to remember.
-    nonces
-        The hash of its peers' nonces (`nonces_digest`), issued before the head was read.
     """
 
-    def __init__(
-        self,
-        identity: Identity,
-        party: str,
-        terms: RunTerms,
-        seed: bytes,
-        *,
-        head: bytes = b"",
-        nonces: bytes = b"",
-    ) -> None:
+    def __init__(self, identity: Identity, party: str, terms: RunTerms, seed: bytes) -> None:
         if party not in terms.parties:
             raise BadInput("A party takes part only in a run that names it.")
         self._named = terms.digest
@@ -377,12 +354,8 @@ class Handshake:
         self._private = X25519PrivateKey.from_private_bytes(derived.expose())
         self.party = party
         self.terms = terms
-        self.hello = self._signed_hello(identity, head, nonces)
-
-    def _signed_hello(self, identity: Identity, head: bytes, nonces: bytes) -> Hello:
         ephemeral = self._private.public_key().public_bytes_raw()
-        signature = identity.sign(_signed(self._named, self.party, ephemeral, head, nonces))
-        return Hello(self._named, self.party, ephemeral, signature, head, nonces)
+        self.hello = Hello(self._named, party, ephemeral, identity.sign(_signed(self._named, party, ephemeral)))
 
     def agree(
         self,
@@ -464,8 +437,8 @@ def _transcript(
     fields: list[bytes] = []
     for name in terms.parties:
         hello = hellos[name]
-        fields += (pinned[name].key, hello.terms, hello.ephemeral, hello.signature, hello.head, hello.nonces)
-    return digest("colonnade transcript v2", named, *fields)
+        fields += (pinned[name].key, hello.terms, hello.ephemeral, hello.signature)
+    return digest("colonnade transcript v3", named, *fields)
 
 
 def _letter_key(shared: Secret, transcript: bytes, sender: str, receiver: str) -> Secret:

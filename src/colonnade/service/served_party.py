@@ -8,19 +8,20 @@ A party answers from a copy of its table (`colonnade.service.snapshots`): that o
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, Openings, Statement
+from colonnade.conversations.memory import LedgerHeads, Openings
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.party import Party
+from colonnade.party.party import Party, statement_of
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.dask_cluster import Cluster
@@ -271,7 +272,7 @@ def serve_party(
         analysts=papers.analyst_keys(),
     )
     gate = Gate(opened.table, stricter(terms.policy, papers.floor), facts, ledger, randomness or SystemRandomness())
-    heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", lambda since: _statement(ledger, since))
+    heads = LedgerHeads(_ledgers(papers), folder / "peers.heads", partial(statement_of, ledger))
     member = Member(
         terms.name,
         identity,
@@ -350,9 +351,3 @@ def _own_entry(name: str, role: str, papers: FederationAgreement, identity: Iden
 
 def _ledgers(papers: FederationAgreement) -> dict[str, str]:
     return {name: papers.members[name].ledger for name in papers.parties}
-
-
-def _statement(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
-    head, earlier = ledger.shown(since)
-    read = int(ledger.now().timestamp() * 1_000_000)
-    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)

@@ -40,7 +40,7 @@ import msgspec
 
 from colonnade.durable_file import AlternatingFile, sync_folder
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
-from colonnade.party.ledger.rows import APPLICATION, FORMAT, SCHEMA, Head
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, LATER, SCHEMA, Head
 
 __all__ = ["HeadMemory", "LedgerFile", "Stake"]
 
@@ -168,6 +168,17 @@ class LedgerFile:
         self.run(f"PRAGMA user_version = {FORMAT}")
         for statement in SCHEMA:
             self.run(statement)
+
+    def missing(self) -> list[str]:
+        """Return the tables that a file of 0.2.0 lacks (inside a transaction)."""
+        found = {name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return [statement for name, statement in LATER.items() if name not in found]
+
+    def add_tables(self) -> None:
+        """Add the tables that a file of 0.2.0 lacks."""
+        with self.writing():
+            for statement in self.missing():
+                self.run(statement)
 
     def run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         """Run one statement of the transaction that is open."""

@@ -27,6 +27,7 @@ from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
 from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
+from colonnade.party.ledger.holds import Hold, Holds
 from colonnade.party.ledger.migration import migrate
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, LabelledRow, RowTerms
 from colonnade.plan import About
@@ -67,6 +68,7 @@ class SqliteLedger:
         self.path = file.path
         self._clock = clock
         self._chain = RowChain(file)
+        self._holds = Holds(file)
         self._memory = HeadMemory(file.path)
 
     @classmethod
@@ -137,6 +139,7 @@ class SqliteLedger:
         ledger = cls(LedgerFile(path, patience=patience), clock)
         try:
             migrate(ledger._file, _now(clock))
+            ledger._add_tables()
             ledger.verify()
             ledger._require_salt()
             ledger.refuse_set_back()
@@ -146,6 +149,12 @@ class SqliteLedger:
             ledger.close()
             raise
         return ledger
+
+    def _add_tables(self) -> None:
+        with self._file.reading():
+            lacking = self._file.format() == FORMAT and self._file.missing()
+        if lacking:
+            self._file.add_tables()
 
     def _require_salt(self) -> None:
         """Add the salt to a ledger of before peers were shown roots, by a row of its own."""
@@ -206,7 +215,7 @@ class SqliteLedger:
         """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
 
         Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed. Of ``table``, a
-        hash of the table where there is one, the row keeps a mark that only this ledger can compare (`restored_version`).
+        hash of the table where there is one, a mark is kept beside the rows that only this ledger can compare (`restored_version`).
         """
         if type(version) is not int or not 1 <= version <= LARGEST_VERSION:
             raise BadInput("A data version is a whole number from 1.", remedy="For example 1, then 2.")
@@ -215,9 +224,11 @@ class SqliteLedger:
             state = self._chain.catch_up()
             if version <= state.used:
                 raise BadInput(f"Version {state.used} was declared before.", remedy="Declare a higher one.")
-            mark = f" {rows.table_mark(state.salt, table)}" if table else ""
-            facts = state.row("version", written, f"data version {version}{mark}", version=version)
+            facts = state.row("version", written, f"data version {version}", version=version)
             self._chain.append(facts)
+            if table:
+                self._file.run("INSERT INTO loaded VALUES (?, ?)", (version, rows.table_mark(state.salt, table)))
+            self._holds.end_all()  # their plans name the version before
         return facts.sequence
 
     def next_version(self) -> int:
@@ -226,8 +237,10 @@ class SqliteLedger:
 
     def restored_version(self, table: bytes) -> int | None:
         """Return the current data version if this is its table, and nothing was declared or asked since a restore."""
-        state = self._read()
-        same = state.restored and state.table == rows.table_mark(state.salt, table)
+        with self._file.reading():
+            state = self._chain.catch_up()
+            kept = self._file.run("SELECT mark FROM loaded WHERE version = ?", (state.version,)).fetchone()
+        same = state.restored and kept is not None and kept[0] == rows.table_mark(state.salt, table)
         return state.version if same else None
 
     def current_version(self) -> int | None:
@@ -243,6 +256,7 @@ class SqliteLedger:
             self._refuse_beyond_the_cap(state, cost)
             facts = state.row("forfeit", written, label, loss=cost)
             self._chain.append(facts)
+            self._holds.end_all()  # nobody knows what was said yes to since the back-up
             stake.at_risk = self._figure(facts.loss)
         return facts.sequence
 
@@ -301,9 +315,53 @@ class SqliteLedger:
             self._chain.catch_up()
             return self._chain.find(request_id) is not None
 
-    def require_room(self, cost: Loss) -> None:
-        """Refuse if this much more would pass the cap. Reserves nothing: the debit itself decides."""
-        self._refuse_beyond_the_cap(self._read(), cost)
+    # Holds (`colonnade.party.ledger.holds`) -----------------------------------------------------------------------------
+
+    def require_room(self, hold: Hold) -> None:
+        """Refuse a study that does not fit under the cap beside all that was spent and is held for others. Holds nothing."""
+        with self._file.reading():
+            self._refuse_without_room(hold)
+
+    def hold(self, hold: Hold) -> None:
+        """Set aside what a study still costs, durably; refuse as `require_room` does. The same study has one hold."""
+        with self._file.writing():
+            self._refuse_without_room(hold)
+            self._holds.make(hold, _now(self._clock))
+
+    def sign_hold(self, plan: bytes) -> None:
+        """Let a hold last for as long as anybody may pay who hears the yes that is about to be said."""
+        with self._file.writing():
+            held = self._holds.sign(plan, _now(self._clock))
+        if not held:
+            raise _nothing_held()
+
+    def begin_hold(self, plan: bytes, issued: float) -> None:
+        """Let a plan be paid for from now on: everybody has said yes to a nonce that was issued at this time."""
+        with self._file.writing():
+            held = self._holds.begin(plan, int(issued * 1_000_000), _now(self._clock))
+        if not held:
+            raise _nothing_held()
+
+    def end_hold(self, plan: bytes) -> None:
+        """Hold nothing for a plan any more."""
+        with self._file.writing():
+            self._holds.end(plan)
+
+    def held(self, but: bytes = b"") -> list[Hold]:
+        """Return what is held for all studies but one."""
+        with self._file.reading():
+            return self._holds.open(_now(self._clock), but=but)
+
+    def is_payable(self, plan: bytes, requester: str, purpose: str) -> bool:
+        """Return whether a plan may be paid for now: everybody has said yes, in time, to a study of this requester."""
+        with self._file.reading():
+            return self._holds.is_payable(plan, requester, purpose, _now(self._clock))
+
+    def _refuse_without_room(self, hold: Hold) -> None:
+        state = self._chain.catch_up()
+        left = self._holds.refused(hold, state.cap, state.total, _now(self._clock))
+        if left is not None:
+            raise self._past_the_cap(left)
 
     def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, **terms: Unpack[RowTerms]) -> int:
         """Pay for a release, durably, before a bit of it is drawn; return the sequence number of the row.
@@ -501,8 +559,10 @@ class SqliteLedger:
 
     def _refuse_beyond_the_cap(self, state: LedgerState, cost: Loss | None) -> None:
         if cost is not None and not state.cap.holds(state.total + cost):
-            left = (state.cap.nano - state.nano) / NANO
-            raise BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
+            raise self._past_the_cap((state.cap.nano - state.nano) / NANO)
+
+    def _past_the_cap(self, left: float) -> BudgetExceeded:
+        return BudgetExceeded(f"This would take the ledger of {self.party!r} past its cap; ε={left:.6g} is left.")
 
     def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
         rows.check_identified(request_id)
@@ -522,6 +582,10 @@ class SqliteLedger:
 
     def _figure(self, loss: bytes | None) -> dict[str, float] | None:
         return None if loss is None else {self.party: rows.read_loss(loss).epsilon(self._chain.known.cap.delta)}
+
+
+def _nothing_held() -> ProtocolError:
+    return ProtocolError("Nothing is held here for this study any more.", remedy="Start the study again.")
 
 
 def _opening_of(request_id: bytes) -> bytes:

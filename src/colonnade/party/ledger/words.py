@@ -24,6 +24,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
 from colonnade.secure.keys import PublicIdentity
+from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of
 
 __all__ = [
@@ -194,7 +195,8 @@ class Reading:
         purpose = f"for: {one_line(about.purpose, 1_000)}" if about is not None and about.purpose else ""
         price = "" if plan is None else epsilon_in_words(None if plan.price is None else plan.price.epsilon)
         asked = Requester.of(about, study.hash, self.keys).words()
-        parts = (f"{study.time:%Y-%m-%d %H:%M}", f"{title}{what}", asked, purpose, price, f"refused: {study.code}")
+        when, why = f"{study.time:%Y-%m-%d %H:%M}", f"refused: {study.code}"
+        parts = (when, f"{title}{what}", asked, purpose, price, "" if plan is None else _told_exactly(plan), why)
         return " · ".join(part for part in parts if part)
 
     def _what(self, entry: Entry, plan: Plan | None, step: Step | None) -> str:
@@ -306,6 +308,12 @@ def _step(plan: Plan, party: str, entry: Entry) -> Step | None:
     found = [one for one in steps if codec.request_identity(plan, party, one.name) == entry.request]
     named = found or [one for one in steps if f" {one.name} " in entry.label]
     return named[0] if len(named) == 1 else steps[0] if len(steps) == 1 else None
+
+
+def _told_exactly(plan: Plan) -> str:
+    """Say what an alignment tells parties beside what it releases: the price covers none of it."""
+    told = {kind.told for kind in map(_kind, plan.steps) if kind is not None and issubclass(kind, AligningStep)} - {""}
+    return f"tells parties exactly {', '.join(sorted(told))}, without differential privacy" if told else ""
 
 
 def kind_in_words(step: Step) -> str:

@@ -174,7 +174,7 @@ class MatchingPart:
         """Refuse, or record and pay, durably; return this party's ids in their normal form, each once."""
         admitted, records = self._admitted, self._admitted.order_records
         _refuse_a_kept_one(admitted)
-        self._refuse_an_undeclared_size()
+        _refuse_an_undeclared_size(admitted, self._half)
         ids = _own_ids(admitted)
         self._run = admitted.random_bytes(16)
         self._attempt = _begin_attempt(admitted)
@@ -218,10 +218,6 @@ class MatchingPart:
             rows[order >= 0] = self._own.rows[order[order >= 0]]
         return self._admitted.order_records.keep(RowOrder(identity, len(order), rows, known, self._half.makes_union))
 
-    def _refuse_an_undeclared_size(self) -> None:
-        if self._half.matching.size == "declared" and not _declared(self._admitted):
-            raise PlanMismatch("No number of people was declared public when this party was opened.")
-
 
 class CohortPart:
     """A party's rows in the order of a public list, kept once."""
@@ -242,17 +238,38 @@ class CohortPart:
         return admitted.order_records.keep(RowOrder(identity, len(order), order, listed))
 
 
+def may_align(admitted: "AdmittedStep", half: AligningStep, pending: int) -> bool:
+    """Return whether rows are still to be aligned in a step, and not kept already; refuse as the step itself would.
+
+    So many other alignments have been agreed to and not begun (``pending``). Each of them will be an attempt.
+    """
+    if admitted.is_known() and not admitted.is_paid():
+        return False
+    if isinstance(half, ListMatching):
+        _refuse_an_undeclared_size(admitted, half)
+    _own_ids(admitted)
+    _attempt_to_take_up(admitted, pending)
+    return True
+
+
 def _begin_attempt(admitted: "AdmittedStep") -> bytes:
     """Count an attempt, durably, unless one that has told nothing yet is taken up again; refuse one too many. Return its name."""
+    return _attempt_to_take_up(admitted) or admitted.order_records.record_attempt()
+
+
+def _attempt_to_take_up(admitted: "AdmittedStep", pending: int = 0) -> bytes | None:
+    """Return the attempt at this request that has told nothing yet; ``None`` where one more may be made; refuse one too many."""
     attempts, version = admitted.order_records.attempts(), admitted.row_orders.first.terms.version
     for attempt in attempts:
         if attempt.body == admitted.body and not attempt.told:
             return attempt.name
-    check_attempt(admitted.policy, cast("AligningStep", admitted.half), attempts, version)
-    return admitted.order_records.record_attempt()
+    check_attempt(admitted.policy, cast("AligningStep", admitted.half), attempts, version, pending)
+    return None
 
 
-def check_attempt(policy: "Policy", step: AligningStep, earlier: Sequence[Attempt], version: int) -> None:
+def check_attempt(
+    policy: "Policy", step: AligningStep, earlier: Sequence[Attempt], version: int, pending: int = 0
+) -> None:
     """Refuse one more attempt to align.
 
     Parameters
@@ -263,8 +280,10 @@ def check_attempt(policy: "Policy", step: AligningStep, earlier: Sequence[Attemp
         The attempts, in any mode, within the policy's period.
     version
         The declared version of the data.
+    pending
+        How many more have been agreed to.
     """
-    if len(earlier) >= policy.max_alignments:
+    if len(earlier) + pending >= policy.max_alignments:
         raise PolicyRefusal(
             f"This party's policy allows {policy.max_alignments} alignments in {policy.alignment_period:g} days.",
             remedy="Use an alignment that is kept: repeated ones tell who comes and goes (max_alignments, alignment_period).",
@@ -300,6 +319,11 @@ def _own_ids(admitted: "AdmittedStep") -> Any:
     if ids is None:
         raise PolicyRefusal("This party was opened without its id column.", remedy="Open it with ids=.")
     return ids
+
+
+def _refuse_an_undeclared_size(admitted: "AdmittedStep", half: ListMatching) -> None:
+    if half.matching.size == "declared" and not _declared(admitted):
+        raise PlanMismatch("No number of people was declared public when this party was opened.")
 
 
 def _declared(admitted: "AdmittedStep") -> int:
