@@ -202,7 +202,8 @@ def everything_else_the_same() -> Iterator[None]:
         return draw
 
     def issued(heads: LedgerHeads, context: bytes) -> bytes:
-        drawing.bytes = counted(heads._path)  # members answer at the same time: each has a counter of its own
+        whose = heads._path or (heads._mine.args[0].party if heads._mine else NODE)
+        drawing.bytes = counted(whose)  # members answer at the same time: each has a counter of its own
         return honest(heads, context)
 
     honest, draws = LedgerHeads.issue, {ledgers: counted("ledger"), relaying: counted("run")}

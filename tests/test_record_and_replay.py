@@ -10,7 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, Released
+from colonnade.protocol.messages import Accounted, Agreed, Begin, GetYes, Released, SaidYes
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation, frames
@@ -65,10 +65,20 @@ def blank(data: bytes) -> tuple:
     reply = codec.decode_reply(data)
     if isinstance(reply, Accounted):  # a ledger's name is random
         return (msgspec.structs.replace(reply, ledger=""), len(data))
+    if isinstance(reply, Agreed):  # nonces are random, and so are a ledger's salt and its roots
+        return (msgspec.structs.replace(reply, nonce=b""), len(data))
+    if isinstance(reply, SaidYes):
+        return ("said yes", len(data))
     if not isinstance(reply, Released):
         return (data,)
     shapes = tuple((name, array.dtype, array.shape) for name, array in reply.values.items())
     return (reply.party, reply.step, reply.mechanism, reply.loss, shapes, len(data))
+
+
+def plain(requests: dict[str, bytes]) -> dict[str, object]:
+    """Requests, of those that carry nonces and yeses their sizes."""
+    decoded = {party: codec.decode_request(data) for party, data in requests.items()}
+    return {party: len(requests[party]) if isinstance(one, GetYes | Begin) else one for party, one in decoded.items()}
 
 
 @pytest.mark.parametrize("person", [0, 57, 199])
@@ -81,7 +91,7 @@ def test_a_person_removed_changes_nothing_but_the_gates_own_outputs(name, person
     for (requests_one, replies_one), (requests_other, replies_other) in zip(
         exchanges_one, exchanges_other, strict=True
     ):
-        assert requests_one == requests_other
+        assert plain(requests_one) == plain(requests_other)
         assert list(replies_one) == list(replies_other)
         for party in replies_one:
             assert blank(replies_one[party]) == blank(replies_other[party])

@@ -14,7 +14,7 @@ from colonnade.privacy.accounting import Loss
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import TEST_KEY
-from tests.test_record_and_replay import blank
+from tests.test_record_and_replay import blank, plain
 
 SCHEMAS = {
     "clinic": cn.Schema(
@@ -91,7 +91,7 @@ def test_a_person_removed_changes_nothing_but_the_gates_own_outputs(name, person
     for (requests_one, replies_one), (requests_other, replies_other) in zip(
         exchanges_one, exchanges_other, strict=True
     ):
-        assert requests_one == requests_other
+        assert plain(requests_one) == plain(requests_other)
         assert list(replies_one) == list(replies_other)
         for party in replies_one:
             assert blank(replies_one[party]) == blank(replies_other[party])

@@ -23,6 +23,7 @@ from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.spilled_rows import SpilledRows
 from colonnade.steps.sums import CoresetTerms
 from colonnade.transport.direct import Recorded
+from tests.federations import as_if_agreed
 from tests.kit import ALPHA, chi_square_p, generator
 
 COLUMNS = ["bank.wealth", "bank.kind", "telco.calls", "insurer.claims"]
@@ -422,6 +423,8 @@ def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
 def posted(federation: cn.Federation, step: str, inputs: dict, *, run: bytes = b"one run of many."):
     """Play the first two turns of a conversation with everybody; return what came back."""
     _, plan = regression_coreset()._prepare(federation, 1)
+    for name in plan.parties:
+        as_if_agreed(federation.transport._endpoints[name], plan)
     greeting = {name: codec.encode(Post(plan=plan, step=step, run=run, turn=0, letters={})) for name in plan.parties}
     met = {name: codec.decode_reply(reply) for name, reply in federation.transport.exchange(greeting).items()}
     hellos = {name: Blob(reply.hello) for name, reply in met.items()}

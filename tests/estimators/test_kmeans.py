@@ -16,7 +16,7 @@ from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
-from tests.federations import federation, frames
+from tests.federations import as_if_agreed, federation, frames
 
 METHODS = ("secure", "response", "independent")
 BOTH = (cn.KMeans, cn.KMedian)
@@ -230,6 +230,7 @@ def test_another_draw_asks_other_people_and_a_preview_states_more_noise():
 
 
 def exchange(f, party, request):
+    as_if_agreed(f.transport._endpoints[party], request.plan)
     return codec.decode_reply(f.transport.exchange({party: codec.encode(request)})[party])
 
 

@@ -8,6 +8,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
 from colonnade.party.policy import Policy, Terms
+from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.gradient import STEP, Gradient, GradientTerms
@@ -140,7 +141,7 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
             SimpleNamespace(half=half, row_orders=gate.row_orders, plan=SimpleNamespace(alignment=f.alignment))
         )
         with pytest.raises(PlanMismatch, match="declared public"):
-            part._refuse_an_undeclared_size()
+            agreements._refuse_an_undeclared_size(part._admitted, part._half)
         assert part.places(30) == 0
     with unaligned(aligned=True) as f:
         declared = f.people

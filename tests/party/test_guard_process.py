@@ -25,7 +25,8 @@ import pyarrow as pa, pandas as pd
 from colonnade.party.table.row_order import read_ids
 from colonnade.party.serving import serve
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.party import Party, _test_randomness
+from colonnade.party.party import Party, _members, _test_randomness
+from colonnade.steps.joint import NO_FLOOR
 from colonnade.privacy.accounting import Budget
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from pathlib import Path
@@ -37,13 +38,15 @@ ledger = (
     SqliteLedger.open(path, party="telco") if path.exists()
     else SqliteLedger.create(path, party="telco", budget=Budget(epsilon=10.0, delta=1e-5), test=True)
 )
+noise = {name: _test_randomness(TEST_KEY, name) for name in SCHEMAS}
 guard = party.open(
     "telco",
     ids=read_ids(party.source, "person_id", party="telco"),
     common=pa.array(pd.read_parquet(folder / "cohort.parquet")["id"]),
     schemas=SCHEMAS,
     ledger=ledger,
-    randomness=_test_randomness(TEST_KEY, "telco"),
+    member=_members(noise, NO_FLOOR, {"telco": ledger})["telco"],
+    randomness=noise["telco"],
 )
 serve(guard, folder / "telco.sock", ready=lambda: print("ready", flush=True))
 """
@@ -70,6 +73,8 @@ def stop(child, how=signal.SIGTERM):
 def over_the_socket(folder, local: cn.Federation) -> cn.Federation:
     endpoints = dict(local.transport._endpoints)
     endpoints["telco"] = UnixEndpoint(folder / "telco.sock", timeout=60)
+    for name in ("bank", "insurer"):  # they know the ledger of the telco in this process
+        del endpoints[name]._runs.member.heads._ledgers["telco"]
     return cn.Federation(Direct(endpoints), parties=local.parties)
 
 

@@ -16,7 +16,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, GetAccount, GetDescription, Post, Propose, Recall, Refused, Released, pack
-from tests.federations import SCHEMAS, federation, frames
+from tests.federations import SCHEMAS, as_if_agreed, federation, frames
 from tests.party.refusal_table import texts
 from tests.party.test_data_versions import opened
 from tests.party.test_gate import a_plan, ask, gate_of, guards, replaced, spent
@@ -99,7 +99,7 @@ def test_a_failure_after_payment_does_not_say_what_was_spent(monkeypatch):
     with federation() as f:
         monkeypatch.setattr("colonnade.party.steps.local.perturbed", lambda *_: 1 / 0)
         guard = guards(f)["bank"]
-        assert guard.handle(codec.encode(Ask(plan=a_plan(f), step="reports"))) == AWAY
+        assert guard.handle(codec.encode(Ask(plan=as_if_agreed(guard, a_plan(f)), step="reports"))) == AWAY
         assert spent(f) == pytest.approx(0.5)
 
 
@@ -209,7 +209,7 @@ def test_a_file_that_changed_under_a_party_stops_it_and_neither_its_name_nor_wha
         else:
             frame.loc[3, "age"] = 95 if change == "a cell" else frame.loc[3, "age"]
             write(frame if change != "a row" else frame.iloc[1:], path)
-        data = codec.encode(Ask(plan=a_plan(f), step="reports"))
+        data = codec.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
         assert guards(f)["bank"].handle(data) == AWAY
         assert spent(f) == 0
 
@@ -280,7 +280,7 @@ def test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table(name, ev
             for place, step in enumerate(plan.steps):
                 for other in islice(forged(step), 0, None, every) if step.party == "bank" else ():
                     steps = (*plan.steps[:place], other, *plan.steps[place + 1 :])
-                    for request in requests(replaced(plan, steps=steps)):
+                    for request in requests(as_if_agreed(guards(f)["bank"], replaced(plan, steps=steps))):
                         data = guards(f)["bank"].handle(codec.encode(request))
                         asked += 1
                         assert data != AWAY, (other, request)

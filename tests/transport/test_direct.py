@@ -13,7 +13,7 @@ from colonnade.protocol.codec import read_frame, write_frame
 from colonnade.protocol.messages import Ask, Released
 from colonnade.transport import direct
 from colonnade.transport.direct import Direct, UnixEndpoint
-from tests.federations import federation
+from tests.federations import as_if_agreed, federation
 from tests.party.test_gate import a_plan, spent
 from tests.transport.contract import Echo, TransportContract, echoes
 
@@ -96,7 +96,10 @@ def test_closing_closes_every_endpoint_that_can_be_closed():
 
 def test_the_same_question_over_a_transport_is_answered_with_the_same_bytes_and_paid_once():
     with federation() as f:
-        data = codec.encode(Ask(plan=a_plan(f), step="reports"))
+        plan = a_plan(f)
+        for name in ("bank", "telco"):
+            as_if_agreed(f.transport._endpoints[name], plan)
+        data = codec.encode(Ask(plan=plan, step="reports"))
         replies = [dict(f.transport.exchange({"bank": data, "telco": data})) for _ in range(3)]
         assert replies[0] == replies[1] == replies[2]
         assert isinstance(codec.decode_reply(replies[0]["bank"]), Released)
@@ -105,7 +108,7 @@ def test_the_same_question_over_a_transport_is_answered_with_the_same_bytes_and_
 
 def test_four_copies_of_a_question_at_once_are_paid_once():
     with federation(epsilon=0.5, delta=0.0) as f:
-        data = codec.encode(Ask(plan=a_plan(f), step="reports"))
+        data = codec.encode(Ask(plan=as_if_agreed(f.transport._endpoints["bank"], a_plan(f)), step="reports"))
         answers: list[bytes] = []
         threads = [
             threading.Thread(target=lambda: answers.append(f.transport.exchange({"bank": data})["bank"]))
@@ -177,7 +180,7 @@ class Lossy:
 
 def test_a_study_whose_transport_loses_a_reply_fails_and_is_paid_once_when_repeated():
     with federation() as f:
-        f.transport = Lossy(f.transport, round_=2)  # the first round agrees, the second asks
+        f.transport = Lossy(f.transport, round_=4)  # three rounds until everybody has said yes; the fourth asks
         with pytest.raises(ProtocolError):
             cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
         assert f.budget("bank").spent == pytest.approx(0.5)
@@ -189,7 +192,7 @@ def test_a_study_whose_transport_loses_a_reply_fails_and_is_paid_once_when_repea
 
 def test_an_error_after_a_lost_reply_does_not_claim_that_nothing_was_spent():
     with federation() as f:
-        f.transport = Lossy(f.transport, round_=2)
+        f.transport = Lossy(f.transport, round_=4)
         with pytest.raises(ProtocolError) as failure:
             cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
         assert failure.value.spent is not None
