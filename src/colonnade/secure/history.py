@@ -102,7 +102,7 @@ class History:
 
     def _checked(self, size: int) -> int:
         if not 1 <= size <= len(self):
-            raise BadInput(f"This history has {len(self)} rows; its root is asked for at 1 to that many.")
+            raise BadInput("A history has a root at each of its sizes, from one row on.")
         return size
 
 
