@@ -7,9 +7,17 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+if os.environ.get("COLONNADE_FRESH") == "1":  # before workers are started: they inherit the seed
+    os.environ["COLONNADE_FRESH"] = os.urandom(8).hex()
+
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, print_blob=True)
 hypothesis.settings.register_profile("fresh", deadline=None, max_examples=300, print_blob=True)
 hypothesis.settings.load_profile("fresh" if os.environ.get("COLONNADE_FRESH") else "ci")
+
+
+def pytest_report_header() -> str:
+    seed = os.environ.get("COLONNADE_FRESH")
+    return f"fresh randomness: COLONNADE_FRESH={seed} repeats it" if seed else ""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,8 +1,9 @@
 """What statistical tests share: one false-alarm rate for the whole family, and one way to get randomness.
 
 The suite as a whole may raise a false alarm with probability at most 1e-6. It makes at most `LARGEST_FAMILY` statistical
-decisions, so each is made at `ALPHA`. On CI the randomness is derived from the test's name (deterministic); with
-COLONNADE_FRESH=1 it is fresh.
+decisions, so each is made at `ALPHA`. On CI the randomness is derived from the test's name (deterministic). With
+COLONNADE_FRESH=1 it is derived from a seed of this run too, which the run prints: COLONNADE_FRESH=that seed repeats it. A name
+stands for one stream within a run, so a test may ask for its table twice.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from scipy import stats
 
 from colonnade.estimation.private_pgm import has_library
 from colonnade.party.party import Party
-from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.privacy.samplers import ExactSampler
 
 FAMILY = 1e-6
@@ -32,9 +33,14 @@ def fresh() -> bool:
     return bool(os.environ.get("COLONNADE_FRESH"))
 
 
+def digest(name: str) -> bytes:
+    """What the randomness of a name follows from."""
+    return hashlib.sha256(f"{os.environ.get('COLONNADE_FRESH', '')}{name}".encode()).digest()
+
+
 def source(name: str) -> Randomness:
-    """Randomness for one test: a keyed stream on CI, the system's on demand."""
-    return SystemRandomness() if fresh() else KeyedRandomness(hashlib.sha256(name.encode()).digest())
+    """Randomness for one test: a keyed stream."""
+    return KeyedRandomness(digest(name))
 
 
 def sampler(name: str) -> ExactSampler:
@@ -44,8 +50,7 @@ def sampler(name: str) -> ExactSampler:
 
 def generator(name: str) -> np.random.Generator:
     """A generator for making test inputs (never for noise)."""
-    seed = None if fresh() else int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    return np.random.default_rng(seed)
+    return np.random.default_rng(int.from_bytes(digest(name)[:8], "big"))
 
 
 @contextmanager

@@ -180,14 +180,18 @@ class BinCounts:
         """Return a quantile of the people who have a value.
 
         Its error is a quarter of the width between the values two errors of the rank away. Ends are not taken as empty for that:
-        where noise hides a tail, nobody knows how far out it goes.
+        where noise hides a tail, nobody knows how far out it goes. A whole number may be the next one if that is as near: half
+        of one is added then.
         """
         value = self.at(share)
         place = int(np.clip(np.searchsorted(self.edges, value), 1, len(self.edges) - 1))
         error = float(self.rank_errors[place - 1 : place + 1].max()) / self.present
         low, high = (self._inverted(self._rising, min(max(share + side * error, 0.0), 1.0)) for side in (-2, 2))
-        quarter = (max(high, value) - min(low, value)) / 4
-        return Figure(math.floor(value) if self.whole else value, quarter)
+        low, high = min(low, value), max(high, value)
+        if not self.whole:
+            return Figure(value, (high - low) / 4)
+        other = 0.5 if math.floor(low) < math.floor(high) else 0.0
+        return Figure(math.floor(value), math.hypot((high - low) / 4, other))
 
     @cached_property
     def _parts(self) -> Array:
