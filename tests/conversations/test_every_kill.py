@@ -47,7 +47,7 @@ def splits(federation: cn.Federation, repeat: int) -> list[float]:
 
 def evaluates(federation: cn.Federation, repeat: int) -> list[float]:
     model = cn.LogisticRegression("bank.default", columns=NUMBERS, method="secure", **PRICE).fit(federation)
-    return [model.evaluate(federation, repeat=repeat, **PRICE).figures_["accuracy"]]
+    return [model.evaluate(federation, repeat=repeat, **PRICE)["accuracy"].value]
 
 
 KINDS: dict[str, Run] = {
