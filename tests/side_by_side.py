@@ -46,7 +46,6 @@ from colonnade.protocol.messages import (
     Greeted,
     Noted,
     Opened,
-    Placed,
     Post,
     Posted,
     Propose,
@@ -333,8 +332,6 @@ class Line:
                 told = sorted((to, len(letter)) for to, letter in message.letters.items())
             case Opened():
                 told = _shapes({"share": message.share, "own": message.own})
-            case Placed():
-                told = (message.position, *_shapes({"weights": message.weights}))
             case Greeted():
                 told = len(message.hello)
             case SaidYes():

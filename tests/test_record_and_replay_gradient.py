@@ -16,7 +16,7 @@ from colonnade.coordinator.protocols import relaying as relay
 from colonnade.estimation.descent import Sgd
 from colonnade.party.steps.gradient import DescentPart
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Opened, Placed, Post, Posted
+from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.steps.gradient import STEP, GradientTerms
 from colonnade.transport.direct import Recorded
 from tests import kit
@@ -62,8 +62,6 @@ def shape_of(data: bytes) -> tuple:
         return "posted", tuple((name, len(letter)) for name, letter in reply.letters.items())
     if isinstance(reply, Opened):
         return "opened", None if reply.share is None else reply.share.shape, reply.own
-    if isinstance(reply, Placed):
-        return "placed", reply.position
     return type(reply).__name__, len(data)
 
 

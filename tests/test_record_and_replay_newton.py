@@ -4,6 +4,7 @@ As `tests/test_record_and_replay.py`. The coordinator's view is sizes, order and
 the weights of later rounds follow from openings, so they are replaced by a fixed path here.
 """
 
+import collections
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ from colonnade.coordinator.protocols import relaying as relay
 from colonnade.party.steps.newton import NewtonPart
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Opened, Placed, Post, Posted
+from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.steps.newton_terms import NewtonTerms
 from colonnade.transport.direct import Recorded
 from tests import kit
@@ -34,7 +35,14 @@ class Watched:
         kept = {"columns": self.columns, "labels": self.labels, "parts": self.parts}
         for name, into in kept.items():
             patch.setattr(NewtonPart, name, self._range(getattr(NewtonPart, name), into, every=name == "parts"))
-        honest = NewtonPart.noise
+        honest, take = NewtonPart.noise, NewtonPart.take
+        self.rounds = collections.Counter()
+
+        def taken(part, weights):
+            self.rounds[part] = self.rounds[part] + 1 if part in self.rounds else 0
+            take(part, weights)
+
+        patch.setattr(NewtonPart, "take", taken)
 
         def noise(part, number):
             drawn = honest(part, number)
@@ -46,7 +54,7 @@ class Watched:
     def _range(self, honest, into, *, every):
         def range_of(part, start, stop):
             found = honest(part, start, stop)
-            key = (part._admitted.party, part._leased - 1) if every else part._admitted.party
+            key = (part._admitted.party, self.rounds[part]) if every else part._admitted.party
             into[key] = found.copy()
             return found
 
@@ -92,8 +100,6 @@ def shape_of(data: bytes) -> tuple:
         return "posted", tuple((name, len(letter)) for name, letter in reply.letters.items())
     if isinstance(reply, Opened):
         return "opened", None if reply.share is None else reply.share.shape, reply.own is None
-    if isinstance(reply, Placed):
-        return "placed", reply.position
     return type(reply).__name__, len(data)
 
 
@@ -109,14 +115,14 @@ def test_a_person_removed_changes_nothing_but_what_is_opened_and_that_within_bou
         assert 0 < gap @ gap <= float(terms.noise.moved_by(number))
 
 
-def test_weights_and_what_was_opened_before_are_all_that_a_coordinator_sends(monkeypatch) -> None:
+def test_weights_are_all_that_a_coordinator_sends(monkeypatch) -> None:
     said, _, terms = record(neighbours(0)[0], monkeypatch)
     taken = 0
     for requests, _ in said:
         for data in requests.values():
             request = codec.decode_request(data)
             if isinstance(request, Post) and request.step == newton_steps.step_name(1) and request.inputs:
-                assert set(request.inputs) == {"weights", "before"}
+                assert set(request.inputs) == {"weights"}
                 assert request.inputs["weights"].shape == (terms.columns,)
                 taken += 1
     assert taken == terms.rounds * len(terms.members)

@@ -371,7 +371,6 @@ WRITES = {
     "record_alignment",
     "record_list",
     "record_nonprivate",
-    "record_opening",
     "seal",
     "commit",
     "hold",

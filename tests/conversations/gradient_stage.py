@@ -80,16 +80,12 @@ class Columns:
 
     terms: GradientTerms
     name: str
-    first: int = 0
     key: bytes = b"key"
     asked: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     shared: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
-    def begin(self) -> tuple[int, bytes]:
-        return self.first, self.key
-
-    def last_weights(self) -> None:
-        return None
+    def begin(self) -> bytes:
+        return self.key
 
     def share(self, position: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng([position, *self.name.encode()])
@@ -146,7 +142,7 @@ class GradientStage:
         return replies
 
     def meet(self) -> "GradientStage":
-        for _ in range(3):
+        for _ in range(2):
             self.turn()
         return self
 

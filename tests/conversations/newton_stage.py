@@ -73,9 +73,7 @@ class Rows:
 
     terms: NewtonTerms
     name: str
-    first: int = 0
-    known: np.ndarray | None = None
-    taken: list[tuple[int, np.ndarray, np.ndarray]] = field(default_factory=list)
+    taken: list[np.ndarray] = field(default_factory=list)
     drawn: dict[int, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,14 +88,11 @@ class Rows:
             self.rows[block[0] : sum(block)] = SCALE * (on == np.arange(block[1])[:, None])
         self.scores = generator.integers(-9_000, 9_000, size=people)
 
-    def begin(self) -> int:
-        return self.first
+    def begin(self) -> None:
+        """Nothing is paid here."""
 
-    def opened_before(self) -> np.ndarray | None:
-        return self.known
-
-    def take(self, number: int, weights: np.ndarray, before: np.ndarray) -> None:
-        self.taken.append((number, weights, before))
+    def take(self, weights: np.ndarray) -> None:
+        self.taken.append(weights)
 
     def columns(self, start: int, stop: int) -> np.ndarray:
         return self.rows[:, start:stop]
@@ -153,16 +148,17 @@ class NewtonStage:
         return replies
 
     def meet(self) -> "NewtonStage":
-        """Greet, agree on the first round, and deal the columns."""
-        for _ in range(3 + len(self.terms.chunks)):
+        """Greet, and deal the columns."""
+        for _ in range(2 + len(self.terms.chunks)):
             self.turn()
         return self
 
     def weights(self, value: float = 0.0) -> dict[str, np.ndarray]:
-        return {"weights": np.full(self.terms.columns, value), "before": np.empty(0, dtype=np.int64)}
+        return {"weights": np.full(self.terms.columns, value)}
 
     def until(self, phase: Phase, number: int) -> "NewtonStage":
         """Take the turns of a round up to and with a phase."""
+        self.number = self.terms.first_turns[number]
         inputs: dict[str, np.ndarray] = self.weights()
         for beat in self.terms.round_beats(number):
             self.turn(inputs)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
+from colonnade.coordinator.protocols.newton_steps import Reading
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.steps import joint as joint_module
 from tests.conversations.sites import Site
@@ -47,7 +48,7 @@ def splits(federation: cn.Federation, repeat: int) -> list[float]:
 
 def evaluates(federation: cn.Federation, repeat: int) -> list[float]:
     model = cn.LogisticRegression("bank.default", columns=NUMBERS, method="secure", **PRICE).fit(federation)
-    return [model.evaluate(federation, repeat=repeat, **PRICE).figures_["accuracy"]]
+    return [model.evaluate(federation, repeat=repeat, **PRICE)["accuracy"].value]
 
 
 KINDS: dict[str, Run] = {
@@ -164,3 +165,18 @@ def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kin
             for party, paid in rows(site).items():
                 labels = collections.Counter(row.label for row in paid[before[party] :])
                 assert max(labels.values(), default=0) <= 1, (at, late)
+
+
+def test_a_round_that_was_begun_is_not_run_again_at_other_weights(tmp_path):
+    """The same noise at other weights would show the difference."""
+    site = Disturbed(tmp_path, nodes=(NODE,), epsilon=10_000.0)
+    run, weights = KINDS["newton"], Reading.weights
+    run(site.federation, 1)
+    site.prepare(site.taken - 3, "telco", late=True)
+    with pytest.raises(ColonnadeError):
+        run(site.federation, 2)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost, match="Something else"):
+        patch.setattr(Reading, "weights", lambda self: weights(self) + 0.25)
+        run(site.federation, 2)
+    run(site.federation, 2)
+    site.close()

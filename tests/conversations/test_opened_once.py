@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.conversations.memory import Openings
-from colonnade.party.gate import AdmittedStep
+from colonnade.conversations.memory import RunRecords
 from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Refused, unpack
@@ -35,7 +34,7 @@ class ColludingTelco:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.change = 0
-        rows, refuse, open_once = PrivateGram.rows, AdmittedStep.refuse_if_answered, AdmittedStep.open_once
+        rows, keep = PrivateGram.rows, RunRecords.keep
 
         def chosen(half: PrivateGram, table: object, start: int, stop: int) -> np.ndarray:
             coded = rows(half, table, start, stop)
@@ -45,12 +44,13 @@ class ColludingTelco:
             return coded
 
         patch.setattr(PrivateGram, "rows", chosen)
-        for name, honest in (("refuse_if_answered", refuse), ("open_once", open_once)):
-            patch.setattr(AdmittedStep, name, _unless_it_is_the_telco(honest))
+        self.records: RunRecords | None = None
 
+        def kept(records: RunRecords, *args: object, **options: object) -> None:
+            if records is not self.records:
+                keep(records, *args, **options)
 
-def _unless_it_is_the_telco(honest):
-    return lambda step, *args, **options: None if step.party == "telco" else honest(step, *args, **options)
+        patch.setattr(RunRecords, "keep", kept)
 
 
 def shares_of(f: cn.Federation, plan: Plan, openers: tuple[str, ...]) -> dict[int, np.ndarray] | Refused:
@@ -89,6 +89,7 @@ def attacked(nodes: tuple[str, ...] = ()) -> float | Refused:
     names = tuple(name for name in NAMES if name not in nodes)
     with pytest.MonkeyPatch.context() as patch, a_federation(names, collusion=1, nodes=nodes) as f:
         telco, opened = ColludingTelco(patch), []
+        telco.records = f.transport._endpoints["telco"]._runs.member.records
         _, plan = forged(components(), f, compute_nodes=(*names, *nodes), threshold=1, collusion=1)
         joint = read_joint(plan, STEP)
         scale = plan.steps_of("bank")[0].parameters["scale"]
@@ -113,6 +114,6 @@ def test_a_step_is_not_opened_a_second_time_by_nodes_that_did_not_open_it_before
 
 
 def test_were_it_opened_twice_a_row_would_be_read_without_noise(monkeypatch):
-    """The positive control: nodes that take part in another run of a step which they have opened."""
-    monkeypatch.setattr(Openings, "knows", lambda *_: False)
+    """The positive control: nodes that do not mind what they hear in another run of a step which they have opened."""
+    monkeypatch.setattr(RunRecords, "keep", lambda *_, **__: None)
     assert attacked() == pytest.approx(TRUE, abs=1e-3)

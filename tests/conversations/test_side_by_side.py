@@ -1,25 +1,30 @@
 """Studies side by side at the same members: in any order, from many threads, by a coordinator gone bad, and too many."""
 
+import contextlib
 import gc
+import sqlite3
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import colonnade as cn
 from colonnade.conversations import endpoint
-from colonnade.conversations.memory import Openings
+from colonnade.conversations.memory import RunRecords
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator import driver
 from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, ReleaseLost
+from colonnade.party.gate import Gate
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Conclude, Greeted, Opened, Post, Posted, Recall, Refused, Request, pack
+from colonnade.secure.keys import digest
 from tests import kit
 from tests.conversations.sites import EPSILON, STEP, Opens, Site, replaced
 
@@ -70,7 +75,7 @@ def check(site: Site, plans: Sequence[Plan], results: Sequence[object]) -> None:
     assert site.spent() == dict.fromkeys(site.parties, round(len(plans) * EPSILON, 6))
     for name in site.parties:
         kinds = [entry.kind for entry in site.ledger(name).entries()]
-        assert (kinds.count("reserve"), kinds.count("opening")) == (len(plans), len(plans))
+        assert kinds.count("reserve") == len(plans)
 
 
 @pytest.mark.parametrize("order", ["in turn", "at random", "the last first"])
@@ -156,24 +161,25 @@ def test_two_runs_of_one_step_are_never_under_way_together(site):
             assert isinstance(site.ask(name, replaced(post, turn=turn)), Refused)
     again = {name: site.ask(name, post) for name, post in second.items()}
     assert all(isinstance(reply, Posted) for reply in again.values())
-    for name in site.parties:  # the same values by fresh polynomials, under fresh keys
+    for name in site.parties:  # the same words, under fresh keys
         for receiver, letter in again[name].letters.items():
             assert letter != dealt[name].letters[receiver]
     assert site.run(plan) == site.expected(plan)
     check(site, [plan], [site.run(plan)])
 
 
-def test_a_coordinator_that_runs_a_step_twice_at_once_opens_it_once(site):
-    """Both runs are driven turn by turn, at different members in different orders: no member opens twice."""
+def test_a_coordinator_that_runs_a_step_twice_at_once_is_told_the_same_twice(site):
+    """Both runs are driven turn by turn, at different members in different orders: every member opens the same bytes."""
     plan = site.plan()
     one, other = Study(site, plan), Study(site, plan)
-    opened: dict[str, int] = dict.fromkeys(site.parties, 0)
+    opened: dict[str, set[bytes]] = {name: set() for name in site.parties}
     generator = kit.generator("two runs at once")
     for _ in range(40):
         study = (one, other)[int(generator.integers(2))]
         replies = {name: site.ask(name, request) for name, request in study.requests.items()}
         for name, reply in replies.items():
-            opened[name] += isinstance(reply, Opened) and isinstance(study.requests[name], Post)
+            if isinstance(reply, Opened):
+                opened[name].add(codec.encode(reply))
         if any(isinstance(reply, Refused) for reply in replies.values()):
             study.__init__(site, plan)  # the coordinator starts over
             continue
@@ -181,12 +187,11 @@ def test_a_coordinator_that_runs_a_step_twice_at_once_opens_it_once(site):
             study.requests = dict(study.rounds.send(replies))
         except (StopIteration, ColonnadeError):
             study.__init__(site, plan)
-    assert all(count <= 1 for count in opened.values())
+    assert all(len(answers) <= 1 for answers in opened.values())
     assert all(count == EPSILON for count in site.spent().values())
     for name in site.parties:
         kinds = [entry.kind for entry in site.ledger(name).entries()]
         assert kinds.count("reserve") == 1
-        assert kinds.count("opening") <= 1
 
 
 def test_a_run_of_another_step_of_the_plan_takes_the_place_too(site):
@@ -336,17 +341,23 @@ def opens_but(site: Site, plan: Plan, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bank", "auditor"])
-def test_a_step_that_one_member_lost_as_the_others_opened_it_is_lost_and_the_next_draw_is_not(name, audited):
+def test_a_member_that_was_killed_as_the_others_opened_opens_too_when_it_is_asked_again(name, audited):
     plan = audited.plan()
     opens_but(audited, plan, name)
     for _ in range(3):
-        with pytest.raises(ReleaseLost) as lost:
-            audited.run(plan)
-        assert "repeat=" in lost.value.remedy
-        assert lost.value.spent is None  # it was paid before, and is not paid again
-    again = replaced(plan, repeat=2)
-    assert audited.run(again) == audited.expected(again)
-    assert audited.spent() == dict.fromkeys(audited.parties, 2 * EPSILON)
+        assert audited.run(plan) == audited.expected(plan)
+    assert audited.spent() == dict.fromkeys(audited.parties, EPSILON)
+
+
+@pytest.mark.parametrize("name", ["bank", "auditor"])
+def test_a_member_that_has_lost_what_it_said_says_nothing_else(name, audited):
+    """With another secret it would deal by other polynomials under other masks: a second opening with the same noise."""
+    plan = audited.plan()
+    opens_but(audited, plan, "telco")
+    (audited.folder / f"{name}.openings").unlink()
+    audited.kill(name)
+    with pytest.raises(ReleaseLost):
+        audited.run(plan)
 
 
 def test_a_node_that_is_restarted_after_it_opened_sends_the_same_share_again(audited):
@@ -361,7 +372,7 @@ def test_a_node_that_is_restarted_after_it_opened_sends_the_same_share_again(aud
     check(audited, [plan], [audited.run(plan)])
 
 
-def test_nodes_that_are_restarted_open_a_step_once(tmp_path):
+def test_nodes_that_are_restarted_hear_the_same_or_stop(tmp_path):
     """Three of five nodes open a product of degree two. Restarted, they must not open it over other inputs and the same noise."""
     policies = dict.fromkeys(("bank", "telco"), cn.Policy(min_threshold=1))
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("one", "two", "three"), policies=policies)
@@ -372,27 +383,45 @@ def test_nodes_that_are_restarted_open_a_step_once(tmp_path):
     for name in ("one", "two", "three"):
         assert isinstance(site.ask(name, study.requests[name]), Opened)
         site.kill(name)
-    for name in ("one", "two", "three"):
-        reply = site.ask(name, Post(plan=site.agreed(plan), step=STEP, run=b"2" * 16, turn=0, letters={}))
-        assert isinstance(reply, Refused)
-        assert reply.code == "release-lost"
+    (site.folder / "telco.openings").unlink()  # a party that does not mind, and deals anew
+    guard = site.endpoints["telco"]
+    guard._runs.member = replace(guard._runs.member, records=RunRecords())
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost) as refusal:
+        patch.setattr(Gate, "was_begun", lambda *_: False)
+        site.run(plan)
+    assert "Something else was said" in refusal.value.message
     site.close()
 
 
-def test_what_a_node_has_opened_is_kept_for_good_and_its_bytes_for_a_while(tmp_path, monkeypatch):
+def test_what_was_said_is_kept_for_good_and_the_bytes_of_openings_for_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr("colonnade.conversations.memory.ANSWERS", 3)
     for path in (tmp_path / "openings.sqlite", None):
-        openings = Openings(path)
+        records = RunRecords(path)
         for number in range(8):
-            openings.keep(bytes([number]) * 32, STEP, b"share %d" % number)
-        for kept in (openings, openings if path is None else Openings(path)):
-            found = [kept.find(bytes([number]) * 32, STEP) for number in range(8)]
+            plan = bytes([number]) * 32
+            assert records.secret(plan, STEP, b"first") == b"first"
+            records.keep(plan, STEP, 4, digest=b"words", opened=(0, b"share %d" % number))
+        for kept in (records, records if path is None else RunRecords(path)):
+            found = [kept.opened(bytes([number]) * 32, STEP, 0) for number in range(8)]
             assert found == [None] * 5 + [b"share 5", b"share 6", b"share 7"]
-            assert all(kept.knows(bytes([number]) * 32, STEP) for number in range(8))
+            assert all(kept.secret(bytes([number]) * 32, STEP, b"second") == b"first" for number in range(8))
             assert not kept.knows(bytes(32), "another step")
-            with pytest.raises(ProtocolError, match="opened before"):
-                kept.keep(bytes(32), STEP, b"another share")
+            kept.keep(bytes(32), STEP, 4, digest=b"words", opened=(0, b"share 0"))
+            with pytest.raises(ReleaseLost, match="Something else"):
+                kept.keep(bytes(32), STEP, 4, digest=b"other words")
+        records.conclude(bytes(32), STEP)
+        with pytest.raises(ReleaseLost, match="concluded"):
+            records.secret(bytes(32), STEP, b"third")
     assert (tmp_path / "openings.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_a_step_that_an_earlier_release_opened_is_not_run_again(tmp_path):
+    path, step = tmp_path / "openings.sqlite", digest("colonnade opened step v1", bytes(32), STEP)
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("CREATE TABLE openings (number INTEGER PRIMARY KEY, step BLOB UNIQUE NOT NULL, answer BLOB)")
+        file.execute("INSERT INTO openings (step, answer) VALUES (?, ?)", (step, b"a share"))
+    with pytest.raises(ReleaseLost):
+        RunRecords(path).secret(bytes(32), STEP, b"drawn")
 
 
 def test_a_node_that_cannot_keep_its_opening_does_not_open(audited):

@@ -43,7 +43,6 @@ def test_a_plan_is_written_once_with_the_first_row_that_refers_to_it(tmp_path):
         ledger.verify()
         ledger.debit(b"one", BODY, TENTH, label="x", plan=digest, together=True)
         ledger.reserve(b"two", BODY, TENTH, label="x", seed=bytes(32), plan=digest, event_level=True)
-        ledger.record_opening(b"two", b"share", label="x", plan=digest)
         ledger.record_nonprivate(b"three", BODY, label="x", plan=digest)
         ledger.keep_key(b"four", BODY, bytes(32), label="x", plan=digest)
         ledger.record_alignment(b"five", BODY, label="x", plan=digest)
@@ -53,8 +52,8 @@ def test_a_plan_is_written_once_with_the_first_row_that_refers_to_it(tmp_path):
         assert ledger.plan(digest) == content
         entries = ledger.entries()[1:]
         assert {(entry.plan, entry.about) for entry in entries} == {(digest, ABOUT)}
-        assert [entry.together for entry in entries] == [True, *[False] * 6]
-        assert [entry.event_level for entry in entries] == [False, True, *[False] * 5]
+        assert [entry.together for entry in entries] == [True, *[False] * 5]
+        assert [entry.event_level for entry in entries] == [False, True, *[False] * 4]
         ledger.debit(b"later", BODY, TENTH, label="x", plan=digest)  # the plan is in the file
         assert ledger.entries()[-1].about is None  # and nothing was said this time
 

@@ -23,7 +23,6 @@ WRITES = (
     "record_alignment",
     "record_list",
     "record_nonprivate",
-    "record_opening",
     "seal",
     "commit",
 )

@@ -147,7 +147,7 @@ def test_committing_differently_towards_different_peers_is_refused_by_all_of_the
     commitments = committed(group)
     reveals = revealed(group, commitments)
     # towards each peer the rogue then reveals just what it committed to there, with the view that peer has
-    shown = other._nonce.expose() + other._contribution.expose() + group["cy"].view
+    shown = other._nonce.expose() + other._contribution.expose() + group["cy"]._view
     reveals["cy"]["bo"] = runs.sessions()["bo"].seal("cy", STEP + 1, 0, shown)
     for honest in ("ana", "cy"):
         with pytest.raises(ProtocolError, match="differently"):
@@ -168,7 +168,7 @@ def test_a_copied_commitment_cannot_be_opened_under_another_name() -> None:
     group["bo"] = Rogue(runs.sessions()["bo"], victim=("ana", "cy"), at=STEP, alter=lambda _: copied)
     commitments = committed(group)
     reveals = revealed(group, commitments)
-    shown = group["ana"]._nonce.expose() + group["ana"]._contribution.expose() + group["cy"].view
+    shown = group["ana"]._nonce.expose() + group["ana"]._contribution.expose() + group["cy"]._view
     reveals["cy"]["bo"] = runs.sessions()["bo"].seal("cy", STEP + 1, 0, shown)
     with pytest.raises(ProtocolError, match="other than it committed"):
         group["cy"].settle(reveals["cy"])

@@ -10,14 +10,13 @@ import numpy as np
 
 from colonnade.conversations import matching as matching_run
 from colonnade.conversations import union as union_run
+from colonnade.conversations.memory import RunRecords
 from colonnade.errors import ProtocolError
 from colonnade.party import party as opening
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.handles import Attempt, Reservation
-from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.order_records import OrderRecords
 from colonnade.party.steps import agreements
-from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.table import row_order as identifiers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.stored_table import party_ids
@@ -67,7 +66,7 @@ def _rows_at_the_front(people, places, secret):
 
 def _draws_again(honest, self, **options):
     honest(self, **options)
-    return Reservation(self.random_bytes(32))
+    return Reservation(self._gate.random_bytes(32))
 
 
 def _recorded_late(patch):
@@ -237,16 +236,14 @@ BUGS = [
         refusals.test_nobody_learns_whom_a_bank_has_unless_it_says_so_and_then_its_account_shows_it,
     ),
     Bug(
-        "a run that told something may be run again for nothing",
-        replaced(MatchingPart, "tell", lambda self: None),
-        _in_a_folder(refusals.test_a_peer_with_a_new_list_for_each_run_of_one_request_is_stopped_by_the_limit),
+        "a peer may bring another list to another run",
+        replaced(RunRecords, "keep", lambda *_, **__: None),
+        _in_a_folder(refusals.test_a_peer_with_a_new_list_for_another_run_of_one_request_finds_nobody_to_talk_to),
     ),
     Bug(
-        "every run counts, though it told nothing",
-        wrapped(Attempt, "within", lambda honest, *rest: [replace(one, told=True) for one in honest(*rest)]),
-        _in_a_folder(
-            partial(refusals.test_runs_that_were_cut_short_before_they_told_anything_are_one_attempt, "intersection")
-        ),
+        "every run counts as an attempt",
+        wrapped(Attempt, "within", lambda honest, *rest: [replace(one, body=None) for one in honest(*rest)]),
+        _in_a_folder(partial(refusals.test_runs_that_were_cut_short_are_one_attempt, "intersection")),
     ),
     Bug(
         "a union refuses where one of its own names is missing",
@@ -294,7 +291,7 @@ BUGS = [
     ),
     Bug(
         "a noisy size opened a second time, over another number",
-        replaced(SqliteLedger, "opening_of", lambda self, request: None),
+        replaced(RunRecords, "keep", lambda *_, **__: None),
         aligned.test_a_noisy_size_is_opened_once_even_if_a_peers_list_has_changed_since,
     ),
 ]

@@ -1,6 +1,7 @@
 """Bugs in gradient descents: their noise, their batches, their bounds, and how often a step leaves."""
 
 import dataclasses
+import secrets
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -68,10 +69,9 @@ def _unpadded(honest, self, position, weights):
     return values[:, : len(self._batches.members(position))], noise
 
 
-def _forgets(honest, self, position, weights):
-    shared = honest(self, position, weights)
-    self._shared = 0
-    return shared
+def _fresh(honest, self, position, weights):
+    values, noise = honest(self, position, weights)
+    return values, noise + secrets.randbelow(2**20)
 
 
 def _everyone_computes(patch):
@@ -138,14 +138,9 @@ BUGS = [
         _at_a_party(parts.test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity),
     ),
     Bug(
-        "a step is shared again on request",
-        wrapped(DescentPart, "share", _forgets),
-        _at_a_party(parts.test_a_step_is_shared_once),
-    ),
-    Bug(
-        "how far it went is not kept",
-        replaced(DescentPart, "_take_lease", lambda self, position, weights: None),
-        _at_a_party(parts.test_after_a_restart_no_step_that_may_have_been_shared_is_shared_again),
+        "the noise of a step is another after a restart",
+        wrapped(DescentPart, "share", _fresh),
+        _at_a_party(parts.test_after_a_restart_a_step_is_shared_as_before_and_paid_once),
     ),
     Bug(
         "steps are shared unpaid",

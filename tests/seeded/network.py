@@ -38,7 +38,6 @@ def _in_a_folder(test: Callable[..., None]) -> Callable[[], None]:
 
 def _bugs() -> list[Bug]:
     from colonnade.conversations.memory import LedgerHeads
-    from colonnade.coordinator.journal import StudyJournal
     from colonnade.protocol.agreement import FederationAgreement
     from colonnade.service import served_party
     from colonnade.steps.joint import SharingFloor
@@ -105,14 +104,6 @@ def _bugs() -> list[Bug]:
             replaced(served_party, "stricter", lambda policy, floor: policy),
             _on_a_site(papers.test_the_floor_of_the_papers_lies_under_every_policy),
             full=True,
-        ),
-        Bug(
-            "a coordinator forgets what it was about to say",
-            replaced(StudyJournal, "missed", lambda self, plan, requests, replies: {}),
-            _on_a_site(
-                papers.test_a_coordinator_that_was_cut_off_in_the_last_turn_tells_the_others_what_it_kept,
-                told="bank",
-            ),
         ),
     ]
 

@@ -1,11 +1,13 @@
 """Bugs in Newton steps: their noise, their bounds, their links, and how often a round leaves."""
 
+import secrets
 import tempfile
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from colonnade.conversations import endpoint
 from colonnade.conversations import newton as conversation
 from colonnade.conversations.newton import NewtonRun
 from colonnade.estimation import newton_information
@@ -18,6 +20,7 @@ from colonnade.secure import residues
 from colonnade.secure.link_shares import WeightedProduct
 from colonnade.secure.sine_link import LinkBounds
 from colonnade.steps import newton_terms as terms
+from tests.conversations import test_every_kill as kills
 from tests.conversations import test_newton_run as runs
 from tests.coordinator import test_newton_inference as inferences
 from tests.party import test_newton as parts
@@ -52,9 +55,16 @@ def _unclipped(self, rows, weights):
     return np.rint(weights @ rows.astype(float) / self.terms.scale / self.terms.bounds.link.step).astype(np.int64)
 
 
-def _forgets(honest, self, number, weights, before):
-    honest(self, number, weights, before)
-    self._leased = 0
+def _fresh(honest, self, number):
+    return honest(self, number) + secrets.randbelow(2**20)
+
+
+def _in_a_folder(test):
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            test(Path(folder))
+
+    return run
 
 
 def _as_given(parts, words):
@@ -131,14 +141,14 @@ BUGS = [
         parts.test_parts_are_scores_in_whole_steps_clipped_to_the_window,
     ),
     Bug(
-        "a round is shared again on request",
-        wrapped(NewtonPart, "take", _forgets),
-        _at_a_party(parts.test_a_round_is_shared_once),
+        "the noise of a round is another after a restart",
+        wrapped(NewtonPart, "noise", _fresh),
+        _at_a_party(parts.test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once),
     ),
     Bug(
-        "which rounds were taken is not kept",
-        replaced(AdmittedStep, "open_once", lambda self, opened, part=None: None),
-        _at_a_party(parts.test_after_a_restart_no_round_that_may_have_been_shared_is_shared_again),
+        "a round may be run again at other weights",
+        replaced(endpoint, "inputs_digest", lambda inputs: b""),
+        _in_a_folder(kills.test_a_round_that_was_begun_is_not_run_again_at_other_weights),
     ),
     Bug(
         "rounds are shared unpaid",

@@ -14,11 +14,13 @@ import pytest
 from colonnade.conversations import endpoint
 from colonnade.conversations.consent import Yes
 from colonnade.conversations.endpoint import Runs
-from colonnade.conversations.memory import LedgerHeads, Openings
+from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.coordinator import accounts, driver
 from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import ProtocolError
 from colonnade.party import serving
+from colonnade.party.gate import Gate
+from colonnade.party.handles import Reservation
 from colonnade.protocol import codec
 from colonnade.secure import mail
 from tests.conversations import test_heads as heads
@@ -26,6 +28,7 @@ from tests.conversations import test_hub as hub
 from tests.conversations import test_opened_once as once
 from tests.conversations import test_side_by_side as side_by_side
 from tests.conversations.sites import Site
+from tests.party import test_gate as gates
 from tests.party import test_serving as clients
 from tests.seeded.bug import Bug, replaced, wrapped
 
@@ -121,16 +124,9 @@ def _salted_by_partners(honest, terms, named, hellos, pinned):
     return honest(terms, named, same, pinned)
 
 
-def _asks_nodes_without_data_alone(honest, self, plan, request, join):
-    """A party that only computes takes part again in a step that it has opened."""
-    if join is None:
-        return honest(self, plan, request, join)
-    openings = self.member.openings
-    openings.knows = lambda *_: False
-    try:
-        return honest(self, plan, request, join)
-    finally:
-        del openings.knows
+def _draws_again(honest, self, *rest):
+    honest(self, *rest)
+    return Reservation(self.random_bytes(32))
 
 
 BUGS = [
@@ -178,13 +174,31 @@ BUGS = [
     ),
     Bug(
         "a node forgets what it opened when it ends",
-        wrapped(Openings, "__init__", _forgets_at_the_end),
-        _with_a_site(side_by_side.test_nodes_that_are_restarted_open_a_step_once),
+        wrapped(RunRecords, "__init__", _forgets_at_the_end),
+        _with_a_site(side_by_side.test_nodes_that_are_restarted_hear_the_same_or_stop),
     ),
     Bug(
-        "a party that computes for others takes part again in what it has opened",
-        wrapped(Runs, "_begin", _asks_nodes_without_data_alone),
+        "nobody minds hearing something else in another run",
+        replaced(RunRecords, "keep", lambda *_, **__: None),
         partial(once.test_a_step_is_not_opened_a_second_time_by_nodes_that_did_not_open_it_before, ()),
+    ),
+    Bug(
+        "a member says something else after a restart",
+        replaced(RunRecords, "secret", lambda self, plan, step, drawn: drawn),
+        _with_a_site(
+            side_by_side.test_a_member_that_was_killed_as_the_others_opened_opens_too_when_it_is_asked_again,
+            name="auditor",
+        ),
+    ),
+    Bug(
+        "a party that has lost what it said begins anew",
+        replaced(Gate, "was_begun", lambda *_: False),
+        _with_a_site(side_by_side.test_a_member_that_has_lost_what_it_said_says_nothing_else, name="bank"),
+    ),
+    Bug(
+        "a release that was cut short is drawn anew",
+        wrapped(Gate, "reserve", _draws_again),
+        gates.test_a_release_that_was_cut_short_is_drawn_with_the_same_noise,
     ),
     Bug(
         "a late head is an alarm",
