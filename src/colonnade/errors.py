@@ -32,9 +32,8 @@ scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "n
 """
 
 import errno
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import ClassVar, Protocol
+from collections.abc import Mapping
+from typing import ClassVar
 
 from colonnade.cost import NOTHING_SPENT, Cost
 
@@ -61,7 +60,6 @@ __all__ = [
     "SchemaMismatch",
     "disk_is_full",
     "error_for",
-    "estimating",
 ]
 
 
@@ -316,50 +314,3 @@ def error_for(code: str) -> type[ColonnadeError]:
 def disk_is_full(error: OSError) -> bool:
     """Return whether the operating system has no room, or lets this user have no more of it."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-_FAILED = "What the parties opened could not be turned into an answer ({})."
-
-
-class Paid(Protocol):
-    """The record of a study that is paid for and has opened everything: `colonnade.coordinator.findings.Findings`."""
-
-    @property
-    def cost(self) -> Cost:
-        """What it cost each party, by the party's own account."""
-        ...
-
-
-@contextmanager
-def estimating(findings: Paid | None = None) -> Iterator[None]:
-    """Turn any failure of the block into `EstimateFailed`: releases are noisy, so no test of ours has seen all of them.
-
-    The failure itself is the error's cause, with its traceback. Errors of ours pass: they say what to do.
-
-    Parameters
-    ----------
-    findings
-        The record of the study, if it is at its end. An error then says what it cost.
-
-    Examples
-    --------
-    >>> try:
-    ...     with estimating():
-    ...         1 / 0
-    ... except EstimateFailed as error:
-    ...     print(error.message)
-    What the parties opened could not be turned into an answer (ZeroDivisionError).
-    """
-    try:
-        yield
-    except StopIteration:  # so an algorithm says that it has come to its end
-        raise
-    except Exception as error:
-        failed = error if isinstance(error, ColonnadeError) else EstimateFailed(_FAILED.format(type(error).__name__))
-        if findings is not None:
-            failed.cost = findings.cost
-        if isinstance(failed, EstimateFailed):
-            failed.findings = findings
-        if failed is error:
-            raise
-        raise failed from error

@@ -26,8 +26,8 @@ from colonnade.errors import (
     PartyAway,
     PlanMismatch,
     ProtocolError,
-    estimating,
 )
+from colonnade.estimation.outcomes import estimating
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import Loss, total
 from colonnade.progress import Pace, Progress

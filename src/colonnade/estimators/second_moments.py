@@ -25,10 +25,11 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
 from colonnade.coordinator.protocols.wide_moments import WIDE
-from colonnade.errors import BadInput, SchemaMismatch, estimating
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.outcomes import estimating
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimation.wide_moments import MOST_COMPONENTS, WideMoments, pca_from_wide
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching

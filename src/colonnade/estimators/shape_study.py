@@ -31,8 +31,9 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, MomentsRelease
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.target_tables import TargetTables
-from colonnade.errors import BadInput, SchemaMismatch, estimating
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.inference import Inference
+from colonnade.estimation.outcomes import estimating
 from colonnade.estimation.shape_belief import AdditiveFit
 from colonnade.estimation.shapes import places_by_column
 from colonnade.estimators.answers import Preview, require_fitted, require_matching

@@ -15,7 +15,8 @@ from colonnade.constraints import Constraint, OneOf, checked_parameters
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
-from colonnade.errors import BadInput, ColonnadeError, estimating
+from colonnade.errors import BadInput, ColonnadeError
+from colonnade.estimation.outcomes import estimating
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
