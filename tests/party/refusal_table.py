@@ -117,7 +117,6 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.privacy.samplers", "largest.bit_length() - 1"): CONSTANT,
     ("colonnade.privacy.samplers", "type(value).__name__"): PLAN,
     ("colonnade.privacy.samplers", "what"): CONSTANT,
-    ("colonnade.secure.history", "len(self)"): LEDGER,
     ("colonnade.steps.joint", "2 * self.threshold + 1"): POLICY,
     ("colonnade.steps.joint", "asker"): CONSTANT,
     ("colonnade.steps.joint", "columns"): PLAN,
