@@ -212,7 +212,8 @@ class SqliteLedger:
         """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
 
         Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed. Of ``table``, a
-        hash of the table where there is one, a mark is kept beside the rows. Only this ledger compares it (`restored_version`).
+        hash of the table where there is one, a mark is kept beside the rows that only this ledger can compare
+        (`restored_version`).
         """
         if type(version) is not int or not 1 <= version <= LARGEST_VERSION:
             raise BadInput("A data version is a whole number from 1.", remedy="For example 1, then 2.")
