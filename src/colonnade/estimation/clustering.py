@@ -83,7 +83,7 @@ def fitted_grid(tables: NoisyTables, total: float, *, largest: int = LARGEST_GRI
         return dense_grid(tables.tables[0, 1])
     if math.prod(tables.sizes) <= largest:
         return dense_grid(maximum_entropy(tables, total))
-    targets = {pair: _softened(table, total) for pair, table in tables.tables.items()}
+    targets: dict[tuple[int, ...], Array] = {pair: _softened(table, total) for pair, table in tables.tables.items()}
     grid = dense_grid(targets[0, 1])
     for party in range(2, len(tables.sizes)):
         margin = targets[0, party].sum(axis=0)
