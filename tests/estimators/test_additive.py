@@ -18,6 +18,7 @@ from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Bins
+from tests import kit
 
 PEOPLE, DELTA = 6_000, 1e-5
 COLUMNS = ["bank.age", "bank.plan", "shop.basket", "clinic.pressure"]
@@ -168,7 +169,7 @@ def test_saved_exported_and_evaluated_models_are_the_same(model, federation, tmp
     chances = model.predict_proba(FRAME)
     assert np.array_equal(cn.load(tmp_path / "model.json").predict_proba(FRAME), chances)
     assert np.abs(model.to_sklearn().predict_proba(FRAME) - chances).max() < 1e-9
-    found = model.evaluate(federation, epsilon=500.0)
+    found = model.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
     assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
 
 
@@ -221,7 +222,7 @@ def test_a_number_with_a_bent_effect_is_explained_better_by_shapes_than_by_a_slo
     with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=2_000.0, delta=DELTA)) as three:
         model = cn.AdditiveRegressor("c.z", bins=12, epsilon=500.0, delta=DELTA).fit(three)
         line = cn.LinearRegression("c.z", epsilon=500.0, delta=DELTA).fit(three)
-        found = model.evaluate(three, epsilon=100.0, delta=DELTA)["r2"]
+        found = model.evaluate(three, epsilon=100.0, delta=DELTA, level=1 - kit.ALPHA)["r2"]
         monotone = cn.AdditiveRegressor("c.z", bins=12, monotone={"a.x": "decreasing"}, epsilon=500.0, delta=DELTA)
         shapes = monotone.fit(three).shape_functions_
     assert model.score(named, named["c.z"]) > 0.9 > 0.3 > line.score(named, named["c.z"])

@@ -11,6 +11,7 @@ import colonnade as cn
 from colonnade.coding.columns import features_of
 from colonnade.estimation.shapes import ShapePrior
 from colonnade.schema import Bins, Crossed
+from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5
 PAIR = "bank.age & income"
@@ -133,7 +134,7 @@ def test_a_code_and_a_missing_value_are_bins_with_effects_of_their_own(card) -> 
 
 @pytest.mark.full
 def test_a_pair_is_measured_and_scored_like_any_column(card, federation) -> None:
-    found = card.evaluate(federation, epsilon=500.0)
+    found = card.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
     assert found["auc"].low <= roc_auc_score(LATE, card.predict_proba(FRAME)[:, 1]) <= found["auc"].high
 
 

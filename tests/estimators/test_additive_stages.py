@@ -18,6 +18,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
 from colonnade.schema import Bins
+from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5
 USEFUL = ["bank.age", "shop.basket"]
@@ -149,7 +150,7 @@ def test_a_chosen_model_is_saved_exported_and_measured_like_any_other(federation
     chances = model.predict_proba(FRAME)
     assert np.array_equal(cn.load(tmp_path / "model.json").predict_proba(FRAME), chances)
     assert np.abs(model.to_sklearn().predict_proba(FRAME) - chances).max() < 1e-9
-    found = model.evaluate(federation, epsilon=500.0)
+    found = model.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
     assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
     report = model.report(tmp_path / "report.html", federation=federation).read_text(encoding="utf-8")
     assert "auto:2" in report
