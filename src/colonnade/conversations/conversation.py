@@ -53,6 +53,7 @@ __all__ = [
     "check_account",
     "check_link",
     "commitments",
+    "inputs_digest",
     "members_of",
     "parcel_of",
     "share_of",
@@ -279,6 +280,12 @@ class Meeting:
         if self._me.heads is not None and self._unchecked:
             self._me.heads.observe(self._terms.plan, self._unchecked)
             self._unchecked = {}
+
+
+def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
+    """Return a hash of public inputs, and of all that were shown before."""
+    fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
+    return digest("colonnade sum inputs v1", before, *fields)
 
 
 def members_of(plan: Plan, name: str) -> tuple[str, ...]:
