@@ -182,13 +182,12 @@ def test_the_matrix_above_kills_at_each_message(study, site):
     assert wire.seen["bank"] + 1 == MESSAGES[study]
 
 
-def test_a_release_that_is_lost_names_the_party_that_lost_it(site):
+def test_a_release_whose_party_died_as_it_had_paid_is_drawn_when_it_is_back_and_paid_once(site):
     federation = cn.Federation(site, parties=site.parties, journal=ThreeAttempts())
-    federation.transport = Deadly(site, "telco", 3, "paid", back=True)
-    with pytest.raises(ColonnadeError) as failure:
-        STUDIES["response"]().fit(federation)
-    assert failure.value.code == "release-lost"
-    assert failure.value.spent == {"bank": 0.5, "telco": 0.5}
+    federation.transport = wire = Deadly(site, "telco", 3, "paid", back=True)
+    study = STUDIES["response"]().fit(federation)
+    assert wire.died
+    assert "paid: bank ε=0.5, telco ε=0.5" in study.receipt_
 
 
 def test_attempts_of_one_call_are_paid_once_and_said_once(site):

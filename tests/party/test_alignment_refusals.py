@@ -134,7 +134,6 @@ def _intersections_by_default_and_off_the_account(patch: pytest.MonkeyPatch) -> 
 
     patch.setattr(Policy, "_check_alignment", check)
     patch.setattr(OrderRecords, "disclose", lambda *_: None)
-    patch.setattr(OrderRecords, "tell", lambda *_: None)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def test_a_study_above_the_threshold_waits_and_runs_once_it_is_approved():
         assert members["bank"].waiting() == []
         counts(0.25).fit(f)
         approval, debit = gate_of(f).ledger.entries()[-2:]
-        assert (approval.kind, debit.kind) == ("approval", "debit")
+        assert (approval.kind, debit.kind) == ("approval", "reserve")
         assert approval.decision.reason == "agreed with legal"
         assert approval.decision.plan == debit.plan.hex()
         gate_of(f)._ledger.verify()

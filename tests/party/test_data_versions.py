@@ -64,7 +64,7 @@ def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(
 def test_a_row_of_a_release_says_which_version_was_read():
     with opened(versions={"bank": 2}) as f:
         cn.PatternCount(list(COUNT), method="independent", epsilon=1.0).fit(f)
-        assert [version for kind, _, version in rows(f) if kind == "debit"] == [2]
+        assert [version for kind, _, version in rows(f) if kind == "reserve"] == [2]
 
 
 def test_a_version_never_goes_back(tmp_path):

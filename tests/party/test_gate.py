@@ -10,6 +10,7 @@ from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
 from colonnade.plan import About, Plan, Step
 from colonnade.privacy.accounting import Price
+from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
 from tests.federations import as_if_agreed, federation
@@ -58,10 +59,10 @@ class Trace:
         for owner, method in [
             (gate._ledger, "answer_to"),
             (gate.policy.__class__, "admit"),
-            (gate._ledger, "debit"),
+            (gate._ledger, "reserve"),
             (gate._table, "joint_codes"),
-            (gate._randomness.__class__, "words"),
-            (gate._ledger, "seal"),
+            (KeyedRandomness, "words"),
+            (gate._ledger, "commit"),
         ]:
             self._watch(owner, method, monkeypatch)
 
@@ -78,11 +79,11 @@ class Trace:
         return self.events.index(method)
 
 
-def test_the_order_is_admit_debit_compute_draw_seal(monkeypatch):
+def test_the_order_is_admit_debit_compute_draw_keep(monkeypatch):
     with federation() as f:
         trace = Trace(gate_of(f), monkeypatch)
         assert isinstance(ask(f, a_plan(f)), Released)
-    order = [trace.first(event) for event in ("answer_to", "admit", "debit", "joint_codes", "words", "seal")]
+    order = [trace.first(event) for event in ("answer_to", "admit", "reserve", "joint_codes", "words", "commit")]
     assert order == sorted(order)
 
 

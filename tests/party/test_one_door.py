@@ -16,7 +16,6 @@ from tests.coordinator.test_align import unaligned
 from tests.federations import federation
 
 WRITES = (
-    "debit",
     "reserve",
     "keep_key",
     "keep_plan",

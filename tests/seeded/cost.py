@@ -42,7 +42,7 @@ BUGS = [
     Bug(
         "a lost release leaves out the party that lost it",
         wrapped(CostOfCall, "agreed", _start_again),
-        _with_a_site(costs.test_a_release_that_is_lost_names_the_party_that_lost_it),
+        _with_a_site(costs.test_a_release_whose_party_died_as_it_had_paid_is_drawn_when_it_is_back_and_paid_once),
     ),
     Bug(
         "what others spend meanwhile is counted",

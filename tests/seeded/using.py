@@ -13,6 +13,7 @@ from colonnade.coordinator.protocols.score_releases import ScoreMoments
 from colonnade.errors import ProtocolError
 from colonnade.estimators import catalogue, export, model_file, study
 from colonnade.party.gate import AdmittedStep
+from colonnade.party.guard import RowOrders
 from colonnade.party.policy import Policy
 from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
@@ -201,9 +202,9 @@ BUGS = [
         division.test_the_parts_are_the_same_at_every_party_and_make_up_the_whole,
     ),
     Bug(
-        "a division that is kept can be run again",
-        replaced(SplitPart, "begin", lambda self: None),
-        division.test_a_party_that_keeps_its_parts_takes_part_in_no_second_run,
+        "a division is another in another run",
+        replaced(RowOrders, "add", lambda self, order: self._open(order)),
+        division.test_a_second_run_gives_the_same_people_under_the_same_name,
     ),
     Bug(
         "the share of a division is not the one that was asked for",

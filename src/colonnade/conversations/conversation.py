@@ -49,6 +49,7 @@ __all__ = [
     "check_account",
     "check_link",
     "commitments",
+    "inputs_digest",
     "members_of",
     "parcel_of",
     "share_of",
@@ -242,6 +243,12 @@ class Meeting:
         decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
         self._session = self._handshake.agree(decoded, self._me.pinned, self._partners)
         return self._session
+
+
+def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
+    """Return a hash of public inputs, and of all that were shown before."""
+    fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
+    return digest("colonnade sum inputs v1", before, *fields)
 
 
 def members_of(plan: Plan, name: str) -> tuple[str, ...]:

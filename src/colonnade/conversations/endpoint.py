@@ -10,8 +10,7 @@ from typing import Any
 
 from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, tiles, union
 from colonnade.conversations.consent import Consents
-from colonnade.conversations.conversation import Conversation, Member
-from colonnade.conversations.sums import inputs_digest
+from colonnade.conversations.conversation import Conversation, Member, inputs_digest
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan

@@ -38,13 +38,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.conversation import Conversation, Meeting, Member
+from colonnade.conversations.conversation import Conversation, Meeting, Member, inputs_digest
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
-from colonnade.secure import keys, mail
+from colonnade.secure import mail
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 from colonnade.steps.terms import LARGEST_NUMBER
@@ -58,7 +58,6 @@ __all__ = [
     "agreed_masks",
     "batch_of",
     "chunks_of",
-    "inputs_digest",
 ]
 
 
@@ -155,12 +154,6 @@ class SumRun(Conversation):
         # which side our own value lies. So nobody hears of it, and the recipient keeps nothing of a sum that lacks a stretch.
         if ring.holds(sums):
             self._part.deliver(self._chunks[number - 1][0], sums)
-
-
-def inputs_digest(inputs: Mapping[str, Array], before: bytes = b"") -> bytes:
-    """Return a hash of public inputs, and of all that were shown before."""
-    fields = ((name, one.dtype, tuple(one.shape), bytes(one.data.view)) for name, one in sorted(inputs.items()))
-    return keys.digest("colonnade sum inputs v1", before, *fields)
 
 
 def agreed_masks(session: mail.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:

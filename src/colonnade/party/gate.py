@@ -91,7 +91,7 @@ class Gate:
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
         self.terms.require_version(ask.plan)
-        request, body = self.ledger_key(ask.plan, ask.step)
+        request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
         stored = self._ledger.answer_to(request, body)
         if stored is not None:
             return stored
@@ -105,7 +105,9 @@ class Gate:
             table = self._table.read_as(half.schema)
             local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
             prepare(half, table)
-        reservation = self.reserve(AdmittedStep(self, ask.plan, step, cast("StepKind", half)), law.loss)
+        admitted = AdmittedStep(self, ask.plan, step, cast("StepKind", half))
+        admitted.body = body
+        reservation = self.reserve(admitted, law.loss)
         with among_rows():
             value = local.perturbed(half, law, table, reservation.stream("release"))
         return self._ledger.commit(request, released(step, {"value": pack(value)}, law.name, law.loss))
