@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import colonnade
 from colonnade import NotFittedError, errors
 from colonnade.cli import app
-from colonnade.service.study_reference import reference_page
+from colonnade.service.study_keys import reference_page
 
 
 def on_files(files, config):

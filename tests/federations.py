@@ -8,8 +8,8 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.party.guard import Guard
-from colonnade.party.ledger.holds import Hold
-from colonnade.party.permission import requester_of
+from colonnade.party.ledger.ledger import Hold
+from colonnade.party.policy import requester_of
 from colonnade.plan import About, Plan
 from colonnade.protocol import codec
 

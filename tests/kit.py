@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.estimation.private_pgm import has_library
+from colonnade.estimation.table_model import has_library
 from colonnade.party.party import Party
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.privacy.samplers import ExactSampler

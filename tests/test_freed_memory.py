@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from colonnade import freed_memory
+from colonnade.runtime import workers
 
 
 @pytest.fixture
 def fresh(monkeypatch):
     for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"):
         monkeypatch.delenv(name, raising=False)
-    return freed_memory.keep_freed_memory.__wrapped__
+    return workers.keep_freed_memory.__wrapped__
 
 
 def test_limits_that_whoever_started_the_process_has_set_are_left_alone(fresh, monkeypatch):
@@ -29,5 +29,5 @@ def test_a_library_without_the_setting_is_no_error(fresh, monkeypatch, missing):
     def absent(_: object) -> object:
         raise missing
 
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", absent)
+    monkeypatch.setattr(workers.ctypes, "CDLL", absent)
     assert fresh() is False

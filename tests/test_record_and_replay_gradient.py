@@ -14,7 +14,7 @@ import colonnade as cn
 from colonnade.coordinator.protocols import gradient_descent
 from colonnade.coordinator.protocols import relaying as relay
 from colonnade.estimation.descent import Sgd
-from colonnade.party.steps.gradient import DescentPart
+from colonnade.party.steps.newton import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.steps.gradient import STEP, GradientTerms

@@ -17,7 +17,7 @@ from colonnade.party.steps.newton import NewtonPart
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
-from colonnade.steps.newton_terms import NewtonTerms
+from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.private_files import HELD, TemporaryFolder
+from colonnade.runtime.durable_file import HELD, TemporaryFolder
 
 SIMULATION = """
 import os, signal, sys

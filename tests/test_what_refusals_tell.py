@@ -16,7 +16,7 @@ from colonnade.conversations import matching
 from colonnade.errors import BadInput
 from colonnade.party import gate
 from colonnade.party.steps import agreements
-from colonnade.service import snapshots
+from colonnade.service import party_folder
 from tests.party import test_alignment_refusals as lists
 from tests.party import test_change_attacks as attacks
 from tests.party.test_ledger_seeded_bugs import SEEDED_BUGS as LEDGER_BUGS
@@ -42,8 +42,8 @@ def _reloads_without_a_word(patch: pytest.MonkeyPatch) -> None:
 
 def _reads_the_owners_file(patch: pytest.MonkeyPatch) -> None:
     """Before there were copies, a party read the owner's own file, and said so when it had changed."""
-    patch.setattr(snapshots, "_copied", loading._links_instead_of_copying)
-    patch.setattr(snapshots.Snapshots, "files", loading._opens_what_is_there)
+    patch.setattr(party_folder, "_copied", loading._links_instead_of_copying)
+    patch.setattr(party_folder.Snapshots, "files", loading._opens_what_is_there)
     patch.setattr(gate, "among_rows", nullcontext)
 
 

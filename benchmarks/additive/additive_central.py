@@ -13,17 +13,17 @@ import numpy as np
 from additive_sets import Joined
 
 from colonnade.coding.columns import features_of
-from colonnade.coordinator.protocols.additive_steps import chosen_division
+from colonnade.coordinator.protocols.newton_steps import chosen_division
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
-from colonnade.coordinator.protocols.target_tables import TargetTables
+from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.estimation.additive import STEPS, AdditiveSearch
-from colonnade.estimation.evidence import expected_spread, marginal_shapes, recalibration, rescaled
+from colonnade.estimation.additive import expected_spread, marginal_shapes, recalibration, rescaled
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimation.shape_belief import AdditiveFit
-from colonnade.estimation.shapes import ShapePrior, TargetCounts, places_by_column
-from colonnade.estimators import stages
+from colonnade.estimation.shape_belief import ShapePrior, TargetCounts, places_by_column
+from colonnade.estimators import shape_study
 from colonnade.estimators.methods.additive import tables_alone
 from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
@@ -65,7 +65,7 @@ class Central:
     def evidence(self, epsilon: float, generator: np.random.Generator) -> AdditiveFit:
         """Return marginal effects from tables, times the slope that a histogram of the score tells."""
         data, features = self.data, self.data.features
-        first, rest = stages.divided(Price.of(epsilon, DELTA), stages.EVIDENCE_SHARE)
+        first, rest = shape_study.divided(Price.of(epsilon, DELTA), shape_study.EVIDENCE_SHARE)
         counts = self._tables(first, generator)
         found = marginal_shapes(ShapePrior.of(features, data.columns), features, counts)
         weights = centring(features, found.people) @ found.weights

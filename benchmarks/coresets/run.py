@@ -36,8 +36,8 @@ from sklearn.linear_model import ElasticNet
 import colonnade as cn
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
 from colonnade.estimation.coresets import estimated_size, joined_clusters, sampled_clusters, sampled_regression
-from colonnade.party.steps.importance import leverage_scores
-from colonnade.spilled_rows import SpilledRows
+from colonnade.party.steps.coresets import leverage_scores
+from colonnade.runtime.spilled_rows import SpilledRows
 
 PUBLISHED = tomllib.loads((Path(__file__).parent / "published.toml").read_text())
 SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 6_000)

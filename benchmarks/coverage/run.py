@@ -25,8 +25,8 @@ import colonnade as cn
 from colonnade.coding.columns import coefficients_to_own_units, free_coefficients, written_levels
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.estimation.inference import RESOLVED, Inference
-from colonnade.estimation.level_sums import level_sums
-from colonnade.estimation.moment_inference import COUNTED, MomentScore, linear_inference
+from colonnade.estimation.inference import level_sums
+from colonnade.estimation.inference import COUNTED, MomentScore, linear_inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import linear_from_moments
 from colonnade.privacy.accounting import Price

@@ -26,8 +26,8 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.coordinator.protocols.grouping import Heights
-from colonnade.estimation.groups import GroupFigures, Span
-from colonnade.estimation.independence import CountNoise, discrete_gaussians, discrete_laplaces, independence_test
+from colonnade.estimation.moment_summaries import GroupFigures, Span
+from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces, independence_test
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_sigma_squared
 from colonnade.privacy.laws.tables import TableNoise

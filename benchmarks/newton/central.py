@@ -28,7 +28,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, TableKind
-from colonnade.steps.newton_terms import NewtonTerms
+from colonnade.steps.newton import NewtonTerms
 
 DELTA = 1e-6
 DEFAULT = Division()

@@ -18,7 +18,7 @@ from benchmarks.frame import Row
 
 import colonnade as cn
 from colonnade.coordinator.protocols.local_moments import SketchedMoments
-from colonnade.estimation.unbiased_power import UnbiasedPower
+from colonnade.estimation.counts import UnbiasedPower
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price
 

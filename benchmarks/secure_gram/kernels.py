@@ -22,7 +22,7 @@ import numpy as np
 
 from colonnade.conversations.conversation import CheckedProduct
 from colonnade.secure.keys import SeedStream
-from colonnade.secure.rectangles import entry_pairs
+from colonnade.secure.shamir import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, Elements, gram_bound
 from colonnade.secure.shamir import Dealing, Products, ShareProduct, default_threshold, reconstruct
 

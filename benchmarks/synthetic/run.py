@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.estimation.synthetic_rows import values_of
+from colonnade.estimation.table_model import values_of
 from colonnade.estimation.table_model import TableModel
 
 DELTA = 1e-5
@@ -126,7 +126,7 @@ def drawn_rows(
 ) -> Iterator[Row]:
     """One division of the people, or of so many of them: every method at every ε that is not smaller than one."""
     try:
-        from colonnade.estimation import private_pgm
+        from colonnade.estimation import table_model
     except ModuleNotFoundError as missing:
         raise Unavailable("mbi is not installed: pip install colonnade[synthetic]") from missing
     data = loaded(set)
@@ -149,7 +149,7 @@ def drawn_rows(
             release = federation.read_as(study.schema_).moments(epsilon=epsilon, delta=DELTA).moments
             assert features_of(trial.levels) == release.features
             tables = central.noisy_tables(trial.codes, trial.levels, release.variance, rng)
-            yield row("central", epsilon, trial.rows(private_pgm.fitted_model(tables)))
+            yield row("central", epsilon, trial.rows(table_model.fitted_model(tables)))
             yield row("independent columns", epsilon, trial.rows(central.independent(tables)))
             tree = central.mst(trial.codes, sizes, central.zcdp(epsilon, DELTA), rng)
             yield row("central MST", epsilon, trial.values(tree))

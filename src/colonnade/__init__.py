@@ -18,7 +18,7 @@ from colonnade._version import __version__
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
-    from colonnade.coordinator.asking import Analyst
+    from colonnade.coordinator.driver import Analyst
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.findings import MomentsRelease
     from colonnade.coordinator.opening import TemporaryLedgers
@@ -48,19 +48,18 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
-    from colonnade.estimators.correlation import Correlation
     from colonnade.estimators.describing import Describe, Histogram, Quantiles
     from colonnade.estimators.frames import named
     from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import Coreset, Moment, PatternCount
     from colonnade.estimators.scorecard import Scorecard
-    from colonnade.estimators.second_moments import PCA
+    from colonnade.estimators.second_moments import PCA, Correlation
     from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
-    from colonnade.party.table.databases import DuckDB
+    from colonnade.party.table.sources import DuckDB
     from colonnade.privacy.accounting import Budget
     from colonnade.result import PrivacyStatement
     from colonnade.schema import Category, Date, Numeric, Schema

@@ -19,27 +19,6 @@ from typing import Any, Literal
 
 from colonnade.errors import BadInput
 
-__all__ = [
-    "AutoColumns",
-    "Boolean",
-    "ColumnList",
-    "ColumnPairs",
-    "Constraint",
-    "Either",
-    "Numbers",
-    "OneColumn",
-    "OneOf",
-    "Optional",
-    "PerColumn",
-    "PerParty",
-    "Real",
-    "RisingNumbers",
-    "SomeOf",
-    "Whole",
-    "checked",
-    "checked_parameters",
-]
-
 LONGEST_SHOWN = 40
 
 

@@ -15,8 +15,6 @@ import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
 
-__all__ = ["MISSING_LEVEL", "THOUSANDS", "Category", "Date", "Indicator", "Level", "Number", "Numeric", "written"]
-
 Level = str | bool | int
 LARGEST_DOMAIN = 4096
 MISSING_LEVEL = "missing"

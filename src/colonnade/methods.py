@@ -13,9 +13,8 @@ from colonnade.estimators.methods.additive import AdditiveNewton
 from colonnade.estimators.methods.clusters import SketchedClusters
 from colonnade.estimators.methods.coresets import Coreset, Importance, Uniform
 from colonnade.estimators.methods.counts import Independent, Response
-from colonnade.estimators.methods.groups import Groups
-from colonnade.estimators.methods.moments import Functional, Gradient, Local, Secure, Sketch
-from colonnade.estimators.methods.newton import Newton
+from colonnade.estimators.methods.describing import Groups
+from colonnade.estimators.methods.moments import Functional, Gradient, Local, Newton, Secure, Sketch
 
 __all__ = [
     "AdditiveNewton",

@@ -23,19 +23,6 @@ from colonnade.readings import in_words
 from colonnade.schema import Column, Schema
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
-__all__ = [
-    "EVENT",
-    "PLAN_VERSION",
-    "RELATION",
-    "About",
-    "Parameter",
-    "Plan",
-    "Step",
-    "Unit",
-    "checked_analyst_name",
-    "one_line",
-]
-
 PLAN_VERSION = 2
 """The version of plans. 2 added the declared versions of the data, and calls a step's `kind` what 1 called `statistic`."""
 

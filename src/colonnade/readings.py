@@ -28,8 +28,6 @@ import msgspec
 from colonnade.descriptions import MISSING_LEVEL, Category, Date, Level, Numeric
 from colonnade.errors import BadInput
 
-__all__ = ["AND", "Bins", "Crossed", "in_words", "narrowed", "refines"]
-
 _DIGITS = (6, 9, 12, 17)
 AND = " & "
 """What stands between two columns, or two levels, that are read together."""

@@ -19,8 +19,6 @@ from colonnade.errors import BadInput
 from colonnade.plan import EVENT, RELATION, Unit
 from colonnade.privacy.accounting import NOTHING, Loss, total
 
-__all__ = ["COORDINATOR", "COORDINATOR_ALONE", "Opening", "PrivacyStatement", "TrustPicture"]
-
 COORDINATOR = "coordinator"
 COORDINATOR_ALONE = "assumes the coordinator colludes with no party"
 """What every statement says of a study in which the coordinator is itself a compute node."""

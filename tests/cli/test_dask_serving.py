@@ -12,9 +12,9 @@ import pytest
 from colonnade.errors import BadInput, LoosePermissions
 from colonnade.party.table import dask_table
 from colonnade.party.table.dask_table import DaskTable
-from colonnade.service import guard_network
-from colonnade.service.guard_network import await_scheduler, host_and_port
+from colonnade.service import processes
 from colonnade.service.party_folder import PartyFolder
+from colonnade.service.processes import await_scheduler, host_and_port
 from colonnade.service.served_party import public_alignment
 from tests.cli.test_large_load import SCHEMA, made
 from tests.party.dask_clusters import tls_cluster, write_files
@@ -80,7 +80,7 @@ GUARD = """
 import socket, sys
 from pathlib import Path
 from colonnade.party.table.dask_cluster import Cluster
-from colonnade.service.guard_network import refuse_the_network
+from colonnade.service.processes import refuse_the_network
 
 address, port = sys.argv[1], int(sys.argv[2])
 refuse_the_network(but=address)
@@ -124,7 +124,7 @@ def test_a_guard_reaches_its_own_scheduler_and_nothing_else(tmp_path: Path, sche
 
 
 def test_a_member_waits_for_a_scheduler_that_is_started_after_it(monkeypatch) -> None:
-    monkeypatch.setattr(guard_network, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(processes, "ASK_AGAIN", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as place:
         port = place.getsockname()[1]
     started: list[socket.socket] = []

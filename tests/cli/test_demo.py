@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from colonnade.cli import demo
-from colonnade.estimation import private_pgm
+from colonnade.estimation import table_model
 from colonnade.service import study_file
 from tests.cli.studies import call, heads
 
@@ -76,7 +76,7 @@ def test_it_ends_with_every_ledger_and_a_report(output: str, folder: Path) -> No
 def test_everything_runs_and_only_a_missing_library_leaves_a_study_out(
     installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if installed and not private_pgm.has_library():
+    if installed and not table_model.has_library():
         pytest.skip("needs the extra")
     monkeypatch.setattr(demo, "has_library", lambda: installed)
     result = call("demo", "--people", 2_000, "--all")

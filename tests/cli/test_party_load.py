@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from colonnade import durable_file
 from colonnade.errors import BadInput
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.table.sources import Source
+from colonnade.runtime import durable_file
 from colonnade.service.party_folder import PartyFolder
 from tests.cli.studies import call
 

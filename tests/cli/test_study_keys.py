@@ -10,7 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade.service import study_keys
 from colonnade.service.study_file import read, read_for_coordinator
-from colonnade.service.study_reference import json_schema, reference_page
+from colonnade.service.study_keys import json_schema, reference_page
 from tests.cli.studies import STUDY, call, edited, make, refused, rewrite
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from colonnade.estimation import private_pgm
+from colonnade.estimation import table_model
 from tests import kit
 from tests.cli import studies
 
@@ -43,7 +43,7 @@ def test_a_study_file_writes_rows_and_what_they_are(tmp_path):
 
 
 def test_a_file_without_the_library_spends_nothing_and_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(private_pgm, "has_library", lambda: False)
+    monkeypatch.setattr(table_model, "has_library", lambda: False)
     study = studies.make(tmp_path, FILE)
     done = studies.call("run", study)
     assert done.exit_code != 0

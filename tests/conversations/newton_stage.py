@@ -12,7 +12,7 @@ from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.secure.sine_link import STEPS
-from colonnade.steps.newton_terms import NewtonTerms, Phase
+from colonnade.steps.newton import NewtonTerms, Phase
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 SCALE = 16

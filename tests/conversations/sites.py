@@ -25,7 +25,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount, Opened, Post, Posted, Recall, Reply, Request, Rounds, Withdraw
-from colonnade.secure.rectangles import entry_pairs
+from colonnade.secure.shamir import entry_pairs
 from tests.conversations.stage import members
 from tests.federations import SCHEMAS, as_if_agreed, frames, joined
 

@@ -15,9 +15,8 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, unpack
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.rectangles import entry_pairs
 from colonnade.secure.residues import Elements
-from colonnade.secure.shamir import Dealing, default_threshold, reconstruct
+from colonnade.secure.shamir import Dealing, default_threshold, entry_pairs, reconstruct
 from colonnade.steps.joint import Joint, read_joint
 
 FEDERATION = "f0" * 32

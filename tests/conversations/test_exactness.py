@@ -13,8 +13,8 @@ from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.secure.rectangles import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
+from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import joint as joint_module
 from colonnade.steps.joint import read_joint
 from tests import kit

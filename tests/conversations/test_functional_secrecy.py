@@ -11,7 +11,7 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.party.steps.products import PrivateCoefficients
-from colonnade.secure.rectangles import entry_pairs
+from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.products import cross_entries
 from colonnade.transport.direct import Recorded
 from tests.conversations.test_secrecy import unsealed

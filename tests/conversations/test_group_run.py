@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.conversations.groups import GroupLetter, GroupRun
-from colonnade.conversations.products import ProductRun
+from colonnade.conversations.products import GroupLetter, GroupRun, ProductRun
 from colonnade.coordinator.protocols.grouping import GroupRelease
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step

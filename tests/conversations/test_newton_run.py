@@ -17,7 +17,7 @@ from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.result import PrivacyStatement
 from colonnade.secure.shamir import expand, reconstruct
 from colonnade.steps.kind import whole_steps
-from colonnade.steps.newton_terms import NewtonTerms, Phase
+from colonnade.steps.newton import NewtonTerms, Phase
 from tests import kit
 from tests.conversations.newton_stage import NAME, SCALE, NewtonStage, Rows, a_plan
 from tests.conversations.stage import NAMES
@@ -53,8 +53,8 @@ def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(n
 
 
 def test_people_in_several_chunks_are_added_up(monkeypatch) -> None:
-    monkeypatch.setattr("colonnade.steps.newton_terms.CHUNK_UNIT", 16)
-    monkeypatch.setattr("colonnade.steps.newton_terms.CHUNK_ELEMENTS", 16 * 17)
+    monkeypatch.setattr("colonnade.steps.newton.CHUNK_UNIT", 16)
+    monkeypatch.setattr("colonnade.steps.newton.CHUNK_ELEMENTS", 16 * 17)
     stage = _stage(people=41).meet()
     assert len(stage.terms.chunks) == 3
     for number in range(3):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.conversations import tiles as tiles_module
+from colonnade.conversations import products as tiles_module
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, ProtocolError
@@ -25,7 +25,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Post
-from colonnade.secure.rectangles import entry_pairs, rectangles
+from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import joint as joint_module
 from colonnade.steps.joint import read_joint
 from colonnade.steps.registry import STUDIES

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.conversations import union
-from colonnade.conversations.union import UnionRun
+from colonnade.conversations import matching
+from colonnade.conversations.matching import UnionRun
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.protocol.messages import Blob
-from colonnade.secure.matching import FIELD
-from colonnade.secure.union import UnionSide
+from colonnade.secure.matching import FIELD, UnionSide
 from colonnade.steps import alignment as terms
 from colonnade.steps.alignment import Matching
 from tests.conversations.list_stage import STEP, ListStage, list_plan
@@ -86,7 +85,7 @@ def test_a_list_with_names_twice_does_not_ask_whether_somebody_is_on_the_other_l
 
 def test_were_such_a_list_taken_the_length_of_the_union_would_tell(monkeypatch):
     """The positive control: there are not enough strangers to fill the union up."""
-    monkeypatch.setattr(union, "require_distinct", lambda _: None)
+    monkeypatch.setattr(matching, "require_distinct", lambda _: None)
     monkeypatch.setattr(UnionSide, "order", lambda self, names: np.full(len(names), -1))
     assert lengths_heard(WITH, monkeypatch) != lengths_heard(WITHOUT, monkeypatch)
 

@@ -12,10 +12,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.conversations.conversation import Member, check_account
-from colonnade.coordinator import accounts
+from colonnade.coordinator import driver
 from colonnade.coordinator.driver import NoJournal
-from colonnade.cost import Cost
-from colonnade.errors import ColonnadeError, ProtocolError
+from colonnade.errors import ColonnadeError, Cost, ProtocolError
 from colonnade.party.ledger.rows import CHARGED
 from colonnade.privacy.accounting import Loss, total
 from colonnade.protocol import codec
@@ -311,5 +310,5 @@ def test_of_an_account_that_is_not_believed_no_figure_is_given(site):
 
 def test_accounts_are_asked_for_party_by_party(site):
     site.away.add("telco")
-    read = accounts.read_accounts(dict.fromkeys(site.parties, GetAccount()), site, NoJournal())
+    read = driver.read_accounts(dict.fromkeys(site.parties, GetAccount()), site, NoJournal())
     assert {party for party, found in read.items() if isinstance(found, Accounted)} == {"bank", "insurer"}

@@ -11,8 +11,16 @@ from sklearn.linear_model import LinearRegression
 
 from colonnade.coding.columns import CODINGS, INTERCEPT, Feature
 from colonnade.errors import BadInput
-from colonnade.estimation.inference import Equations, Inference, OpenedScore, infer, infer_with_responses
-from colonnade.estimation.moment_inference import MomentScore, linear_inference, logistic_inference
+from colonnade.estimation.inference import (
+    Equations,
+    Inference,
+    MomentScore,
+    OpenedScore,
+    infer,
+    infer_with_responses,
+    linear_inference,
+    logistic_inference,
+)
 from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.estimation.regression import linear_from_moments, logistic_from_moments
 from tests import kit

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from colonnade.errors import BadInput
-from colonnade.estimation.clustering_budget import (
+from colonnade.estimation.clustering import (
     CLEAR,
     RULES,
     ClusteringPrices,

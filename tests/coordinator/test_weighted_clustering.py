@@ -10,20 +10,18 @@ from scipy.optimize import minimize
 
 from colonnade.errors import BadInput
 from colonnade.estimation.clustering import (
+    RULES,
+    ClusteringPrices,
+    automatic_clusters,
+    clustering_prices,
     dense_grid,
     fitted_grid,
     geometric_median,
     independent_grid,
     median_cost,
+    weight_noise,
     weighted_kmeans,
     weighted_kmedian,
-)
-from colonnade.estimation.clustering_budget import (
-    RULES,
-    ClusteringPrices,
-    automatic_clusters,
-    clustering_prices,
-    weight_noise,
 )
 from colonnade.estimation.tables import NoisyTables, maximum_entropy
 from colonnade.privacy.accounting import Loss, Price

@@ -15,10 +15,10 @@ from colonnade import errors
 from colonnade.cli import app
 from colonnade.estimation.newton import Division
 from colonnade.estimators import model_file
-from colonnade.event_log import EVENTS
 from colonnade.party.ledger import rows as ledger_rows
 from colonnade.plan import PLAN_VERSION
 from colonnade.protocol import agreement, codec
+from colonnade.runtime.event_log import EVENTS
 from colonnade.service.health import METRICS
 from tests.docs import printed
 

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.coordinator.protocols.additive_steps import chosen_division, row_bounds
+from colonnade.coordinator.protocols.newton_steps import chosen_division, row_bounds
 from colonnade.estimation.additive import STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.shapes import PROBE, OpenedTables, ShapePrior
+from colonnade.estimation.shape_belief import PROBE, OpenedTables, ShapePrior
 from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.report import shapes as panel
+from colonnade.report import plots as panel
 
 PEOPLE, DELTA = 2_000, 1e-5
 COLUMNS = ["bank.age", "shop.basket", "clinic.ward"]

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.estimation.shapes import ShapePrior
+from colonnade.estimation.shape_belief import ShapePrior
 from colonnade.schema import Bins, Crossed
 from tests import kit
 

@@ -8,12 +8,11 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.coordinator.protocols.target_tables import TargetTables
-from colonnade.estimation.evidence import information, marginal_shapes, recalibration
-from colonnade.estimation.shapes import ShapePrior, TargetCounts
-from colonnade.estimators import stages as two_stages
-from colonnade.estimators.shape_study import centring
-from colonnade.estimators.stages import divided
+from colonnade.coordinator.protocols.counting import TargetTables
+from colonnade.estimation.additive import information, marginal_shapes, recalibration
+from colonnade.estimation.shape_belief import ShapePrior, TargetCounts
+from colonnade.estimators import shape_study as two_stages
+from colonnade.estimators.shape_study import centring, divided
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec

@@ -20,7 +20,7 @@ from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTo
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
-from colonnade.spilled_rows import SpilledRows
+from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.steps.sums import CoresetTerms
 from colonnade.transport.direct import Recorded
 from tests.federations import as_if_agreed

@@ -6,8 +6,13 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.estimation.moment_summaries import MomentSummary, nearest_correlation
-from colonnade.estimation.ratios import RatioNoise, ratio_error, ratio_interval
+from colonnade.estimation.moment_summaries import (
+    MomentSummary,
+    RatioNoise,
+    nearest_correlation,
+    ratio_error,
+    ratio_interval,
+)
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, people, release
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, frames, joined

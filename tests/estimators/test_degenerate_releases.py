@@ -15,7 +15,7 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import EstimateFailed
 from colonnade.estimation.inference import Equations, OpenedScore, infer
 from colonnade.estimation.newton import NewtonSearch
-from colonnade.estimators.methods.newton import Newton
+from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.shape_study import ShapeStudy
 from colonnade.protocol import messages
 from tests.estimators.test_every_estimator import CASES, NEEDS, federation, made  # noqa: F401  # the fixture too

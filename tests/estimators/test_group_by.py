@@ -7,7 +7,7 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.coordinator.protocols.grouping import helpers_for
-from colonnade.estimation.groups import GroupFigures, Span
+from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.schema import Bins
 from tests import kit
 from tests.estimators.moment_samples import federation, frames, joined

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.estimation.independence import discrete_gaussians, discrete_laplaces, independence_test
+from colonnade.estimation.tables import discrete_gaussians, discrete_laplaces, independence_test
 from colonnade.estimators.methods.counts import noise_of_counts
 from tests import kit
 from tests.estimators.moment_samples import federation, frames

@@ -11,7 +11,7 @@ import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
-from colonnade.party.steps.gradient import DescentPart
+from colonnade.party.steps.newton import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.service import study_file

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import colonnade as cn
-from colonnade.cli import results
+from colonnade.cli import running
 from colonnade.estimators.answers import Preview
 from colonnade.report import document, plots
 from colonnade.result import PrivacyStatement
@@ -128,7 +128,7 @@ RENDERINGS = {
     "report": lambda study, preview, f: document.page([study], federation=f),
     "what was asked, in the report": lambda study, preview, f: document.request_section(study),
     "results as JSON": lambda study, preview, f: str(
-        results.as_json(SimpleNamespace(estimator=study, title="", repeat=1, purpose=""))
+        running.as_json(SimpleNamespace(estimator=study, title="", repeat=1, purpose=""))
     ),
     "evaluation": lambda study, preview, f: str(study.evaluate(f, **PRICE)),
     "evaluation in a notebook": lambda study, preview, f: study.evaluate(f, **PRICE)._repr_html_(),

@@ -8,7 +8,7 @@ import colonnade as cn
 from colonnade.party.steps.agreements import in_second_part
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
-from colonnade.steps.keys import part_identity
+from colonnade.steps.local import part_identity
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation, frames

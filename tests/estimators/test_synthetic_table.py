@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.estimation import private_pgm
+from colonnade.estimation import table_model
 from colonnade.estimators.synthetic import WHAT_IT_IS
 from colonnade.schema import Bins
 from tests import kit
@@ -202,8 +202,8 @@ def test_where_nobody_knows_who_is_in_common_rows_are_about_those_who_are(mode):
 def test_a_saved_table_is_drawn_from_without_the_library_that_fits(tmp_path, monkeypatch):
     study = fitted()
     study.save(tmp_path / "table.json")
-    monkeypatch.setattr(private_pgm, "_library", lambda: pytest.fail("imported"))
-    monkeypatch.setattr(private_pgm, "has_library", lambda: False)
+    monkeypatch.setattr(table_model, "_library", lambda: pytest.fail("imported"))
+    monkeypatch.setattr(table_model, "has_library", lambda: False)
     again = cn.load(tmp_path / "table.json")
     pd.testing.assert_frame_equal(again.sample(100), study.sample(100))
     pd.testing.assert_frame_equal(again.table(), study.table())
@@ -287,8 +287,8 @@ def refused(study, error=cn.BadInput, **more):
 
 
 def without_the_library(patch):
-    patch.setattr(private_pgm, "has_library", lambda: False)
-    patch.setattr("colonnade.estimators.methods.synthesis.has_library", lambda: False)
+    patch.setattr(table_model, "has_library", lambda: False)
+    patch.setattr("colonnade.estimators.methods.additive.has_library", lambda: False)
 
 
 def test_without_the_library_it_is_refused_before_anything_is_spent_and_the_extra_is_named(monkeypatch):

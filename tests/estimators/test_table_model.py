@@ -11,18 +11,19 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.estimation import private_pgm
+from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.noisy_tables import NoisyTables
 from colonnade.estimation.scoring import interval_reach
-from colonnade.estimation.synthetic_rows import values_of
-from colonnade.estimation.table_model import TableModel, separators
-from colonnade.estimation.table_quality import (
+from colonnade.estimation.table_model import (
     Differences,
+    NoisyTables,
+    TableModel,
     differences,
     fitted_distance,
     held_out_distance,
     quality_series,
+    separators,
+    values_of,
 )
 from colonnade.schema import Bins
 from tests import kit
@@ -64,7 +65,7 @@ def test_tables_of_cliques_and_of_any_two_columns_are_those_of_the_whole_distrib
     rng = kit.generator("cliques of random graphs")
     for _ in range(60):
         tables, pairs, factors = some_graph(rng)
-        model, joint = private_pgm._calibrated(tables, pairs, factors), joint_of(tables, factors)
+        model, joint = table_model._calibrated(tables, pairs, factors), joint_of(tables, factors)
         for clique, table in zip(model.cliques, model.tables, strict=True):
             np.testing.assert_allclose(table, onto(joint, tables.columns, clique), atol=1e-9)
         for name in tables.columns:
@@ -79,7 +80,7 @@ def test_rows_follow_the_whole_distribution():
     rng = kit.generator("rows of random graphs")
     for _ in range(12):
         tables, pairs, factors = some_graph(rng)
-        model, joint = private_pgm._calibrated(tables, pairs, factors), joint_of(tables, factors)
+        model, joint = table_model._calibrated(tables, pairs, factors), joint_of(tables, factors)
         drawn = model.draw(20_000, lambda _, count: rng.random(count))
         codes = np.ravel_multi_index([drawn[name] for name in tables.columns], joint.shape)
         observed = np.bincount(codes, minlength=joint.size)
@@ -217,7 +218,7 @@ def test_pairs_that_only_noise_explains_are_left_out():
     kept = dict.fromkeys(itertools.combinations(COLUMNS, 2), 0)
     for draw in range(20):
         _, tables = released(f"kept pairs {draw}", deviation=25.0)
-        for pair in private_pgm.chosen_pairs(tables):
+        for pair in table_model.chosen_pairs(tables):
             kept[pair] += 1
     assert kept["a.x", "b.z"] == 20
     assert max(kept["a.x", "a.y"], kept["a.y", "b.z"]) < 20
@@ -227,8 +228,8 @@ def test_a_spanning_forest_comes_first_and_the_cliques_stay_small():
     _, tables = released("small cliques", deviation=0.1)
     scores = tables.dependences()
     best = max(scores, key=scores.get)
-    assert private_pgm.chosen_pairs(tables, 23) == [best]
-    assert private_pgm._cells(private_pgm.chosen_pairs(tables, 35), tables) <= 35
+    assert table_model.chosen_pairs(tables, 23) == [best]
+    assert table_model._cells(table_model.chosen_pairs(tables, 35), tables) <= 35
 
 
 def test_a_column_in_which_nobody_has_a_level_is_refused_by_name():

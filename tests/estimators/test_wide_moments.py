@@ -5,11 +5,17 @@ import pytest
 
 import colonnade as cn
 from colonnade.coding.columns import features_of
-from colonnade.coordinator import memory
-from colonnade.coordinator.protocols import wide_moments as release_module
+from colonnade.coordinator.protocols import moment_releases
+from colonnade.coordinator.protocols import moment_releases as release_module
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import operator_norm, pca_from_moments, quadratic_variance
-from colonnade.estimation.wide_moments import MatrixNoise, WideMoments, pca_from_wide
+from colonnade.estimation.moments import (
+    MatrixNoise,
+    WideMoments,
+    operator_norm,
+    pca_from_moments,
+    pca_from_wide,
+    quadratic_variance,
+)
 from colonnade.schema import Category, Numeric
 from tests.conversations.test_tiles import in_tiles
 from tests.federations import federation
@@ -135,7 +141,7 @@ def test_a_matrix_that_does_not_fit_is_refused_before_anybody_is_asked(study, mo
     opened = federation(300, epsilon=100.0, delta=1e-5)
     everything_is_wide(monkeypatch)
     monkeypatch.setattr(release_module, "WIDE", 1)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1e8)
+    monkeypatch.setattr(moment_releases, "available_memory", lambda: 1e8)
     monkeypatch.setattr(opened.transport, "exchange", lambda _: pytest.fail("a party was asked"))
     for call in (study.preview, study.fit):
         with pytest.raises(BadInput, match="of memory here") as refusal:
@@ -146,12 +152,14 @@ def test_a_matrix_that_does_not_fit_is_refused_before_anybody_is_asked(study, mo
 
 def test_memory_grows_with_the_matrix_and_a_study_in_pieces_takes_less_than_one_of_whole_matrices():
     widths = {"a": 7_428, "b": 7_428, "c": 7_427}
-    lean = memory.gram_load(widths, 105, lean=True, together=True)
+    lean = moment_releases.gram_load(widths, 105, lean=True, together=True)
     assert lean.memory < 12e9
     assert lean.seconds < 900
-    assert memory.gram_load(widths, 105, lean=True, together=False).memory < lean.memory
-    assert memory.gram_load(widths, 105, lean=False, together=True).memory > 40e9
-    half = memory.gram_load({name: width // 2 for name, width in widths.items()}, 105, lean=True, together=True)
+    assert moment_releases.gram_load(widths, 105, lean=True, together=False).memory < lean.memory
+    assert moment_releases.gram_load(widths, 105, lean=False, together=True).memory > 40e9
+    half = moment_releases.gram_load(
+        {name: width // 2 for name, width in widths.items()}, 105, lean=True, together=True
+    )
     assert half.memory < lean.memory
     assert half.seconds < lean.seconds
-    assert memory.available_memory() is None or memory.available_memory() > 0
+    assert moment_releases.available_memory() is None or moment_releases.available_memory() > 0

@@ -18,7 +18,7 @@ from unittest import mock
 
 import numpy as np
 
-from colonnade.conversations import union as union_run
+from colonnade.conversations import matching as union_run
 from colonnade.coordinator.protocols import relaying as relay
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
@@ -31,7 +31,7 @@ from colonnade.secure.keys import Secret
 from colonnade.steps import sums as coreset
 from colonnade.steps.alignment import ListMatching
 from colonnade.steps.local import Membership
-from colonnade.steps.score_table import ScoreHistogram
+from colonnade.steps.products import ScoreHistogram
 from tests.golden.summary import Sequences
 
 _WORD = 2**64 - 1

@@ -17,7 +17,7 @@ HOST = "localhost"
 
 RELAY = """
 import os, sys
-from colonnade.event_log import Log
+from colonnade.runtime.event_log import Log
 from colonnade.service.relay import SiteRelay
 folder, address, kits, host, *names = sys.argv[1:]
 for name in names:

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from colonnade.errors import BadInput, CertificateExpired, LoosePermissions
-from colonnade.event_log import Log
+from colonnade.runtime.event_log import Log
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup as setup
 from colonnade.service.authority import CertificateAuthority, SiteRequest

@@ -14,14 +14,14 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.event_log import Log
 from colonnade.party.serving import serve
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import read_agreement
 from colonnade.protocol.messages import Ticket
+from colonnade.runtime.event_log import Log
 from colonnade.service import processes
 from colonnade.service.health import member_status
-from colonnade.service.member_links import MemberLinks, where_to_listen
+from colonnade.service.post_office import MemberLinks, where_to_listen
 from colonnade.service.processes import serve_member
 from colonnade.transport.direct import UnixEndpoint
 from tests.network.lines import Started, until

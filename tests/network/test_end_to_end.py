@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.event_log import FIELDS
+from colonnade.runtime.event_log import FIELDS
 from tests.network.served import simulated, site  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

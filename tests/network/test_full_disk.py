@@ -13,9 +13,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import DiskFull, LedgerCorrupt
-from colonnade.event_log import Log
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.protocol import codec, messages
+from colonnade.runtime.event_log import Log
 from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
 from tests.cli.studies import call

@@ -14,7 +14,7 @@ from colonnade.errors import BadInput, ColonnadeError, PartyAway, ReleaseLost
 from colonnade.party.refusals import AWAY
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, GetDescription, Propose, Recall, Refused
-from colonnade.service.snapshots import Snapshots
+from colonnade.service.party_folder import Snapshots
 from tests.cli.studies import call
 from tests.network.lines import until
 from tests.network.served import Site

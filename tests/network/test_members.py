@@ -11,7 +11,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, BudgetExceeded, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.service.guard_network import refuse_the_network
+from colonnade.service.processes import refuse_the_network
 from tests.cli.studies import call
 from tests.network.lines import until
 from tests.network.served import Site, simulated

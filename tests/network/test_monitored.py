@@ -10,10 +10,10 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.event_log import Log
 from colonnade.party.refusals import RowsFailed
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount, GetDescription, NotKept, Refused
+from colonnade.runtime.event_log import Log
 from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
 from colonnade.transport.direct import Direct

@@ -15,10 +15,9 @@ from pyarrow import feather
 
 import colonnade as cn
 from colonnade.errors import ApprovalNeeded, BadInput, PlanMismatch, PolicyRefusal, ProtocolError
-from colonnade.protocol.agreement import FederationAgreement, read_agreement
-from colonnade.protocol.introductions import Introduction, Revocation
+from colonnade.protocol.agreement import FederationAgreement, Introduction, Revocation, read_agreement
 from colonnade.secure.keys import Identity
-from colonnade.service.erasing import _without
+from colonnade.service.decisions import _without
 from tests.cli.studies import call, refused
 from tests.network.served import Site
 from tests.network.test_papers import opened

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.cost import Cost
+from colonnade.errors import Cost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import total
 from tests import kit

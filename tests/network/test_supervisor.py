@@ -11,8 +11,8 @@ import pytest
 
 PROGRAM = """
 import sys, time
-from colonnade.event_log import Log
-from colonnade.service.supervisor import Supervisor
+from colonnade.runtime.event_log import Log
+from colonnade.service.processes import Supervisor
 children = {name: lambda: time.sleep(60) for name in ("guard", "relay")}
 sys.exit(Supervisor(children, Log(sys.stdout, "bank", "supervisor"), print).run())
 """

@@ -11,8 +11,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import studies as coordinator_command
-from colonnade.cost import Cost
-from colonnade.errors import ColonnadeError, PartyAway, ProtocolError, ReleaseLost
+from colonnade.errors import ColonnadeError, Cost, PartyAway, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec

@@ -266,7 +266,7 @@ def _one_indicator(half: Any, table: PrivateTable) -> None:
 
 
 def _groups(half: Any, table: PrivateTable) -> None:
-    from colonnade.party.steps.groups import group_rows
+    from colonnade.party.steps.products import group_rows
 
     rows = group_rows(half.part, half.by, half.group_terms.scale, table, 0, table.people)
     groups, height = half.part.groups, half.part.height

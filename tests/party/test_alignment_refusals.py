@@ -18,9 +18,9 @@ import colonnade as cn
 from colonnade.coordinator import alignment as coordinator
 from colonnade.errors import BadInput, ColonnadeError, PolicyRefusal, ProtocolError
 from colonnade.party import party as opening
+from colonnade.party.gate import OrderRecords
 from colonnade.party.handles import Attempt
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.order_records import OrderRecords
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import CohortPart, MatchingPart

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from colonnade import durable_file
-from colonnade.durable_file import AlternatingFile
+from colonnade.runtime import durable_file
+from colonnade.runtime.durable_file import AlternatingFile
 
 SECTOR = 4_096
 VALUES = [b"value %d" % number for number in range(6)]

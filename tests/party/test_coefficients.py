@@ -20,7 +20,7 @@ from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.secure.rectangles import entry_pairs
+from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.products import Coefficients, Entries, cross_entries, own_entries
 from tests import kit
 

@@ -14,8 +14,7 @@ import colonnade as cn
 from colonnade.conversations.consent import Yes
 from colonnade.coordinator import driver
 from colonnade.errors import ApprovalNeeded, BudgetExceeded, ColonnadeError, PolicyRefusal, ProtocolError
-from colonnade.party.ledger.holds import Hold
-from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec

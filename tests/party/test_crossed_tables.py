@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.coding.columns import ColumnName
-from colonnade.coordinator.protocols.target_tables import TargetTables
+from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.steps.products import PrivatePairTables
 from colonnade.party.table.private_table import PrivateTable

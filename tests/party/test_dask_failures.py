@@ -16,7 +16,7 @@ from colonnade.party.refusals import AWAY
 from colonnade.party.table.dask_cluster import Cluster
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription, Refused
-from colonnade.secure import shamir, tiles_of_workers
+from colonnade.secure import shamir
 from colonnade.secure.residues import Arithmetic
 from tests.federations import federation
 from tests.party.test_gate import spent
@@ -104,7 +104,7 @@ def test_chunks_under_way_are_bounded_over_all_studies(client, monkeypatch):
     studies = [shamir.Products(arithmetic, [3, 2], workers=Cluster(client)) for _ in range(3)]
     chunk = [np.ones((width, 70), dtype=np.uint64) for width in (3, 2)]
     size = sum(part.nbytes for part in chunk)
-    monkeypatch.setattr(tiles_of_workers, "MOST_UNDER_WAY", 4 * size)
+    monkeypatch.setattr(shamir, "MOST_UNDER_WAY", 4 * size)
     for _ in range(5):
         for study in studies:
             study.add(chunk)

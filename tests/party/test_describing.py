@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.describing import PrivateColumnCounts, PrivateQuantilePositions
+from colonnade.party.steps.local import PrivateColumnCounts, PrivateQuantilePositions
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Price

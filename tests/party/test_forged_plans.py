@@ -12,7 +12,7 @@ from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.gradient import STEP, Gradient, GradientTerms
-from colonnade.steps.keys import GroupKey
+from colonnade.steps.local import GroupKey
 from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK

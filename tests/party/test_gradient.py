@@ -11,7 +11,7 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
-from colonnade.party.steps.gradient import DescentPart, PrivateGradient
+from colonnade.party.steps.newton import DescentPart, PrivateGradient
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.secure.batches import Batches

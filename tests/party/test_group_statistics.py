@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from colonnade.coordinator.protocols.grouping import GroupRelease
 from colonnade.errors import ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.groups import PrivateGroupSums, PrivateGroupTotals
+from colonnade.party.steps.products import PrivateGroupSums, PrivateGroupTotals
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade import durable_file
 from colonnade.errors import LedgerCorrupt
 from colonnade.party import gate
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.protocol import codec, messages
+from colonnade.runtime import durable_file
 from tests.federations import as_if_agreed, federation
 from tests.party.ledger_samples import BODY, TENTH, fresh
 

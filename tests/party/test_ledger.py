@@ -17,8 +17,7 @@ import hypothesis.strategies as st
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
-from colonnade.party.ledger.holds import Hold
-from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
 from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, total
 from tests.party.ledger_children import BODY

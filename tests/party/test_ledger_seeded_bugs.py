@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.durable_file import AlternatingFile
 from colonnade.errors import ColonnadeError
 from colonnade.party.guard import Guard
 from colonnade.party.ledger import file as ledger_file
@@ -26,6 +25,7 @@ from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.runtime.durable_file import AlternatingFile
 from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone

@@ -7,7 +7,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import ledgers
-from colonnade.party.ledger.refused import RefusedStudy
+from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.party.ledger.words import Reading, Requester, Standing, read_rows
 from colonnade.plan import About, one_line

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import colonnade as cn
-from colonnade.party import gate, handles, order_records
+from colonnade.party import gate, handles
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.samplers import ExactSampler
 from tests.coordinator.test_align import unaligned
@@ -89,7 +89,7 @@ def _caller() -> str:
 
 
 def through_the_gate(watch: Watch) -> bool:
-    door, handle, orders = (Path(one.__file__).name for one in (gate, handles, order_records))
+    door, handle, orders = (Path(one.__file__).name for one in (gate, handles, gate))
     places = {place for _, place in watch.writers}
     return watch.makers <= {door, handle} and door in places and places <= {door, orders}
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.asking import StudyWords
+from colonnade.coordinator.driver import StudyWords
 from colonnade.errors import BadInput, LoosePermissions, ProtocolError
 from colonnade.plan import About, checked_analyst_name
 from colonnade.protocol import codec

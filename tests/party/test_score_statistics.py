@@ -23,7 +23,7 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.steps.score_table import NOBODY
+from colonnade.steps.products import NOBODY
 from colonnade.steps.terms import BoundedScores, ScoreWeights
 from tests import kit
 

@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.table import databases, stored_table
-from colonnade.party.table.databases import SMALLEST_MEMORY, memory_limit
+from colonnade.party.table import sources as databases
+from colonnade.party.table import stored_table
 from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
-from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import form_of
-from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
-from colonnade.progress import Pace
+from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
+from colonnade.party.table.stored_table import StoredTable, common_list, form_of, ordered_table, part_of, party_ids
 from colonnade.readings import Bins
+from colonnade.runtime.progress import Pace
+from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Category, Date, Numeric, Schema
-from colonnade.spilled_rows import SpilledRows
 from tests import kit
 from tests.federations import federation
 from tests.party.test_table import cells_of

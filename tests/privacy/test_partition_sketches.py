@@ -18,7 +18,7 @@ from colonnade.privacy.laws.sketches import (
 )
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.spilled_rows import SpilledRows
+from colonnade.runtime.spilled_rows import SpilledRows
 from tests import kit
 
 FIRST, SECOND = PairSide("pair", True), PairSide("pair", False)
@@ -135,7 +135,7 @@ def test_people_that_are_read_some_at_a_time_are_sketched_as_all_at_once(block):
     rows = SpilledRows(2_500, None, np.int16, memory=0)
     rows.append(clusters)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("colonnade.spilled_rows.BLOCK", block)
+        patch.setattr("colonnade.runtime.spilled_rows.BLOCK", block)
         found = mechanism.release(rows, kit.sampler("unused"))
     assert np.array_equal(found, mechanism.release(clusters, kit.sampler("unused")))
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade import spilled_rows
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
 from colonnade.estimation.describing import search_errors
@@ -26,6 +25,7 @@ from colonnade.privacy.laws.quantile_search import (
     search_levels,
     searched,
 )
+from colonnade.runtime import spilled_rows
 from tests import kit
 
 SHARES = st.sampled_from([0.005, 0.1, 1 / 3, 0.5, 0.75, 0.995])

@@ -14,19 +14,20 @@ import httpx
 import uvicorn
 
 import colonnade as cn
-from colonnade.event_log import Log, read_events
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Loss
 from colonnade.report.dashboard import app as application
-from colonnade.report.dashboard.app import COOKIE, Sources
-from colonnade.report.dashboard.views import (
+from colonnade.report.dashboard.app import (
+    COOKIE,
     MOST_BARS,
     PALETTE,
     ReleaseLine,
+    Sources,
     bars_over_time,
     party_view,
     segments,
 )
+from colonnade.runtime.event_log import Log, read_events
 from colonnade.service.authority import CertificateAuthority
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.federations import federation

@@ -12,11 +12,10 @@ import httpx
 
 import colonnade as cn
 from colonnade.errors import ApprovalNeeded
-from colonnade.party.ledger.refused import RefusedStudies
+from colonnade.party.ledger.decisions import RefusedStudies
 from colonnade.party.party import SIMULATED
 from colonnade.report.dashboard import app as application
-from colonnade.report.dashboard.app import COOKIE, Sources
-from colonnade.report.dashboard.views import party_view
+from colonnade.report.dashboard.app import COOKIE, Sources, party_view
 from tests.federations import federation
 from tests.party.test_gate import a_plan
 from tests.party.test_requests import ANALYST

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.colors import to_rgba
 
 import colonnade as cn
-from colonnade.estimation.private_pgm import has_library
+from colonnade.estimation.table_model import has_library
 from colonnade.report import markup, plots
 
 HOSTILE = [

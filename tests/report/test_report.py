@@ -13,7 +13,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.report import document, markup, summary
+from colonnade.report import document, markup
 from colonnade.report.document import noise_words_of
 from colonnade.report.markup import Html, join, table, tag
 from tests import federations
@@ -234,7 +234,7 @@ def test_a_verdict_rests_on_what_a_party_must_fear():
             "telco.bill", columns=["bank.age"], method="coreset", size=50, allow_nonprivate=True
         ).fit(f)
     words = {
-        name: {verdict.party: verdict.word for verdict in summary.verdicts(chosen)}
+        name: {verdict.party: verdict.word for verdict in document.verdicts(chosen)}
         for name, chosen in {
             "trusting": [trusting],
             "local": [local],

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.hidden_map import HiddenMap, slots_for
+from colonnade.secure.matching import HiddenMap, slots_for
 from tests import kit
 
 

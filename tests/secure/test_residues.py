@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure import _kernels
 from colonnade.secure.keys import SeedStream
-from colonnade.secure.rectangles import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, gram_bound, noise_tail
-from colonnade.secure.shamir import Products
+from colonnade.secure.shamir import Products, entry_pairs
 from tests import kit
 from tests.secure.arithmetics import ALL, every_arithmetic
 

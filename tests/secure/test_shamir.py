@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
-from colonnade.secure.rectangles import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, gram_bound
 from colonnade.secure.shamir import (
     Dealing,
     ShareProduct,
     check_repetitions,
     default_threshold,
+    entry_pairs,
     expand,
     reconstruct,
     require_threshold,

@@ -8,10 +8,19 @@ import pytest
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.link_shares import complex_product, own_part, redealt, reduced_degree, series_at
 from colonnade.secure.residues import Arithmetic
 from colonnade.secure.shamir import Dealing, reconstruct
-from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, split_parts
+from colonnade.secure.sine_link import (
+    LINKS,
+    STEPS,
+    LinkBounds,
+    complex_product,
+    own_part,
+    redealt,
+    reduced_degree,
+    series_at,
+    split_parts,
+)
 from tests import kit
 
 KINDS = ("residual", "weight")

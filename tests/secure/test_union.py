@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from colonnade.errors import ProtocolError
 from colonnade.secure.keys import Secret
-from colonnade.secure.matching import hash_ids, padded
-from colonnade.secure.union import UnionSide, shuffled
+from colonnade.secure.matching import UnionSide, hash_ids, padded, shuffled
 from tests import kit
 
 CAPACITY = 12

@@ -6,17 +6,15 @@ from functools import partial
 import numpy as np
 
 import colonnade as cn
-from colonnade.coordinator.protocols import additive_steps, scorecard_evaluation, target_tables
-from colonnade.coordinator.protocols.target_tables import TargetTables
-from colonnade.estimation import evidence, shapes
-from colonnade.estimation.additive import TABLES, AdditiveSearch
-from colonnade.estimation.evidence import Recalibration
-from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
-from colonnade.estimation.shapes import OpenedTables, Overlap
+from colonnade.coordinator.protocols import counting, evaluation, newton_steps
+from colonnade.coordinator.protocols.counting import TargetTables
+from colonnade.estimation import additive, shape_belief
+from colonnade.estimation.additive import TABLES, AdditiveSearch, Recalibration
+from colonnade.estimation.shape_belief import AdditiveFit, OpenedTables, Overlap, ShapeBelief
 from colonnade.estimators import additive as estimators
-from colonnade.estimators import scorecard_sql
+from colonnade.estimators import scorecard
 from colonnade.estimators import shape_study as estimator
-from colonnade.estimators import stages as two_stages
+from colonnade.estimators import shape_study as two_stages
 from colonnade.estimators.scorecard import Scorecard
 from colonnade.party.guard import Guard
 from tests.estimators import test_additive as models
@@ -69,7 +67,7 @@ def _pulled(self: ShapeBelief, *given: object) -> AdditiveFit:
 
 
 _HONEST = ShapeBelief._fit
-_HONEST_BANDS = scorecard_evaluation._bands
+_HONEST_BANDS = evaluation._bands
 
 
 def _with_a_federation_of_stages(test):
@@ -135,7 +133,7 @@ BUGS = [
     ),
     Bug(
         "the price goes to tables whatever it is",
-        replaced(additive_steps, "chosen_division", lambda *_: TABLES),
+        replaced(newton_steps, "chosen_division", lambda *_: TABLES),
         _with_a_federation(models.test_where_products_would_be_lost_in_noise_the_price_goes_to_tables),
     ),
     Bug(
@@ -155,12 +153,12 @@ BUGS = [
     ),
     Bug(
         "what a pair adds is not told apart from what its columns add",
-        replaced(shapes, "_together", lambda places, column: shapes._components(places, 0, None)[0]),
+        replaced(shape_belief, "_together", lambda places, column: shape_belief._components(places, 0, None)[0]),
         pairs.test_what_a_pair_adds_has_mean_zero_along_either_column,
     ),
     Bug(
         "a code in a table is scored in SQL like a quantity",
-        replaced(scorecard_sql, "na_numbers", lambda column: ()),
+        replaced(scorecard, "na_numbers", lambda column: ()),
         _with_a_federation_of_pairs(pairs.test_a_code_that_is_not_a_bin_of_its_own_is_missing_in_sql_too),
     ),
     Bug(
@@ -188,7 +186,7 @@ BUGS = [
         replaced(
             TargetTables,
             "prices",
-            property(lambda self: (self.price, target_tables._pure(target_tables.ledger_rho(self.price)))),
+            property(lambda self: (self.price, counting._pure(counting.ledger_rho(self.price)))),
         ),
         stages.test_a_person_is_in_one_cell_of_every_table_so_each_has_its_part_of_the_price,
     ),
@@ -209,9 +207,7 @@ BUGS = [
     ),
     Bug(
         "populations of different sizes cannot be compared",
-        replaced(
-            scorecard_evaluation, "_bands", lambda histogram, *_: _HONEST_BANDS(histogram, *histogram.scores[[0, -1]])
-        ),
+        replaced(evaluation, "_bands", lambda histogram, *_: _HONEST_BANDS(histogram, *histogram.scores[[0, -1]])),
         _with_a_card(models.test_a_population_that_has_not_changed_is_stable, parties=True),
         full=True,
     ),
@@ -222,12 +218,12 @@ BUGS = [
     ),
     Bug(
         "errors of marginal effects leave out how far noise has pulled them",
-        replaced(evidence, "_pull", lambda free, *_: np.zeros(len(free))),
+        replaced(additive, "_pull", lambda free, *_: np.zeros(len(free))),
         stages.test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them,
     ),
     Bug(
         "counts that are pulled together are taken to have all of their noise, which would cancel that of events",
-        replaced(evidence, "kept_apart", lambda *_: 1.0),
+        replaced(additive, "kept_apart", lambda *_: 1.0),
         stages.test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_them,
     ),
     Bug(
@@ -245,7 +241,9 @@ BUGS = [
     Bug(
         "an effect that is not determined is drawn outside its panel",
         replaced(
-            classes.panel, "_reach", lambda shapes: 1.08 * float(shapes["effect"][np.isfinite(shapes["stderr"])].max())
+            classes.panel,
+            "_reach",
+            lambda shapes: 1.08 * float(shape_belief["effect"][np.isfinite(shape_belief["stderr"])].max()),
         ),
         classes.test_an_effect_that_is_not_determined_is_drawn_inside_its_panel,
     ),

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from colonnade.conversations import matching as matching_run
-from colonnade.conversations import union as union_run
+from colonnade.conversations import matching as union_run
 from colonnade.conversations.memory import RunRecords
 from colonnade.errors import ProtocolError
 from colonnade.party import party as opening
-from colonnade.party.gate import AdmittedStep
+from colonnade.party.gate import AdmittedStep, OrderRecords
 from colonnade.party.handles import Attempt, Reservation
-from colonnade.party.order_records import OrderRecords
 from colonnade.party.steps import agreements
 from colonnade.party.table import row_order as identifiers
 from colonnade.party.table.private_table import PrivateTable
@@ -23,9 +22,8 @@ from colonnade.party.table.stored_table import party_ids
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.secure import matching
 from colonnade.secure import matching as points
-from colonnade.secure.hidden_map import HiddenMap
-from colonnade.secure.union import UnionSide
-from colonnade.service import stand_ins
+from colonnade.secure.matching import HiddenMap, UnionSide
+from colonnade.service import study_file
 from colonnade.steps.alignment import Cohort
 from colonnade.steps.kind import RowOrderKind
 from colonnade.steps.products import Gram
@@ -127,7 +125,7 @@ def _preview_of_rows_to_be_matched() -> None:
 BUGS = [
     Bug(
         "a preview reads the ids that are still to be matched",
-        wrapped(stand_ins, "_to_be_matched", _read_by_a_preview),
+        wrapped(study_file, "_to_be_matched", _read_by_a_preview),
         _preview_of_rows_to_be_matched,
     ),
     Bug(

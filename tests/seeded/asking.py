@@ -6,16 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from colonnade.cli import ledgers
-from colonnade.party import permission
+from colonnade.party import policy
 from colonnade.party.gate import Gate
 from colonnade.party.ledger import decisions, words
-from colonnade.party.ledger.decisions import Approval
-from colonnade.party.ledger.refused import RefusedStudies
-from colonnade.party.permission import Permission
+from colonnade.party.ledger.decisions import Approval, RefusedStudies
+from colonnade.party.policy import Permission
 from colonnade.plan import About
 from colonnade.protocol import agreement
 from colonnade.secure.keys import frame
-from colonnade.service import erasing
 from tests.network import test_privacy_officer as officer
 from tests.network.served import Site
 from tests.party import test_approvals as approvals
@@ -34,7 +32,7 @@ def _any_approval(honest, self, plan):
 
 
 def _without_an_end(honest, self, plan):
-    wanted = (permission.codec.digest(plan).hex(), plan.data_versions[self.party])
+    wanted = (policy.codec.digest(plan).hex(), plan.data_versions[self.party])
     found = [entry.decision for entry in self.entries if isinstance(entry.decision, Approval)]
     return wanted in [(one.plan, one.version) for one in found]
 
@@ -77,7 +75,7 @@ BUGS = [
     ),
     Bug(
         "all requesters are one",
-        replaced(permission, "requester_of", lambda _: "analyst@telco"),
+        replaced(policy, "requester_of", lambda _: "analyst@telco"),
         approvals.test_each_requester_has_a_cap_and_others_are_refused,
     ),
     Bug(
@@ -123,7 +121,7 @@ BUGS = [
     ),
     Bug(
         "scores of an erased person stay",
-        replaced(erasing, "_forget_scores", _erases_the_table_alone),
+        replaced(decisions, "_forget_scores", _erases_the_table_alone),
         _in_a_federation(officer.test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays),
         full=True,
     ),

@@ -4,8 +4,8 @@ from functools import partial
 from itertools import count
 
 from colonnade.coordinator.protocols import vertical_clustering
+from colonnade.estimation import clustering
 from colonnade.estimation import clustering as weighted_clustering
-from colonnade.estimation import clustering_budget
 from colonnade.party import gate as gate_module
 from colonnade.party.steps import local as counts
 from colonnade.party.table.private_table import PrivateTable
@@ -40,7 +40,7 @@ def _half_the_noise(honest, self, sensitivity, share):
 
 def _centres_for_one_party(honest, price, parties, unit, method, split=None):
     prices = honest(price, 1, unit, method, split)
-    return clustering_budget.ClusteringPrices(prices.centres, honest(price, parties, unit, method, split).weights)
+    return clustering.ClusteringPrices(prices.centres, honest(price, parties, unit, method, split).weights)
 
 
 def _squares_instead_of_distances(points, weights, start):

@@ -6,9 +6,9 @@ from colonnade.conversations import consent
 from colonnade.conversations.consent import Consents
 from colonnade.coordinator import driver
 from colonnade.party.gate import Gate
-from colonnade.party.ledger import holds
-from colonnade.party.ledger.holds import Holds
-from colonnade.party.permission import Permission
+from colonnade.party.ledger import ledger
+from colonnade.party.ledger.ledger import Holds
+from colonnade.party.policy import Permission
 from tests.party import test_consent as consents
 from tests.seeded.bug import Bug, replaced, wrapped
 
@@ -79,12 +79,12 @@ BUGS = [
     ),
     Bug(
         "a hold ends with the last debit",
-        replaced(holds, "MARGIN", 0),
+        replaced(ledger, "MARGIN", 0),
         consents.test_a_hold_lasts_ten_minutes_without_a_yes_and_ten_minutes_longer_than_anybody_pays_with_one,
     ),
     Bug(
         "debits do not end",
-        replaced(holds, "DEBITS_END", 2 * holds.DEBITS_END),
+        replaced(ledger, "DEBITS_END", 2 * ledger.DEBITS_END),
         consents.test_a_hold_lasts_ten_minutes_without_a_yes_and_ten_minutes_longer_than_anybody_pays_with_one,
     ),
     Bug(
@@ -94,12 +94,12 @@ BUGS = [
     ),
     Bug(
         "there is no end to the number of holds",
-        replaced(holds, "MOST_STUDIES", 10**6),
+        replaced(ledger, "MOST_STUDIES", 10**6),
         consents.test_holds_are_limited_in_number_for_one_requester_and_in_all,
     ),
     Bug(
         "what is held says so",
-        replaced(holds, "_left", lambda nano, of, delta: nano / 1e9),
+        replaced(ledger, "_left", lambda nano, of, delta: nano / 1e9),
         consents.test_a_refusal_for_what_is_held_reads_like_one_for_the_cap,
     ),
     Bug(

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from colonnade.conversations import conversation
-from colonnade.coordinator import accounts
-from colonnade.coordinator.accounts import CostOfCall
-from colonnade.cost import Cost
+from colonnade.coordinator import driver
+from colonnade.coordinator.driver import CostOfCall
+from colonnade.errors import Cost
 from colonnade.privacy.accounting import Loss
 from colonnade.protocol.messages import GetAccount
-from colonnade.report import summary
+from colonnade.report import document
 from colonnade.result import PrivacyStatement, TrustPicture
 from tests.conversations.sites import Site
 from tests.coordinator import test_cost as costs
@@ -47,9 +47,9 @@ BUGS = [
     Bug(
         "what others spend meanwhile is counted",
         replaced(
-            accounts,
+            driver,
             "plan_accounts",
-            lambda plan, since, *rest, separately=False: accounts.read_accounts(
+            lambda plan, since, *rest, separately=False: driver.read_accounts(
                 dict.fromkeys(since, GetAccount()), *rest
             ),
         ),
@@ -86,7 +86,7 @@ BUGS = [
     ),
     Bug(
         "a verdict that overlooks exact values",
-        replaced(summary, "_exact_readers", lambda study, party: []),
+        replaced(document, "_exact_readers", lambda study, party: []),
         reports.test_a_verdict_rests_on_what_a_party_must_fear,
     ),
 ]

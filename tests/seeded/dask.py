@@ -8,11 +8,10 @@ from distributed import Client
 
 from colonnade.party.handles import EarlierSteps, Reservation
 from colonnade.party.table import checking, dask_cluster, dask_table
-from colonnade.party.table.dask_cluster import Cluster, Failure, Sealed
-from colonnade.party.table.dask_rows import DaskRows
+from colonnade.party.table.dask_cluster import Cluster, DaskRows, Failure, Sealed
 from colonnade.party.table.dask_table import DaskTable
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.secure import shamir, tiles_of_workers
+from colonnade.secure import shamir
 from tests.party import test_dask as dask
 from tests.party import test_dask_failures as failures
 from tests.seeded.bug import Bug, replaced, wrapped
@@ -113,7 +112,7 @@ BUGS = [
     ),
     Bug(
         "a party that says how its workers failed at others' products",
-        replaced(tiles_of_workers, "asking_workers", nullcontext),
+        replaced(shamir, "asking_workers", nullcontext),
         partial(
             failures.test_a_party_whose_workers_fail_at_products_says_what_a_stopped_party_says,
             "no workers",
@@ -122,7 +121,7 @@ BUGS = [
     ),
     Bug(
         "a node that says how its workers failed",
-        replaced(tiles_of_workers, "asking_workers", nullcontext),
+        replaced(shamir, "asking_workers", nullcontext),
         failures.test_a_node_whose_workers_fail_has_one_constant_message,
         full=True,
     ),
@@ -154,7 +153,7 @@ BUGS = [
     ),
     Bug(
         "chunks of every study in memory at once",
-        replaced(tiles_of_workers.TilesOfWorkers, "_bytes_under_way", staticmethod(lambda: 0)),
+        replaced(shamir.TilesOfWorkers, "_bytes_under_way", staticmethod(lambda: 0)),
         _on_a_cluster(failures.test_chunks_under_way_are_bounded_over_all_studies),
         full=True,
     ),

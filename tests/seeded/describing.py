@@ -10,7 +10,7 @@ from colonnade.coordinator.protocols.describing import ColumnTables
 from colonnade.estimation.describing import BinCounts
 from colonnade.estimators import answers
 from colonnade.estimators.methods import describing as methods
-from colonnade.party.steps import describing as private
+from colonnade.party.steps import local as private
 from colonnade.privacy.laws import quantile_search
 from colonnade.privacy.laws.quantile_search import Ascending, QuantileSearch
 from colonnade.steps.describing import ColumnCounts, CountedColumn

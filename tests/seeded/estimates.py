@@ -10,7 +10,7 @@ from colonnade.coordinator.protocols import counting as pattern_counts
 from colonnade.coordinator.protocols.counting import ResponseCounts
 from colonnade.estimation import inference
 from colonnade.estimators import study
-from colonnade.estimators.methods.newton import Newton
+from colonnade.estimators.methods.moments import Newton
 from colonnade.privacy.laws.response import Channel
 from tests.estimators import test_degenerate_releases as degenerate
 from tests.estimators import test_pattern_count as studies

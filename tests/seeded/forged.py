@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 from functools import partial
 
-from colonnade.party.order_records import OrderRecords
+from colonnade.party.gate import OrderRecords
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements as alignment
 from colonnade.secure.shamir import default_threshold

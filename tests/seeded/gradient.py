@@ -11,7 +11,7 @@ import numpy as np
 from colonnade.conversations.gradient import GradientRun
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.policy import Policy
-from colonnade.party.steps.gradient import DescentPart, PrivateGradient
+from colonnade.party.steps.newton import DescentPart, PrivateGradient
 from colonnade.privacy import calibration as sampled_gaussian
 from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.protocol.messages import unpack

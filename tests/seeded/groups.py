@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.conversations import groups as runs
+from colonnade.conversations import products as runs
 from colonnade.coordinator.protocols import grouping
-from colonnade.estimation import groups as figures
-from colonnade.estimation.groups import GroupFigures
-from colonnade.party.steps import groups as rows
+from colonnade.estimation import moment_summaries as figures
+from colonnade.estimation.moment_summaries import GroupFigures
+from colonnade.party.steps import products as rows
 from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.steps.groups import GroupTerms
 from tests.conversations import test_group_run as stages

@@ -6,18 +6,8 @@ from functools import partial
 import numpy as np
 
 from colonnade.coding.columns import free_coefficients
-from colonnade.estimation import (
-    independence,
-    inference,
-    level_sums,
-    moment_inference,
-    moment_summaries,
-    moments,
-    newton_inference,
-    newton_information,
-)
-from colonnade.estimation.inference import Inference, OpenedScore
-from colonnade.estimation.moment_inference import MomentScore, _LeastSquares
+from colonnade.estimation import inference, moment_summaries, moments, newton_inference, tables
+from colonnade.estimation.inference import Inference, MomentScore, OpenedScore, _LeastSquares
 from colonnade.estimators.inference import RegressionStudy
 from tests.coordinator import test_inference as equations
 from tests.coordinator import test_newton_inference as newton
@@ -61,7 +51,7 @@ def _with_people(test):
 
 
 def _without_noise(honest, table, noise, **options):
-    still = independence.CountNoise(noise.variance, lambda _, shape: np.zeros(shape, dtype=np.int64))
+    still = tables.CountNoise(noise.variance, lambda _, shape: np.zeros(shape, dtype=np.int64))
     return honest(table, still, **options)
 
 
@@ -72,7 +62,7 @@ def _first_levels_dropped(moments):
 
 def _last_gradient(found, _information):
     last = found.gradients[-1]
-    return newton_information.PooledGradient(last.weights, last.values, np.full(len(last.values), last.variance))
+    return newton_inference.PooledGradient(last.weights, last.values, np.full(len(last.values), last.variance))
 
 
 def _deaf_to_changes():
@@ -151,7 +141,7 @@ BUGS = [
     ),
     Bug(
         "levels add up to the constant although values are missing",
-        replaced(level_sums, "_is_complete", lambda _moments, _places: True),
+        replaced(inference, "_is_complete", lambda _moments, _places: True),
         newton.test_levels_of_a_category_with_missing_values_are_left_as_they_are,
     ),
     Bug(
@@ -161,7 +151,7 @@ BUGS = [
     ),
     Bug(
         "slopes do not change on the way of a run",
-        replaced(newton_information, "np", _deaf_to_changes()),
+        replaced(newton_inference, "np", _deaf_to_changes()),
         newton.test_a_gradient_from_far_away_counts_little_where_noise_does_not_hide_that_slopes_change,
     ),
     Bug(
@@ -171,7 +161,7 @@ BUGS = [
     ),
     Bug(
         "the levels that others are compared with tell nothing in a linear model",
-        replaced(moment_inference, "level_sums", lambda moments, **_: _first_levels_dropped(moments)),
+        replaced(inference, "level_sums", lambda moments, **_: _first_levels_dropped(moments)),
         equations.test_levels_that_add_up_make_intervals_narrower_than_leaving_one_out_does,
     ),
 ]

@@ -70,7 +70,7 @@ def _bugs() -> list[Bug]:
     from colonnade.protocol.messages import Ticket
     from colonnade.service import post_office, processes
     from colonnade.service.post_office import PostOffice
-    from colonnade.steps import joint_traffic
+    from colonnade.steps import joint as joint_traffic
     from colonnade.steps.kind import Forecast
     from colonnade.transport import links, mailbox
     from colonnade.transport.kit import Kit

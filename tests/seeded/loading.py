@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from colonnade.service import served_party, snapshots
-from colonnade.service.party_folder import Loaded, PartyFolder
+from colonnade.service import party_folder, served_party
+from colonnade.service.party_folder import Loaded, PartyFolder, Snapshots
 from colonnade.service.served_party import TableTerms
-from colonnade.service.snapshots import Snapshots
 from tests.cli import test_party_load as loads
 from tests.seeded.bug import Bug, replaced
 
@@ -37,12 +36,12 @@ def _links_instead_of_copying(files, folder, copy):
     for number, path in enumerate(files):
         name = f"{number:04d}{path.suffix}"
         (folder / name).symlink_to(path)
-        sums[name] = snapshots._digest(path)
+        sums[name] = party_folder._digest(path)
     return sums
 
 
 def _opens_what_is_there(self, version):
-    return sorted(path for path in self._place(version).iterdir() if path.name != snapshots.SUMS)
+    return sorted(path for path in self._place(version).iterdir() if path.name != party_folder.SUMS)
 
 
 def _copies_everything(self, path, file):
@@ -62,7 +61,7 @@ BUGS = [
     ),
     Bug(
         "a party reads the file that was loaded and not a copy",
-        replaced(snapshots, "_copied", _links_instead_of_copying),
+        replaced(party_folder, "_copied", _links_instead_of_copying),
         _in_a_folder(loads.test_what_happens_to_the_file_afterwards_matters_to_nobody),
     ),
     Bug(

@@ -10,16 +10,15 @@ import numpy as np
 from colonnade.conversations import endpoint
 from colonnade.conversations import newton as conversation
 from colonnade.conversations.newton import NewtonRun
-from colonnade.estimation import newton_information
+from colonnade.estimation import newton_inference
 from colonnade.party.gate import AdmittedStep
 from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.protocol.messages import unpack
 from colonnade.result import Opening
 from colonnade.secure import residues
-from colonnade.secure.link_shares import WeightedProduct
-from colonnade.secure.sine_link import LinkBounds
-from colonnade.steps import newton_terms as terms
+from colonnade.secure.sine_link import LinkBounds, WeightedProduct
+from colonnade.steps import newton as terms
 from tests.conversations import test_every_kill as kills
 from tests.conversations import test_newton_run as runs
 from tests.coordinator import test_newton_inference as inferences
@@ -188,7 +187,7 @@ BUGS = [
     Bug(
         "gradients that contradict each other count alike",
         replaced(
-            newton_information,
+            newton_inference,
             "_disagreements",
             lambda found, information: np.zeros((len(found.gradients), len(information.matrix))),
         ),

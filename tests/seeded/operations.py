@@ -48,7 +48,6 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
 def _bugs() -> list[Bug]:
     import fcntl
 
-    from colonnade import private_files
     from colonnade.errors import BadInput, LedgerCorrupt
     from colonnade.party import party as party_module
     from colonnade.party.ledger import backup
@@ -56,11 +55,12 @@ def _bugs() -> list[Bug]:
     from colonnade.party.ledger import words as ledger_words
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.protocol.agreement import FederationAgreement
+    from colonnade.runtime import durable_file
     from colonnade.secure.keys import Identity, PublicIdentity
-    from colonnade.service import attestation, erasing, federation_setup, health, processes
+    from colonnade.service import attestation, decisions, federation_setup, health, processes
     from colonnade.service.authority import CertificateAuthority, SiteRequest
     from colonnade.service.processes import MonitoredEndpoint
-    from colonnade.transport import tracing
+    from colonnade.transport import direct
     from colonnade.transport.kit import Certificate, Kit
     from tests.cli import test_what_is_sent as sent
     from tests.network import test_certificates as certificates
@@ -86,7 +86,7 @@ def _bugs() -> list[Bug]:
         self._log.event("answered", people=self._endpoint._guard._row_orders.ids[0].as_py())
 
     def _only_who_is_there(honest, folder, people):
-        if not erasing.rows_of(folder, people):
+        if not decisions.rows_of(folder, people):
             raise BadInput("No row of the table has one of these ids.")
         return honest(folder, people)
 
@@ -163,7 +163,7 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "keys and policies may be open to others",
-            replaced(private_files, "_open_to_others", lambda *_: False),
+            replaced(durable_file, "_open_to_others", lambda *_: False),
             _with(
                 operations.test_what_others_could_read_or_change_is_refused_with_the_command_to_type, name="policy.toml"
             ),
@@ -180,17 +180,17 @@ def _bugs() -> list[Bug]:
         ),
         Bug(
             "exact counts are written for everybody",
-            replaced(private_files, "replace_file", lambda path, content: path.write_bytes(content)),
+            replaced(durable_file, "replace_file", lambda path, content: path.write_bytes(content)),
             _with(checks.test_a_partys_folder_is_checked_at_the_command_line),
         ),
         Bug(
             "a trace quotes what members say",
-            wrapped(tracing, "_answered", lambda honest, replies: {**honest(replies), "colonnade.message": "No."}),
+            wrapped(direct, "_answered", lambda honest, replies: {**honest(replies), "colonnade.message": "No."}),
             _with(traces.test_every_round_of_a_study_is_a_span_of_public_facts),
         ),
         Bug(
             "a version tells whether a person was there who asked to be erased",
-            wrapped(erasing, "erase", _only_who_is_there),
+            wrapped(decisions, "erase", _only_who_is_there),
             _with(officer.test_a_new_version_does_not_tell_whether_whoever_asked_to_be_erased_was_there),
         ),
         Bug(

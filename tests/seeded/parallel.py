@@ -15,7 +15,7 @@ from colonnade.conversations import endpoint
 from colonnade.conversations.consent import Yes
 from colonnade.conversations.endpoint import Runs
 from colonnade.conversations.memory import LedgerHeads, RunRecords
-from colonnade.coordinator import accounts, driver
+from colonnade.coordinator import driver
 from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import ProtocolError
 from colonnade.party import serving
@@ -169,7 +169,7 @@ BUGS = [
     ),
     Bug(
         "what an attempt cost is added again for the next",
-        wrapped(accounts, "losses_in", lambda honest, account: 2 * honest(account)),
+        wrapped(driver, "losses_in", lambda honest, account: 2 * honest(account)),
         _with_a_site(side_by_side.test_what_failed_attempts_cost_is_added_up_once),
     ),
     Bug(

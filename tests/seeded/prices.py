@@ -6,7 +6,7 @@ from functools import partial
 from colonnade import result
 from colonnade.coordinator.protocols import moment_releases
 from colonnade.errors import BadInput
-from colonnade.estimation import clustering_budget
+from colonnade.estimation import clustering
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
 from colonnade.privacy import calibration as curves
@@ -68,7 +68,7 @@ BUGS = [
     ),
     Bug(
         "a small part of a price is refused where delta alone pays for it",
-        replaced(clustering_budget, "price_of_rho", _at_this_delta_only),
+        replaced(clustering, "price_of_rho", _at_this_delta_only),
         partial(grids.test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta, "secure"),
     ),
     Bug(

@@ -4,15 +4,15 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.estimation import clustering_budget, sketch_tables
+from colonnade.estimation import clustering, sketch_tables
 from colonnade.estimators.methods.clusters import SketchedClusters
 from colonnade.party.steps.local import PrivateMembershipSketches, require_centres
 from colonnade.privacy.laws import sketches as all_sketches
 from colonnade.privacy.laws.sketches import Sketching, SketchLaw
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import Opening
-from colonnade.steps import keys as membership_sketches
-from colonnade.steps.keys import MembershipSketches
+from colonnade.steps import local as membership_sketches
+from colonnade.steps.local import MembershipSketches
 from tests.audit import test_shared_keys as attacks
 from tests.coordinator import test_sketch_tables as tables
 from tests.estimators import test_kmeans_sketch as studies
@@ -165,7 +165,7 @@ BUGS = [
     ),
     Bug(
         "an automatic k′ that is its cap at every price",
-        replaced(clustering_budget, "FINEST", 0),
+        replaced(clustering, "FINEST", 0),
         studies.test_the_number_of_local_clusters_follows_the_price_and_is_not_always_the_same,
     ),
     Bug(

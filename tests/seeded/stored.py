@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from colonnade import private_files
-from colonnade.party.table import large_ids, stored_cells, stored_table
-from colonnade.party.table.databases import DuckRows
+from colonnade.party.table import large_ids, stored_table
+from colonnade.party.table.sources import DuckRows
 from colonnade.party.table.stored_table import StoredTable
-from colonnade.spilled_rows import SpilledRows
+from colonnade.runtime import durable_file
+from colonnade.runtime.spilled_rows import SpilledRows
 from tests import test_temporary_folders as folders
 from tests.party import test_stored_table as stored
 from tests.seeded.bug import Bug, replaced, wrapped
@@ -21,7 +21,7 @@ def _everybody_has_a_row(honest, self, *some):
 
 
 def _unknown_is_missing(honest, self, numbers):
-    return honest(self, np.where(numbers == stored_cells.UNKNOWN, stored_cells.EMPTY, numbers))
+    return honest(self, np.where(numbers == stored_table.UNKNOWN, stored_table.EMPTY, numbers))
 
 
 def _next_people(honest, self, name, start, stop):
@@ -52,12 +52,12 @@ def _among_temporary_folders(test):
 BUGS = [
     Bug(
         "a temporary folder that is in use is taken for one that was left behind",
-        replaced(private_files, "_lock", lambda file: True),
+        replaced(durable_file, "_lock", lambda file: True),
         _among_temporary_folders(folders.test_a_folder_that_somebody_holds_stays_and_one_that_nobody_holds_goes),
     ),
     Bug(
         "what a killed process left behind stays for good",
-        replaced(private_files, "_remove_left_behind", lambda: None),
+        replaced(durable_file, "_remove_left_behind", lambda: None),
         _among_temporary_folders(folders.test_a_folder_that_somebody_holds_stays_and_one_that_nobody_holds_goes),
     ),
     Bug(
@@ -71,7 +71,7 @@ BUGS = [
     ),
     Bug(
         "a stored value outside the list that counts as missing",
-        wrapped(stored_cells._LevelForm, "restore", _unknown_is_missing),
+        wrapped(stored_table._LevelForm, "restore", _unknown_is_missing),
         stored.test_a_stored_cell_says_what_it_said_under_every_reading,
         full=True,
     ),

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from colonnade.estimation import noisy_tables, private_pgm, synthetic_rows, table_model, table_quality
+from colonnade.estimation import table_model
 from colonnade.estimators import synthetic
 from tests.estimators import test_synthetic_table as studies
 from tests.estimators import test_table_model as models
@@ -34,7 +34,7 @@ def _any_distance(self):
 BUGS = [
     Bug(
         "cliques stand in the order in which columns were eliminated",
-        replaced(private_pgm, "_in_tree_order", _as_eliminated),
+        replaced(table_model, "_in_tree_order", _as_eliminated),
         models.test_tables_of_cliques_and_of_any_two_columns_are_those_of_the_whole_distribution,
     ),
     Bug(
@@ -44,12 +44,12 @@ BUGS = [
     ),
     Bug(
         "the last bin loses its upper edge",
-        wrapped(synthetic_rows, "_numbers", _without_the_last_number),
+        wrapped(table_model, "_numbers", _without_the_last_number),
         models.test_numbers_are_inside_their_bins_and_whole_where_the_column_is,
     ),
     Bug(
         "pairs are kept whether or not they stand out of the noise",
-        replaced(noisy_tables.NoisyTables, "dependences", _any_distance),
+        replaced(table_model.NoisyTables, "dependences", _any_distance),
         models.test_pairs_that_only_noise_explains_are_left_out,
     ),
     Bug(
@@ -59,7 +59,7 @@ BUGS = [
     ),
     Bug(
         "an interval of quality forgets the upper side",
-        replaced(table_quality.Differences, "squared", property(lambda self: 0.0)),
+        replaced(table_model.Differences, "squared", property(lambda self: 0.0)),
         models.test_intervals_of_a_measured_quality_cover,
     ),
     Bug(

@@ -19,9 +19,9 @@ from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
 from colonnade.party.steps.agreements import SplitPart
 from colonnade.party.steps.products import PrivateScoreHistogram
-from colonnade.secure.summation import PairwiseMasks, SumRing
+from colonnade.secure.group_secret import PairwiseMasks, SumRing
 from colonnade.steps.local import SquaredLength
-from colonnade.steps.score_table import DROPPED, ScoreTable
+from colonnade.steps.products import DROPPED, ScoreTable
 from tests import test_coding as coding
 from tests.estimators import test_evaluation as evaluation
 from tests.estimators import test_prediction as prediction

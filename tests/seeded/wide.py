@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 
 import colonnade as cn
-from colonnade.conversations.tiles import TiledProduct, TiledRun
-from colonnade.estimation.wide_moments import MatrixNoise
+from colonnade.conversations.products import TiledProduct, TiledRun
+from colonnade.estimation.moments import MatrixNoise
 from colonnade.estimators.methods import moments as methods
 from colonnade.party.steps.parts import JointPart
 from colonnade.privacy.laws.gram import GramNoise

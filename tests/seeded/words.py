@@ -15,7 +15,7 @@ from colonnade.estimation import moments
 from colonnade.estimators.methods.moments import Functional
 from colonnade.party import party
 from colonnade.privacy.accounting import total
-from colonnade.service.file_preview import FilePreview
+from colonnade.service.study_file import FilePreview
 from tests import federations
 from tests import test_mistakes as mistakes
 from tests.cli import test_run as runs

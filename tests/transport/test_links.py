@@ -17,9 +17,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.event_log import Log
 from colonnade.protocol import codec
 from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Opened, Posted, Ticket
+from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import provision
 from colonnade.service.post_office import PostOffice
 from colonnade.transport import links as linking

@@ -9,8 +9,7 @@ import colonnade as cn
 from colonnade.errors import BadInput, PartyAway
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription
-from colonnade.transport.direct import Direct
-from colonnade.transport.tracing import ATTRIBUTES, SPAN, Traced
+from colonnade.transport.direct import ATTRIBUTES, SPAN, Direct, Traced
 from tests.federations import TEST_KEY, federation
 from tests.transport.contract import TransportContract, echoes
 

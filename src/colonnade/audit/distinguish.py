@@ -44,19 +44,6 @@ from colonnade.privacy.laws.sketches import (
 from colonnade.privacy.randomness import Randomness
 from colonnade.privacy.samplers import ExactSampler
 
-__all__ = [
-    "ColonnadeSketches",
-    "Finding",
-    "LossBounds",
-    "PaperSketches",
-    "attack",
-    "audit",
-    "distinguish",
-    "largest_common",
-    "loss_bounds",
-]
-
-
 Statistic = Callable[[NDArray[Any]], NDArray[Any]]
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

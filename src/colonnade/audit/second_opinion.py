@@ -21,8 +21,6 @@ from typing import Any
 
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, total
 
-__all__ = ["SLACK", "distribution_epsilon"]
-
 SLACK = 0.01
 """How far the distribution's ε may lie above the ledger's, as a share of it, because of its grid."""
 

@@ -9,10 +9,8 @@ from typing import Annotated
 import typer
 
 from colonnade._version import __version__
-from colonnade.cli import analysts, backups, decisions, inspection, ledgers, members, studies
+from colonnade.cli import inspection, ledgers, members, studies
 from colonnade.cli.screen import RefusingGroup
-
-__all__ = ["app"]
 
 app = typer.Typer(
     name="colonnade",
@@ -47,17 +45,17 @@ app.command("schema")(studies.schema)
 app.command("evaluate")(studies.evaluate)
 app.command("predict")(studies.predict)
 app.command("sample")(studies.sample)
-ledgers.ledger.command("backup")(backups.backup)
-ledgers.ledger.command("restore")(backups.restore)
-members.party.command("attest")(backups.attest)
-studies.coordinator.command("attest")(backups.attest_coordinator)
-ledgers.ledger.command("raise")(decisions.raise_cap)
-members.party.command("approve")(decisions.approve)
-members.party.command("refused")(decisions.refused)
-members.party.command("erase")(decisions.erase)
-members.federation.command("introduce")(analysts.introduce)
-members.federation.command("revoke")(analysts.revoke)
-app.add_typer(analysts.analyst, name="analyst")
+ledgers.ledger.command("backup")(ledgers.backup)
+ledgers.ledger.command("restore")(ledgers.restore)
+members.party.command("attest")(ledgers.attest)
+studies.coordinator.command("attest")(ledgers.attest_coordinator)
+ledgers.ledger.command("raise")(members.raise_cap)
+members.party.command("approve")(members.approve)
+members.party.command("refused")(members.refused)
+members.party.command("erase")(members.erase)
+members.federation.command("introduce")(members.introduce)
+members.federation.command("revoke")(members.revoke)
+app.add_typer(members.analyst, name="analyst")
 app.add_typer(ledgers.ledger, name="ledger")
 app.add_typer(members.party, name="party")
 app.add_typer(members.federation, name="federation")

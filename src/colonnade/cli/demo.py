@@ -10,13 +10,11 @@ import pandas as pd
 from sklearn import linear_model
 
 import colonnade as cn
-from colonnade.cli import results, screen
+from colonnade.cli import running, screen
 from colonnade.datasets.synthetic import Federated, three_organisations
-from colonnade.estimation.private_pgm import has_library
+from colonnade.estimation.table_model import has_library
 from colonnade.report import document
 from colonnade.service import study_file
-
-__all__ = ["FILES", "show_demo"]
 
 FILES = Path(__file__).with_name("demo_studies")
 
@@ -81,7 +79,7 @@ def _show(entry: study_file.StudyEntry, federation: cn.Federation, people: pd.Da
         return []
     study.fit(entry.asked_of(federation))
     entry.write_table()
-    results.print_table(_beside_the_truth(study, people))
+    running.print_table(_beside_the_truth(study, people))
     screen.line(study.receipt_.splitlines()[0])
     return [study]
 

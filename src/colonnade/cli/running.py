@@ -1,36 +1,175 @@
-"""What the commands about studies do: open the parties of a study file, run or price its studies, print and write results."""
+"""What the commands about studies do: open the parties of a study file, run or price its studies, print and write results.
 
+What studies found, for people (tables on a terminal) and for programs (JSON).
+
+Results are taken from fitted attributes only, and no fitted attribute is a function of raw rows.
+"""
+
+import json
+import math
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 import colonnade as cn
-from colonnade.cli import results, screen
+from colonnade.cli import screen
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.coordinator.opening import coordinator_folder
 from colonnade.errors import BadInput, ColonnadeError
+from colonnade.estimators.answers import Preview
+from colonnade.estimators.study import Study
+from colonnade.protocol import codec
 from colonnade.report import document
 from colonnade.service import federation_setup, study_file
-from colonnade.service.file_preview import preview_studies
-from colonnade.service.stand_ins import preview_of
-from colonnade.service.study_reference import json_schema
-from colonnade.service.tightening import Bounds
+from colonnade.service.study_file import Bounds, FilePreview, StudyEntry, preview_of, preview_studies
+from colonnade.service.study_keys import json_schema
 
-__all__ = [
-    "deliver_scores",
-    "evaluate_model",
-    "install_certificate",
-    "preview_file",
-    "print_progress",
-    "print_schema",
-    "resume_files",
-    "run_file",
-    "run_over_network",
-    "sample_rows",
-    "write_report",
-]
+ROWS = 20
+"""How many rows of a result are printed."""
+COLUMNS = 6
+"""A table with more columns than this is printed on its side, if it is then narrower."""
+_SHOWN_ELSEWHERE = ("privacy_", "transcript_", "receipt_", "plan_")
+
+
+# For people ------------------------------------------------------------------------------------------------------------------
+
+
+def print_result(entry: StudyEntry) -> None:
+    """Print one finished study: its title, its result as a table, and its receipt."""
+    screen.heading(entry.title)
+    print_table(entry.estimator.table())
+    screen.line(f"receipt: {entry.estimator.receipt_}")
+
+
+def print_table(frame: pd.DataFrame) -> None:
+    """Print the first rows of what a study found."""
+    if frame.shape[1] > max(COLUMNS, len(frame)):
+        frame = frame.T.rename_axis(index=str(frame.index.name))
+    screen.print_frame(frame.head(ROWS))
+    if len(frame) > ROWS:
+        screen.line(f"… and {len(frame) - ROWS:,} more rows; --output writes all of them.")
+
+
+def print_preview(found: FilePreview) -> None:
+    """Print the preview of every study of a file, and what they would cost together."""
+    for entry, preview in found.previews:
+        screen.heading(entry.title)
+        screen.line(str(preview))
+        if entry.repeat > 1:
+            screen.line(f"  ! draw {entry.repeat} is charged anew")
+    many = len(found.previews)
+    screen.heading("The study would cost" if many == 1 else f"All {many} studies together would cost")
+    screen.print_frame(found.table())
+
+
+# For programs ----------------------------------------------------------------------------------------------------------------
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print one JSON document."""
+    screen.print_json(plain(content))
+
+
+def results(finished: list[StudyEntry], failure: ColonnadeError | None) -> dict[str, Any]:
+    """Return the finished studies of a file, and the error that stopped the rest, as plain JSON values."""
+    return {
+        "studies": [as_json(entry) for entry in finished],
+        "failure": None if failure is None else screen.describe(failure),
+    }
+
+
+def write_results(path: Path, content: Mapping[str, Any]) -> None:
+    """Write results as JSON in one step, so that a reader never meets half of them."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        draft.write_text(_text(content) + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError:
+        raise BadInput(
+            f"The results cannot be written to {path}.",
+            remedy="Correct --output and run again: what was released is returned at no further price.",
+        ) from None
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def as_json(entry: StudyEntry) -> dict[str, Any]:
+    """Return one finished study as plain JSON values."""
+    estimator = entry.estimator
+    transcript = estimator.transcript_
+    return {
+        "title": entry.title,
+        "purpose": entry.purpose,
+        "estimator": type(estimator).__name__,
+        "parameters": plain(estimator.get_params()),
+        "repeat": entry.repeat,
+        "plan": codec.digest(estimator.plan_).hex(),
+        "results": {name: plain(value) for name, value in _learned(estimator).items()},
+        "privacy": plain(estimator.privacy_.table()),
+        "transcript": {
+            "rounds": transcript.rounds,
+            "messages": transcript.messages,
+            "bytes": transcript.bytes,
+            "direct": sum(transcript.direct.values()),
+        },
+        "receipt": estimator.receipt_,
+    }
+
+
+def preview_as_json(found: FilePreview) -> dict[str, Any]:
+    """Return the preview of a file as plain JSON values."""
+    return {
+        "studies": [_previewed(entry, preview) for entry, preview in found.previews],
+        "total": plain(found.table().reset_index()),
+    }
+
+
+def _previewed(entry: StudyEntry, preview: Preview) -> dict[str, Any]:
+    return {
+        "title": entry.title,
+        "purpose": entry.purpose,
+        "estimator": type(entry.estimator).__name__,
+        "repeat": entry.repeat,
+        "charges": plain(preview.table().reset_index()),
+        "privacy": plain(preview.statement.table()),
+        "expected": dict(preview.expected),
+        "expected_error": preview.expected_error,
+        "warnings": list(preview.warnings),
+    }
+
+
+def _learned(estimator: Study) -> dict[str, Any]:
+    """Return what an estimator learned, by attribute."""
+    return {
+        name: value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and not name.startswith("_") and name not in _SHOWN_ELSEWHERE
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it; an infinity or a NaN becomes text, because JSON has neither."""
+    if isinstance(value, pd.Series):
+        value = value.reset_index()
+    if isinstance(value, pd.DataFrame):
+        value = value.to_dict(orient="records")
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value if finite or value is None or isinstance(value, str | bool | int) else str(value)
+
 
 READINGS = ("predict", "predict_proba", "transform")
 """What a model can be asked to open to one party."""
@@ -44,11 +183,9 @@ def preview_file(path: Path, *, as_json: bool) -> None:
     file = study_file.read(path)
     found, people = preview_of(file)
     if as_json:
-        results.print_json(
-            {**results.preview_as_json(found), "people": people.everybody.people, "people_known": people.known}
-        )
+        print_json({**preview_as_json(found), "people": people.everybody.people, "people_known": people.known})
         return
-    results.print_preview(found)
+    print_preview(found)
     if not people.known:
         screen.line(
             f"The rows are matched when the file runs, so nobody knows yet how many people all parties have: this is for "
@@ -81,7 +218,7 @@ def write_report(source: Path, target: Path, *, as_json: bool) -> None:
             title = f"Privacy report: {file.title or source.name}"
             written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
     if as_json:
-        results.print_json({"written": str(written), "left_out": left_out})
+        print_json({"written": str(written), "left_out": left_out})
         return
     screen.line(f"written: {written}")
     for title, reason in left_out.items():
@@ -118,7 +255,7 @@ def evaluate_model(
     with _opened(study, part) as federation:
         found = fitted.evaluate(federation, epsilon=epsilon, delta=delta, repeat=repeat)
         if as_json:
-            results.print_json(
+            print_json(
                 {
                     "estimator": type(fitted).__name__,
                     "people": federation.people,
@@ -151,7 +288,7 @@ def deliver_scores(model: Path, study: Path, part: str, *, to: str, what: str, a
     with _opened(study, part) as federation:
         delivery = getattr(fitted, what)(federation, to=to)
         if as_json:
-            results.print_json(
+            print_json(
                 {
                     "to": to,
                     "what": what,
@@ -177,7 +314,7 @@ def sample_rows(model: Path, output: Path, *, rows: int | None, seed: int, as_js
         )
     beside = fitted.write(output, n=rows, random_state=seed)
     if as_json:
-        results.print_json({"table": str(output), "described": str(beside)})
+        print_json({"table": str(output), "described": str(beside)})
         return
     screen.line(f"table: {output}, with {beside.name} beside it")
     screen.print_frame(fitted.table())
@@ -185,7 +322,7 @@ def sample_rows(model: Path, output: Path, *, rows: int | None, seed: int, as_js
 
 def print_schema() -> None:
     """Print the JSON schema of study files."""
-    results.print_json(json_schema())
+    print_json(json_schema())
 
 
 @contextmanager
@@ -253,7 +390,7 @@ def print_progress(state: Path, connected: list[str] | None, certificates: dict[
     rows = [(one.plan[:12], one.task, one.method, one.status, one.step, one.turn) for one in studies]
     if as_json:
         listed = [dict(zip(names, row, strict=True)) for row in rows]
-        results.print_json({"connected": connected, "studies": listed, "certificates": certificates})
+        print_json({"connected": connected, "studies": listed, "certificates": certificates})
         return
     screen.line(f"connected {'not running' if connected is None else ', '.join(connected) or 'nobody yet'}")
     screen.print_table(names, rows)
@@ -287,14 +424,14 @@ def _run_all(
     """Preview all studies together, run them in order, print and write what they found. Raise the error that stopped them."""
     preview_studies(studies, federation).require_room()
     finished, failure = _fit_all(studies, federation, quiet=as_json)
-    content = results.results(finished, failure)
+    content = results(finished, failure)
     if as_json:
-        results.print_json(content)
+        print_json(content)
     else:
         screen.heading("Budget")
         screen.print_budget(federation)
     if output is not None:
-        results.write_results(output, content)
+        write_results(output, content)
         if not as_json:
             screen.line(f"written: {output}")
     if models is not None:
@@ -316,7 +453,7 @@ def _fit_all(
             return finished, error
         finished.append(entry)
         if not quiet:
-            results.print_result(entry)
+            print_result(entry)
             if written is not None:
                 screen.line(f"table: {written}, with {written.name}.json beside it")
     return finished, None

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     from colonnade.coordinator.federation import Federation
 
-__all__ = [
-    "AsJson",
-    "RefusingGroup",
-    "describe",
-    "figure",
-    "heading",
-    "line",
-    "print_budget",
-    "print_frame",
-    "print_json",
-    "print_table",
-    "report",
-]
-
 
 _CONTROL = (typer.Exit, typer.Abort)
 

@@ -9,24 +9,6 @@ import typer
 from colonnade.cli import screen
 from colonnade.cli.screen import AsJson
 
-__all__ = [
-    "coordinator",
-    "demo",
-    "evaluate",
-    "init_coordinator",
-    "install",
-    "predict",
-    "preview",
-    "report",
-    "request",
-    "resume",
-    "run",
-    "run_connected",
-    "sample",
-    "schema",
-    "status",
-]
-
 coordinator = typer.Typer(help="Run studies over a federation of separate machines.", no_args_is_help=True)
 
 StudyPath = Annotated[

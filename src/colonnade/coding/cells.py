@@ -26,27 +26,6 @@ from numpy.typing import NDArray
 
 from colonnade.schema import Category, Date, Level, Numeric
 
-__all__ = [
-    "DAY",
-    "NUMBER",
-    "UNREADABLE",
-    "dates_in",
-    "flatten",
-    "is_text",
-    "na_numbers",
-    "number_pattern",
-    "numbers_in",
-    "pandas_kind",
-    "pandas_reader",
-    "places_of",
-    "spelled_floats",
-    "spelled_out",
-    "spelled_wholes",
-    "spelling",
-    "spellings",
-    "texts_of",
-]
-
 Floats = NDArray[np.float64]
 
 UNREADABLE = "\ufffd"

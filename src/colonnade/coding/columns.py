@@ -21,37 +21,6 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.schema import Category, Column, Indicator, Number, Numeric
 
-__all__ = [
-    "CODINGS",
-    "INTERCEPT",
-    "Coding",
-    "ColumnName",
-    "Feature",
-    "centres",
-    "coded_block",
-    "coded_width",
-    "coded_widths",
-    "coefficients_to_own_units",
-    "columns_at",
-    "consecutive_places",
-    "contrasts_of_levels",
-    "features_of",
-    "free_coefficients",
-    "half_widths",
-    "id_column",
-    "indicated",
-    "parties_of",
-    "places_beside_constant",
-    "plain_name",
-    "plain_names",
-    "shares_of_present",
-    "to_coded_units",
-    "to_own_units",
-    "to_unit_range",
-    "with_indicators",
-    "written_levels",
-]
-
 
 class ColumnName(NamedTuple):
     """The name of one column of a federation.

@@ -30,24 +30,6 @@ from colonnade.coding.cells import flatten, is_text, places_of, texts_of
 from colonnade.errors import SchemaMismatch
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
 
-__all__ = [
-    "MISSING",
-    "BinsEncoder",
-    "CategoryEncoder",
-    "CategoryReading",
-    "CrossedEncoder",
-    "DateEncoder",
-    "Encoder",
-    "IndicatorEncoder",
-    "NumberReading",
-    "NumericEncoder",
-    "days_since_epoch",
-    "encoded",
-    "encoder_for",
-    "number_bounds",
-    "require_type",
-]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ step keep the same one:* settling takes every other party's reveal, and every pa
 every run (`RunRecords`). So a coordinator that starts runs over and over, or in parallel, can leave parties without a key, and
 never with two different ones, for which a guarantee that counts on common keys would not hold.
 
-*A division of the people* (`colonnade.steps.keys.Split`) is the conversation of a key. With the key every party decides for
+*A division of the people* (`colonnade.steps.local.Split`) is the conversation of a key. With the key every party decides for
 each place of the agreed order of rows whether it belongs to the first or to the second part, keeps both parts as row orders
 of their own, and forgets the key. Places are in one order at all parties, so a place is a person. All parties that keep a
 part keep the same one, for the reason given above. Its name follows from the plan, so the coordinator can ask for it without
@@ -40,9 +40,6 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
 from colonnade.secure import keys, mail
 from colonnade.secure.group_secret import GroupSecret
-
-__all__ = ["CohortKeeper", "CohortRun", "KeyKeeper", "KeyRun", "list_hash", "packed_list", "unpacked_list"]
-
 
 SETTLES = 3
 

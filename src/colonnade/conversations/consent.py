@@ -10,7 +10,7 @@ The coordinator carries all of it and can do nothing with it: it has nobody's ke
 left out is missed. What it can do is to stop.
 
 What waits between the rounds is kept in memory. A member that restarts meanwhile is asked anew, at no cost. That a plan has begun
-is kept by a party's ledger (`colonnade.party.ledger.holds`); a member that does not pay keeps it here.
+is kept by a party's ledger (`colonnade.party.ledger.ledger`); a member that does not pay keeps it here.
 """
 
 import time

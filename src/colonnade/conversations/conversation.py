@@ -29,31 +29,14 @@ from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
+from colonnade.runtime.workers import Workers
 from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
 from colonnade.steps.joint import NO_FLOOR, SharingFloor
 from colonnade.steps.kind import kind_of
-from colonnade.steps.labelled import LabelledTerms
-from colonnade.workers import Workers
-
-__all__ = [
-    "ChallengeChain",
-    "CheckedProduct",
-    "Conversation",
-    "Meeting",
-    "Member",
-    "SteppedRun",
-    "challenge",
-    "check_account",
-    "check_link",
-    "commitments",
-    "inputs_digest",
-    "members_of",
-    "parcel_of",
-    "share_of",
-]
+from colonnade.steps.newton import LabelledTerms
 
 SEED_BYTES = 32
 

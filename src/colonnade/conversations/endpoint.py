@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from colonnade.conversations import agreements, gradient, groups, matching, newton, products, scores, sums, tiles, union
+from colonnade.conversations import agreements, gradient, matching, newton, products, sums
 from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Conversation, Member, inputs_digest
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
-from colonnade.freed_memory import keep_freed_memory
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -29,11 +28,10 @@ from colonnade.protocol.messages import (
     SaidYes,
     Withdraw,
 )
+from colonnade.runtime.workers import keep_freed_memory
 from colonnade.secure.keys import digest
 from colonnade.steps.joint import HashedStep
 from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
-
-__all__ = ["CONVERSATIONS", "ComputeNode", "Runs", "check_membership", "conversation_kind"]
 
 AT_ONCE = 32
 """Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.driver`): it seldom waits here."""
@@ -49,16 +47,16 @@ CONVERSATIONS: Mapping[str, type[Conversation]] = {
     for conversation in (
         agreements.CohortRun,
         gradient.GradientRun,
-        groups.GroupRun,
+        products.GroupRun,
         agreements.KeyRun,
         matching.MatchingRun,
         newton.NewtonRun,
         products.ProductRun,
         sums.SagaRun,
-        scores.ScoreRun,
+        products.ScoreRun,
         sums.SumRun,
-        tiles.TiledRun,
-        union.UnionRun,
+        products.TiledRun,
+        matching.UnionRun,
     )
 }
 

@@ -34,8 +34,6 @@ from colonnade.secure import keys, residues
 from colonnade.secure.shamir import Dealing, ShareProduct
 from colonnade.steps.gradient import LARGEST_WEIGHT, GradientTerms
 
-__all__ = ["BatchKey", "GradientLearner", "GradientRun", "StepLetter"]
-
 Integers = NDArray[np.int64]
 
 _FIRST_STEP = 2

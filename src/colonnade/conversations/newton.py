@@ -40,15 +40,13 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
-from colonnade.secure import keys, link_shares
+from colonnade.runtime.spilled_rows import SpilledRows
+from colonnade.runtime.workers import Workers
+from colonnade.secure import keys, sine_link
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import TableKind, split_parts
-from colonnade.spilled_rows import SpilledRows
-from colonnade.steps.newton_terms import Beat, NewtonTerms, Phase
-from colonnade.workers import Workers
-
-__all__ = ["NewtonLearner", "NewtonLetter", "NewtonRun"]
+from colonnade.steps.newton import Beat, NewtonTerms, Phase
 
 Integers = NDArray[np.int64]
 
@@ -154,7 +152,7 @@ class NewtonRun(SteppedRun):
             said = {node: NewtonLetter(values=told) for node in self.terms.evaluators}
         elif self._me in self._dealers_again(beat) and self._node is not None:
             dealing = self._dealing("again", self.terms.threshold, turn)
-            said = self._to_nodes(dealing, link_shares.redealt(dealing, self._node.product(beat)))
+            said = self._to_nodes(dealing, sine_link.redealt(dealing, self._node.product(beat)))
         self._to_self = said.pop(self._me, None)
         return Posted(letters={peer: self._sealed(peer, turn, letter) for peer, letter in said.items()})
 
@@ -304,7 +302,7 @@ class _Node:
         self._told: NDArray[np.uint16] = np.empty(0, dtype=np.uint16)
         self._running: Elements = np.empty((0, 0), dtype=np.uint64)
         self._weights: Elements = np.empty(0, dtype=np.uint64)
-        self._sums: link_shares.WeightedProduct | None = None
+        self._sums: sine_link.WeightedProduct | None = None
         self._noise: list[Elements] = []
 
     def hear(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
@@ -332,7 +330,7 @@ class _Node:
             if beat.number != CURVATURE:
                 self._add(beat, self._weights[None])
         elif beat.phase == Phase.WEIGH:
-            constant = link_shares.scaled(terms.arithmetic, self._weights, terms.scale)
+            constant = sine_link.scaled(terms.arithmetic, self._weights, terms.scale)
             again = self._reduced(heard, (len(terms.weighed), people))
             self._add(beat, np.concatenate([constant[None], again]))
 
@@ -340,11 +338,11 @@ class _Node:
         """Return what is dealt again in this beat: a share of degree 2t, or an evaluator's part of a sum."""
         arithmetic = self._terms.arithmetic
         if beat.phase == Phase.FOLD:
-            return link_shares.complex_product(arithmetic, self._running, self._factors[beat.holder])
+            return sine_link.complex_product(arithmetic, self._running, self._factors[beat.holder])
         if beat.phase == Phase.SERIES:
             return self._series(beat)
         columns = self._shares_of(beat)[list(self._terms.weighed)]
-        return link_shares.weighted_columns(arithmetic, self._weights, columns)
+        return sine_link.weighted_columns(arithmetic, self._weights, columns)
 
     def opened(self) -> Elements:
         """Return our share of the round's sums, with the noise of every data party; a node that lacks any does not open."""
@@ -358,10 +356,10 @@ class _Node:
         """Return our part of everyone's residual or weight: the evaluators' parts add up to it."""
         terms = self._terms
         told = terms.link(beat.number).factors(len(terms.maskers), _kind(beat), self._told)
-        total = link_shares.series_at(terms.arithmetic, self._running, told, _kind(beat))
+        total = sine_link.series_at(terms.arithmetic, self._running, told, _kind(beat))
         share = terms.arithmetic.add(total, self._factors[0][-1])
         points = {node: terms.nodes.index(node) + 1 for node in terms.evaluators}
-        return link_shares.own_part(terms.arithmetic, share, list(points.values()), points[self._me])
+        return sine_link.own_part(terms.arithmetic, share, list(points.values()), points[self._me])
 
     def _hear_noise(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
         if beat.chunk == len(self._terms.chunks) - 1:
@@ -372,7 +370,7 @@ class _Node:
         terms = self._terms
         if beat.chunk == 0:
             rows = (terms.constant, *terms.weighed) if beat.number == CURVATURE else None
-            self._sums = link_shares.WeightedProduct(
+            self._sums = sine_link.WeightedProduct(
                 terms.arithmetic, rows, terms.columns, levels=terms.levels, workers=self._workers
             )
         if self._sums is None:
@@ -387,7 +385,7 @@ class _Node:
     def _reduced(self, heard: Mapping[str, NewtonLetter], shape: tuple[int, ...]) -> Elements:
         nodes = enumerate(self._terms.nodes, start=1)
         shares = {point: self._share(heard, node, shape) for point, node in nodes}
-        return link_shares.reduced_degree(self._terms.arithmetic, shares, self._terms.threshold)
+        return sine_link.reduced_degree(self._terms.arithmetic, shares, self._terms.threshold)
 
     def _share(
         self, heard: Mapping[str, NewtonLetter], sender: str, shape: tuple[int, ...], *, noise: bool = False

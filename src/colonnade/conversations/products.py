@@ -12,10 +12,55 @@
 
 Nothing is opened before every dealing's degree has been checked and every data party's noise is in: `_finish` is the only way
 out, and its order is the argument. Members send letters sealed to one receiver each; the coordinator relays.
+
+One run of a histogram of scores at one member: a joint opening with one turn in front of it.
+
+::
+
+    turn 0        out: hello
+    turn 1        in: everyone's hello      out (givers): one number per person to left, one to right
+    turn 2        in (left, right): these   out: what a joint opening says in turn 1
+    turn j > 2    as turn j − 1 of a joint opening (`colonnade.conversations.products`)
+
+A giver's number is divided as u and number − u modulo a power of two, u uniform and fresh in every run. Left sees the u's and
+right the differences: each is uniform whatever the number is, and independent of the other givers' and of everything else in the
+run, so neither learns anything, also together with the coordinator. Left and right together would: the histogram is made for one
+colluding party at most, and a plan that asks for more is refused (`colonnade.steps.products`).
+
+One run of a joint opening that is too wide to be opened at once: as `colonnade.conversations.products`, then tile by tile.
+
+::
+
+    turns 0 … C+2   as for any product, but no noise is dealt and nothing is multiplied yet
+    turn C+3        in: everyone's parts of the degree check; verify them
+    each tile       deal:   out: noise of the tile, to the nodes
+                    ready:  in: noise; multiply the tile and add everybody's noise to it
+                    open:   out: my share of the noised tile; as much of my own part as goes with it
+
+The rows are shared once, and the nodes hold their shares until the last tile. No member holds more of the product, or of its
+noise, than one tile. What is slow comes before the turn that opens: where a member fails there, nobody has opened the tile.
+
+*Taken up again.* Every tile has turns of its own, whether or not those before it were taken in this run. So in a later run the
+coordinator goes on with the first tile that not all members have kept. A step is paid for as a whole, before the first share
+leaves, and its noise follows from the seed that the ledger keeps: no tile is unpaid, and none is noised anew.
+
+One run of counts and sums by group over three parties, at one member: a joint opening with a product in the middle of it.
+
+::
+
+    turn j + 1      besides what a joint opening says: my products of two parties' columns of chunk j, dealt again
+    turn j + 2      from everyone's: my share of the products; multiplied by the third party's columns of chunk j
+
+(`colonnade.conversations.products` has the turns.) A product of two shares of degree t is one of degree 2t. Nodes deal it again
+by fresh polynomials of degree t, so a product with a third share has degree 2t again, and is opened as any other
+(`colonnade.secure.sine_link`).
+
+*What is checked, and what is not.* Every data party's dealing is checked before anything is opened, as in any joint opening. What
+nodes deal again is not: they are trusted to compute as written, as in `colonnade.conversations.newton`, and statements name them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -30,17 +75,20 @@ from colonnade.conversations.conversation import (
     challenge,
     check_link,
     commitments,
+    parcel_of,
+    share_of,
 )
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
-from colonnade.secure import keys, mail, residues
+from colonnade.runtime.workers import Workers
+from colonnade.secure import keys, mail, residues, sine_link
 from colonnade.secure.keys import digest
-from colonnade.secure.shamir import Dealing, check_repetitions, expand, verify_degree
+from colonnade.secure.residues import Arithmetic, Elements
+from colonnade.secure.shamir import Dealing, Products, Rectangle, check_repetitions, expand, sums_of, verify_degree
+from colonnade.steps.groups import Chain, GroupTerms
 from colonnade.steps.joint import Joint, read_joint
-
-__all__ = ["Dealer", "Dealt", "ProductLetter", "ProductRun", "Received", "noise_share"]
 
 _SEED = 32
 
@@ -451,3 +499,336 @@ def _from_parcel(
     if parcel is None:
         raise ProtocolError("A letter lacks a share.")
     return joint.arithmetic.from_bytes(parcel.view, (count,))
+
+
+GIVING = 0
+"""The step of the letters that givers write; those of the joint opening are numbered from 1."""
+
+
+class ScoreDealer(Dealer, Protocol):
+    """What a data party brings to a histogram of scores."""
+
+    def give(self) -> tuple[bytes, bytes]:
+        """Pay, durably, and return this giver's numbers in two parts, for left and right."""
+
+    def receive(self, giver: str, part: memoryview) -> None:
+        """Take one giver's part, at left or right."""
+
+
+class ScoreRun(ProductRun):
+    """One member's side of one run."""
+
+    name: ClassVar[str] = "scores"
+
+    @property
+    def _is_giver(self) -> bool:
+        return self._me.name in self.joint.givers
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn."""
+        if inputs:
+            raise ProtocolError("A joint opening takes no inputs.")
+        if number == 0:
+            return self.meeting.greet()
+        if number == 1:
+            self._session = self.meeting.meet(letters)
+            return Posted(letters=self._give())
+        if number == 2:
+            self._receive(letters)
+            if self._me.name in self.joint.owners:
+                self._deal_first()
+            return Posted(letters=self._compose(1))
+        return super().turn(number - 1, letters, inputs)
+
+    def _give(self) -> dict[str, Blob]:
+        if not self._is_giver:
+            return {}
+        assert self._session is not None  # we have just met
+        parts = cast("ScoreDealer", self._dealer).give()
+        receivers = self.joint.owners
+        return {
+            receiver: Blob(self._session.seal(receiver, GIVING, 0, part))
+            for receiver, part in zip(receivers, parts, strict=True)
+        }
+
+    def _receive(self, letters: Mapping[str, Blob]) -> None:
+        takes = self._me.name in self.joint.owners
+        if set(letters) != (set(self.joint.givers) if takes else set()):
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        assert self._session is not None  # turn 1 comes first
+        for giver in sorted(letters):
+            part = self._session.open(giver, GIVING, 0, letters[giver].view)
+            cast("ScoreDealer", self._dealer).receive(giver, memoryview(part))
+
+
+BEATS = 3
+DEAL, READY, OPEN = range(BEATS)
+PIECE = 1 << 21
+"""Products that are worked out at a time: their sums, modulo every prime, stay small beside a tile."""
+
+
+class TileLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One data party to one node: its noise of a tile, as a 32-byte seed or as elements."""
+
+    tile: int
+    noise: Blob
+
+
+class TiledProduct(CheckedProduct):
+    """A node's share of a product, worked out tile by tile from shares that it holds, and its part in the degree checks.
+
+    Parameters
+    ----------
+    arithmetic
+        What the shares are modulo.
+    widths
+        How many columns each data party's dealing has.
+    workers
+        Who multiplies, besides this process.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, widths: Sequence[int], workers: Workers | None = None) -> None:
+        super().__init__(arithmetic, [sum(widths)], workers=workers)  # one block: only the checks are multiplied there
+        self._workers = workers
+        self._widths = tuple(widths)
+        self._held: list[Elements] = []
+
+    def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
+        """Combine one chunk under its challenge, for the checks, and hold it."""
+        self._held.append(np.concatenate(list(shares)))
+        super().combine([self._held[-1]], challenge)
+
+    def opened(self, tile: Sequence[Rectangle], noise_shares: Sequence[Elements]) -> Elements:
+        """Return a tile of the product plus this node's shares of every data party's noise; refuse to go without any."""
+        products = [np.empty(0, dtype=np.uint64), *(self._multiplied(piece) for one in tile for piece in _pieces(one))]
+        return self._with_noise(np.concatenate(products), noise_shares)
+
+    def _multiplied(self, one: Rectangle) -> Elements:
+        rows, columns = one.bottom - one.top, one.right - one.left
+        sums = sums_of(self._arithmetic, rows + columns, [Rectangle(0, rows, rows, rows + columns)], self._workers)
+        for held in self._held:
+            if not sums.add([held[one.top : one.bottom], held[one.left : one.right]]):
+                raise ProtocolError("A share is out of the range of its arithmetic.")
+        found = sums.blocks()[0].reshape(-1)
+        if not sums.in_range():
+            raise ProtocolError("A share is out of the range of its arithmetic.")
+        return found
+
+
+def _pieces(one: Rectangle) -> list[Rectangle]:
+    rows = max(1, PIECE // (one.right - one.left))
+    return [
+        Rectangle(top, min(top + rows, one.bottom), one.left, one.right) for top in range(one.top, one.bottom, rows)
+    ]
+
+
+class TiledRun(ProductRun):
+    """One member's side of one run. Parameters as for `ProductRun`."""
+
+    name: ClassVar[str] = "tiles"
+    _product: TiledProduct
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: Dealer | None, secret: bytes
+    ) -> None:
+        super().__init__(member, plan, step, run, part=part, secret=secret)
+        self._checked = len(self.chunks) + 3
+        self._kept_noise: Elements | None = None
+        self._answer: Opened | None = None
+
+    def _new_product(self) -> TiledProduct:
+        return TiledProduct(self._arithmetic, self.joint.widths, self._me.workers)
+
+    @property
+    def last_turn(self) -> int:
+        """The turn that opens the last tile."""
+        return self._checked + BEATS * len(
+            self.joint.tiles
+        )  # never reached by `ProductRun.turn`: tiles are opened here
+
+    def follows(self, number: int, last: int) -> bool:
+        """Return whether a turn may be taken after the last one: the first tile of a run is any of them."""
+        return super().follows(number, last) or (last == self._checked and (number - last - 1) % BEATS == DEAL)
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
+        """Take one turn."""
+        if number < self._checked:
+            return super().turn(number, letters, inputs)
+        if inputs or number > self.last_turn:
+            raise ProtocolError("A turn after the last tile, or one with inputs.")
+        if number == self._checked:
+            self._take(number - 1, self._open(number - 1, letters))
+            return Posted(letters={})
+        self.tile, beat = divmod(number - self._checked - 1, BEATS)
+        if beat == READY:
+            self._add_noise(number - 1, letters)
+        elif letters:
+            raise ProtocolError("A letter in a turn that has none.")
+        if beat == DEAL:
+            return Posted(letters=self._deal_tile(number))
+        return Posted(letters={}) if beat == READY else self._open_tile()
+
+    def _deal_tile(self, turn: int) -> dict[str, Blob]:
+        """Deal our noise."""
+        assert self._session is not None  # the members have met
+        self._answer = self._kept_noise = None
+        if self._dealing is None:
+            return {}
+        assert self._dealer is not None  # who deals holds data
+        if self.point is None:
+            own = self._dealer.own(self.tile)
+            self._answer = Opened(share=None, own=None if own is None else pack(own))
+        shares, sealed = self._dealing.noise(self.tile), {}
+        for point, node in enumerate(self.joint.nodes, start=1):
+            if node == self._me.name:
+                self._kept_noise = shares[point - 1].copy()
+                continue
+            letter = TileLetter(tile=self.tile, noise=self._dealing.noise_parcel(shares, point))
+            sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
+        return sealed
+
+    def _add_noise(self, turn: int, letters: Mapping[str, Blob]) -> None:
+        """Multiply the tile and add everybody's noise: only after every dealing was checked, and with all of the noise."""
+        assert self._session is not None  # the members have met
+        senders = set() if self.point is None else set(self.joint.owners) - {self._me.name}
+        if set(letters) != senders:
+            raise ProtocolError("The letters of a turn are not one from each sender.")
+        if self.point is None:
+            return
+        if not self._verified:
+            raise ProtocolError("A product is opened only after every dealing was checked.")
+        noise = [] if self._kept_noise is None else [self._kept_noise]
+        for sender in sorted(letters):
+            letter = codec.decode(self._session.open(sender, turn, 0, letters[sender].view), TileLetter)
+            if letter.tile != self.tile:
+                raise ProtocolError("The members are at different tiles.", remedy="Start the study again.")
+            noise.append(noise_share(letter.noise, self.joint, self.point, tile=self.tile))
+        if len(noise) != len(self.joint.owners):
+            raise ProtocolError("A tile is opened with everybody's noise.")
+        share = self._product.opened(self.joint.tiles[self.tile].blocks, noise)
+        own = None if self._dealer is None else self._dealer.own(self.tile)
+        self._kept_noise = None
+        self._answer = Opened(share=pack(share), own=None if own is None else pack(own))
+
+    def _open_tile(self) -> Opened:
+        answer = self._answer
+        if answer is None or (self.point is None) != (answer.share is None):
+            raise ProtocolError("A tile is opened once it is noised.")
+        self.over = self.tile == len(self.joint.tiles) - 1
+        return answer
+
+
+class GroupLetter(ProductLetter, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A letter of a joint opening, and from a node: this node's share of the products that the sender has dealt again."""
+
+    again: Blob | None = None
+
+
+class GroupRun(ProductRun):
+    """One member's side of one run."""
+
+    name: ClassVar[str] = "groups"
+    letter_kind: ClassVar[type[ProductLetter]] = GroupLetter
+    _product: "ChainedProduct"
+
+    def _new_product(self) -> CheckedProduct:
+        self._chain_of_products = GroupTerms.read(self.joint.steps).chain
+        self._dealt_again: tuple[Dealing, tuple[Elements, ...]] | None = None
+        assert self.joint.fold is not None  # its kind has one
+        return ChainedProduct(
+            self._arithmetic, self.joint.widths, self.joint.fold, self._chain_of_products, self._me.workers
+        )
+
+    def _compose(self, turn: int) -> dict[str, Blob]:
+        self._dealt_again = self._deal_again(turn)
+        return super()._compose(turn)
+
+    def _deal_again(self, turn: int) -> tuple[Dealing, tuple[Elements, ...]] | None:
+        """Multiply the columns of two parties that came with the turn before, and deal the products by fresh polynomials."""
+        if self.point is None or not 2 <= turn <= len(self.chunks) + 1:
+            return None
+        chain, held = self._chain_of_products, self._pending[turn - 1]
+        first, second = (held[self.joint.owners.index(part.party)] for part in chain.pair)
+        products = _products(self._arithmetic, first[chain.first], second[chain.second])
+        dealing = Dealing(
+            self._arithmetic,
+            nodes=len(self.joint.nodes),
+            degree=self.joint.threshold,
+            seed=keys.digest("colonnade groups v1", keys.subseed(self._secret, "colonnade groups again"), turn),
+        )
+        return dealing, sine_link.redealt(dealing, products)
+
+    def _further_parts(self, point: int) -> Mapping[str, object]:
+        if self._dealt_again is None:
+            return {}
+        return {"again": parcel_of(self._arithmetic, *self._dealt_again, point)}
+
+    def _take(self, turn: int, letters: Mapping[str, ProductLetter]) -> None:
+        """Before a chunk is combined, and forgotten, multiply it."""
+        if self.point is not None and 2 <= turn <= len(self.chunks) + 1:
+            self._multiply(turn - 1, cast("Mapping[str, GroupLetter]", letters))
+        super()._take(turn, letters)
+
+    def _multiply(self, chunk: int, letters: Mapping[str, "GroupLetter"]) -> None:
+        start, stop = self.chunks[chunk - 1]
+        shape = (len(self._chain_of_products.first), stop - start)
+        shares: dict[int, Elements] = {}
+        for point, node in enumerate(self.joint.nodes, start=1):
+            if node == self._me.name:
+                assert self._dealt_again is not None  # we dealt it in the turn before
+                shares[point] = self._dealt_again[1][point - 1]
+                continue
+            parcel = letters[node].again
+            if parcel is None:
+                raise ProtocolError("A letter lacks a share.")
+            assert self.point is not None  # only nodes multiply
+            shares[point] = share_of(self._arithmetic, parcel, seeded=self.point <= self.joint.threshold, shape=shape)
+        reduced = sine_link.reduced_degree(self._arithmetic, shares, self.joint.threshold)
+        self._product.multiply(
+            reduced, self._pending[chunk][self.joint.owners.index(self._chain_of_products.last.party)]
+        )
+
+
+class ChainedProduct(CheckedProduct):
+    """A node's share of a product of three parties' columns, and its part in checking every data party's dealing.
+
+    Parameters
+    ----------
+    arithmetic, widths, fold
+        As in `CheckedProduct`; ``fold`` is over products of re-dealt values and the last party's columns.
+    chain
+        Which columns are multiplied.
+    workers
+        Who multiplies, besides this process.
+    """
+
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        widths: Sequence[int],
+        fold: NDArray[np.int64],
+        chain: Chain,
+        workers: Workers | None = None,
+    ) -> None:
+        super().__init__(arithmetic, [sum(widths)], fold, workers)  # one block: only the checks are multiplied there
+        self._widths = tuple(widths)
+        self._whole = Products(arithmetic, [len(chain.first), chain.last.width], workers=workers)
+
+    def combine(self, shares: Sequence[Elements], challenge: bytes) -> None:
+        """Combine one chunk under its challenge, for the checks."""
+        super().combine([np.concatenate(list(shares))], challenge)
+
+    def multiply(self, reduced: Elements, columns: Elements) -> None:
+        """Add one chunk: our shares of the products that were dealt again, and of the last party's columns."""
+        self._whole.add([reduced, columns])
+
+    def masked(self, noise_shares: Sequence[Elements]) -> Elements:
+        """Return the sums that are opened plus this node's shares of every data party's noise; refuse to go without any."""
+        assert self._fold is not None  # given above
+        return self._added_up(self._whole.elements(), noise_shares, self._fold)
+
+
+def _products(arithmetic: Arithmetic, first: Elements, second: Elements) -> Elements:
+    """Return products of shares, column by column and person by person: of degree 2t, to be dealt again."""
+    residues = [np.stack([(one % np.uint64(p)).astype(np.int64) for p in arithmetic.moduli]) for one in (first, second)]
+    return arithmetic.from_residues(residues[0] * residues[1])

@@ -16,26 +16,13 @@ from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.progress import Progress, progress_bar
 from colonnade.protocol.messages import Described, Recall, Reply, Rounds
+from colonnade.runtime.progress import Progress, progress_bar
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
-
-__all__ = [
-    "STEP",
-    "TASK",
-    "Alignment",
-    "CohortAlgorithm",
-    "MatchingAlgorithm",
-    "Mode",
-    "RowOrder",
-    "Size",
-    "align",
-    "alignment_plan",
-]
 
 
 STEP = "rows"

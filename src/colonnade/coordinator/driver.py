@@ -1,56 +1,207 @@
 """The driver of a study: it runs an algorithm's rounds over a transport.
 
 It first has every member say yes, shows all of these to everybody, then asks for releases. What the study has cost, finished
-or failed, is read from the parties' accounts (`colonnade.coordinator.accounts`). Threads may run studies side by side; a member
+or failed, is read from the parties' accounts (`colonnade.coordinator.driver`). Threads may run studies side by side; a member
 that is busy is asked again after the time that it names.
+
+What a study has cost, read from the parties' own accounts after the fact.
+
+The coordinator believes nothing about cost. A reply that was lost, a party that crashed after its debit, an attempt that was
+taken up again: each would make a count of messages wrong. So every party says, when it agrees to a plan, which row is the last
+of its ledger, and after the study which rows the plan has got since. Its ledger is what counts, and the same figures stand in
+errors, receipts and `Federation.budget`.
+
+* Rows of other studies are left out by the plan's hash, whoever asked for them meanwhile.
+* The first agreement of a call is what counts, so attempts of one call are neither added up nor forgotten.
+* A party that agreed with everything paid is not asked: nothing is ever paid twice.
+* A party that does not answer has no figure. Its cost is unknown until it is back.
+
+Across machines the account is signed over a nonce of the coordinator's, and checked against the federation's papers.
+
+What is put to the parties: a complete plan, the words beside it, and who signs them (`Analyst`).
+
+*The plan* (`complete_plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives.
+
+*The words* (`StudyWords`). A party keeps what was asked, by whom and what for (`colonnade.plan.About`). The words are no part of
+the request: the same plan with another title is the same question, and gets the same answer at no further price.
 """
 
+import json
+import os
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from colonnade.conversations.consent import COORDINATORS
 from colonnade.conversations.memory import addressed
-from colonnade.coordinator.accounts import Auditor, CostOfCall
-from colonnade.cost import NOTHING_SPENT, Cost
 from colonnade.errors import (
+    NOTHING_SPENT,
+    BadInput,
     BudgetExceeded,
     Busy,
     ColonnadeError,
+    Cost,
     NotEnoughComputeNodes,
     PartyAway,
     PlanMismatch,
     ProtocolError,
 )
-from colonnade.estimation.outcomes import estimating
-from colonnade.plan import About, Plan
-from colonnade.privacy.accounting import Loss, total
-from colonnade.progress import Pace, Progress
+from colonnade.estimation.expected_errors import estimating
+from colonnade.plan import About, Parameter, Plan, Step, Unit, checked_analyst_name, one_line
+from colonnade.privacy.accounting import Loss, Price, total
 from colonnade.protocol import codec, messages
+from colonnade.protocol.messages import Accounted, GetAccount, Refused
 from colonnade.result import COORDINATOR
+from colonnade.runtime.durable_file import require_private, write_new
+from colonnade.runtime.progress import Pace, Progress
+from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Hello
+from colonnade.secure.shamir import default_threshold
 from colonnade.steps.joint import JointStep
-from colonnade.steps.kind import kind_of
+from colonnade.steps.kind import kind_of, require_known, uses_compute_nodes
 from colonnade.transport.direct import Recorded, Transcript, Transport
 
-__all__ = [
-    "ComputeMembers",
-    "Journal",
-    "NoJournal",
-    "Outcome",
-    "Progress",
-    "Quote",
-    "StudyQueue",
-    "agree",
-    "ask",
-    "propose",
-    "run_study",
-]
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
+
+class Auditor(Protocol):
+    """Who checks that an account is the party's own."""
+
+    def account_nonce(self) -> bytes:
+        """Return a fresh nonce for one account; empty where nobody checks."""
+        ...
+
+    def check_account(self, party: str, nonce: bytes, account: Accounted) -> None:
+        """Return if this party signed the account over the nonce; refuse it otherwise."""
+
+
+def read_accounts(
+    questions: Mapping[str, GetAccount], transport: "Transport", auditor: Auditor, *, separately: bool = False
+) -> dict[str, Accounted | ColonnadeError]:
+    """Ask parties for their accounts; return each, or why it could not be read.
+
+    Parameters
+    ----------
+    questions
+        What each party is asked.
+    transport, auditor
+        How to reach the parties, and who checks their signatures.
+    separately
+        Whether somebody may be away. Each party is then asked by itself, all at the same time, because one that is away is
+        waited for. Otherwise that is done only where a round to all of them fails.
+    """
+    nonces = {party: auditor.account_nonce() for party in questions}
+    asked = {
+        party: codec.encode(msgspec.structs.replace(question, nonce=nonces[party]))
+        for party, question in questions.items()
+    }
+
+    def read(party: str, answers: Mapping[str, bytes] | None) -> Accounted | ColonnadeError:
+        try:
+            found = transport.exchange({party: asked[party]}) if answers is None else answers
+            return _account_in(found, party, nonces[party], auditor)
+        except ColonnadeError as error:
+            return error
+
+    if not questions:
+        return {}
+    try:
+        answers = None if separately else transport.exchange(asked)
+    except ColonnadeError:
+        answers = None
+    if answers is not None:
+        return {party: read(party, answers) for party in questions}
+    with ThreadPoolExecutor(len(questions), thread_name_prefix="colonnade") as threads:
+        return dict(zip(questions, threads.map(lambda one: read(one, None), questions), strict=True))
+
+
+def every_account(
+    parties: Sequence[str], transport: "Transport", auditor: Auditor, *, in_words: bool = False
+) -> dict[str, Accounted]:
+    """Return every party's account, whole; raise the first failure."""
+    read = read_accounts(dict.fromkeys(parties, GetAccount(in_words=in_words)), transport, auditor)
+    for found in read.values():
+        if isinstance(found, ColonnadeError):
+            raise found
+    return {party: found for party, found in read.items() if isinstance(found, Accounted)}
+
+
+def plan_accounts(
+    plan: Plan, since: Mapping[str, int], transport: "Transport", auditor: Auditor, *, separately: bool = False
+) -> dict[str, Accounted | ColonnadeError]:
+    """Return what each party's ledger has got for a plan since a row, or why it could not be read."""
+    digest = codec.digest(plan)
+    questions = {party: GetAccount(plan=digest, since=row) for party, row in since.items()}
+    return read_accounts(questions, transport, auditor, separately=separately)
+
+
+def losses_in(account: Accounted) -> list[Loss]:
+    """Return the losses of an account, line by line; what is not private has none."""
+    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]
+
+
+def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:
+    if party not in answers:
+        raise ProtocolError(f"The transport lost the account of {party!r}.", remedy="Repeat the call.")
+    reply = codec.decode_reply(answers[party])
+    if isinstance(reply, Refused):
+        raise reply.error(party)
+    if not isinstance(reply, Accounted) or reply.party != party:
+        raise ProtocolError(f"Party {party!r} answered GetAccount with something else.")
+    auditor.check_account(party, nonce, reply)
+    return reply
+
+
+@dataclass
+class CostOfCall:
+    """What one call costs: the rows that its plan gets in the ledgers after its first agreement.
+
+    Parameters
+    ----------
+    plan
+        The study.
+    transport, auditor
+        How to reach the parties, and who checks their signatures.
+    since
+        The last row of each ledger that the study may still be charged to; ``None`` before the first agreement.
+    """
+
+    plan: Plan
+    transport: "Transport"
+    auditor: Auditor
+    since: Mapping[str, int] | None = None
+
+    def agreed(self, quote: "Quote") -> None:
+        """Note where the ledgers stand. Later agreements of the same call change nothing."""
+        if self.since is None:
+            self.since = {
+                party: quote.sequences[party]
+                for party in self.plan.parties
+                if quote.unpaid[party] or quote.disclosed.get(party)
+            }
+
+    def read(self, *, failed: bool = False) -> Cost:
+        """Read the parties' accounts, and return what the call has cost by now. After a failure somebody may be away."""
+        accounts = plan_accounts(self.plan, self.since or {}, self.transport, self.auditor, separately=failed)
+        known = {party: account for party, account in accounts.items() if isinstance(account, Accounted)}
+        losses = {party: losses_in(account) for party, account in known.items()}
+        return Cost(
+            spent={party: total(found).epsilon(known[party].cap_delta) for party, found in losses.items() if found},
+            unknown=tuple(party for party in accounts if party not in known),
+            disclosed=tuple(
+                party for party, account in known.items() if any(entry.loss is None for entry in account.entries)
+            ),
+        )
+
 
 AT_ONCE = 8
 """Studies under way in one process. Members work on one request at a time, so that more would wait there instead."""
@@ -499,3 +650,151 @@ def _step_name(requests: Requests) -> str:
         if isinstance(first, messages.Ask | messages.Post | messages.Recall | messages.Conclude)
         else "negotiation"
     )
+
+
+class Analyst:
+    """Somebody who asks for studies, known to the parties by a public key.
+
+    Parameters
+    ----------
+    name
+        What the parties call them, such as ``analyst@telco``.
+    identity
+        Their key.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> analyst = Analyst.create(folder.name + "/analyst.key", name="analyst@telco")
+    >>> Analyst.read(folder.name + "/analyst.key").public == analyst.public
+    True
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, name: str, identity: Identity) -> None:
+        self.name = checked_analyst_name(name)
+        self.identity = identity
+
+    @classmethod
+    def create(cls, path: str | Path, *, name: str) -> "Analyst":
+        """Make a key, in a new file for this user alone.
+
+        Parameters
+        ----------
+        path
+            The file. It holds the secret key: keep it, and a copy of it, safe.
+        name
+            The analyst's name.
+        """
+        seed, checked = os.urandom(32), checked_analyst_name(name)
+        write_new(Path(path), f"name = {json.dumps(checked)}\nkey = {json.dumps(seed.hex())}\n".encode())
+        return cls(checked, Identity.from_seed(seed))
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Analyst":
+        """Read a key from its file; refuse one that other users of the machine can read."""
+        path = Path(path)
+        require_private(path)
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            name, seed = document["name"], bytes.fromhex(document["key"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise BadInput(
+                f"{path.name} is not an analyst's key.", remedy="Make one: colonnade analyst init FILE --name NAME"
+            ) from None
+        return cls(name, Identity.from_seed(seed))
+
+    @classmethod
+    def of(cls, given: "Analyst | str | Path | None") -> "Analyst | None":
+        """Return an analyst from what `Federation` takes: the object, or the file of its key."""
+        return given if given is None or isinstance(given, Analyst) else cls.read(given)
+
+    @property
+    def public(self) -> PublicIdentity:
+        """The public key, for the federation's papers."""
+        return PublicIdentity(self.identity.public)
+
+    def __repr__(self) -> str:
+        return f"Analyst({self.name!r})"
+
+
+@dataclass(frozen=True)
+class StudyWords:
+    """What a federation says about the studies that it asks for.
+
+    Parameters
+    ----------
+    title, purpose
+        One line each. Without a title, the study's own name.
+    analyst
+        Who signs; ``None`` where the words are the coordinator's own.
+    """
+
+    title: str = ""
+    purpose: str = ""
+    analyst: Analyst | None = None
+
+    def saying(self, title: str | None, purpose: str | None) -> "StudyWords":
+        """Return these words with another title or purpose; ``None`` keeps what there is."""
+        said = (self.title if title is None else title, self.purpose if purpose is None else purpose)
+        new = StudyWords(*said, self.analyst)
+        if not isinstance(new.title, str) or not isinstance(new.purpose, str):
+            raise BadInput("A study's title and purpose are texts.", remedy='For example title="Churn by plan".')
+        About(title=new.title, purpose=new.purpose)  # refuses what is too long, before anything is asked
+        return new
+
+    def about(self, plan: Plan, name: str) -> About:
+        """Return what the parties are told about one study, signed where there is an analyst."""
+        words = About(
+            title=self.title or one_line(name),
+            purpose=self.purpose,
+            requester="" if self.analyst is None else self.analyst.name,
+        )
+        return words if self.analyst is None else words.signed(codec.digest(plan), self.analyst.identity)
+
+
+def complete_plan(
+    federation: "Federation",
+    computing: ComputeMembers,
+    steps: tuple[Step, ...],
+    *,
+    task: str,
+    method: str,
+    price: Price | None,
+    unit: Unit,
+    parameters: Mapping[str, Parameter],
+    repeat: int,
+    relation: str,
+) -> Plan:
+    """Return the plan of a study of some steps; see `Federation.plan`."""
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+        raise BadInput(
+            "repeat must be a positive whole number.", remedy="For example repeat=2, for a new draw at a new price."
+        )
+    if unit not in ("person", "party"):
+        raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
+    asked = tuple(name for name in federation.parties if name in {step.party for step in steps})
+    secure = uses_compute_nodes(steps)
+    dealing = {step.party for step in steps if step.parameters.get("target")}
+    nodes = computing.choose(asked, federation.threshold, dealing) if secure else ()
+    plan = Plan(
+        task=task,
+        method=method,
+        parameters=dict(parameters),
+        unit=unit,
+        price=price,
+        relation=relation,
+        federation=federation.identity,
+        alignment=federation.alignment,
+        people=federation.people,
+        parties=asked,
+        compute_nodes=nodes,
+        threshold=default_threshold(len(nodes)) if secure else 0,
+        collusion=min(federation.collusion, len(asked) - 1) if secure else 0,
+        steps=federation.as_read(steps),
+        repeat=repeat,
+        data_versions={name: federation.data_versions[name] for name in asked},
+    )
+    require_known(plan)
+    return plan

@@ -9,9 +9,8 @@ from typing import Literal, Self, TypeVar, cast, overload
 import pandas as pd
 
 from colonnade.coordinator import driver
-from colonnade.coordinator.accounts import every_account
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align
-from colonnade.coordinator.asking import Analyst, StudyWords, complete_plan
+from colonnade.coordinator.driver import Analyst, StudyWords, complete_plan, every_account
 from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
 from colonnade.coordinator.moments import release_moments
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
@@ -28,8 +27,6 @@ from colonnade.schema import Schema
 from colonnade.secure.devices import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
-
-__all__ = ["Federation"]
 
 _Policy = TypeVar("_Policy")
 _Reply = TypeVar("_Reply", bound=Reply)

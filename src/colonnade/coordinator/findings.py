@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from colonnade.coordinator.driver import Outcome, Quote
-from colonnade.cost import NOTHING_SPENT, Cost
-from colonnade.errors import BadInput, ColonnadeError
+from colonnade.errors import NOTHING_SPENT, BadInput, ColonnadeError, Cost
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import Moments
 from colonnade.plan import EVENT, Plan, Unit
@@ -19,20 +18,6 @@ from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Column, Schema
 from colonnade.steps.kind import LOSS, SMALL, Forecast, discloses, whole_steps
 from colonnade.transport.direct import Transcript
-
-__all__ = [
-    "Findings",
-    "MomentsRelease",
-    "StudyRecord",
-    "Traffic",
-    "account_row",
-    "budget_table",
-    "findings_of",
-    "forecast_traffic",
-    "person_row",
-    "statement_of",
-]
-
 
 EVENT_LEVEL = (
     "Event level: neighbours differ in one person's value at each party by at most {change}. "

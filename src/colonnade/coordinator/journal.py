@@ -16,15 +16,12 @@ from colonnade.conversations.consent import COORDINATORS, check_signature, read_
 from colonnade.conversations.conversation import check_account
 from colonnade.conversations.memory import LedgerHeads, Said
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.event_log import Log
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Ask, Post, Recall, Request
+from colonnade.runtime.event_log import Log
 from colonnade.secure.mail import NONCE_BYTES, nonces_digest
-
-__all__ = ["StudyJournal", "StudyStatus"]
-
 
 _LAYOUT = """
 CREATE TABLE IF NOT EXISTS studies (

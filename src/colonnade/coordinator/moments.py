@@ -14,8 +14,6 @@ from colonnade.steps.registry import STUDIES
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
 
-__all__ = ["release_moments"]
-
 
 def release_moments(
     federation: "Federation",

@@ -13,28 +13,18 @@ from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.event_log import Log, LogFile, write_status
 from colonnade.privacy.accounting import Budget
-from colonnade.private_files import read_hex
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Described
+from colonnade.runtime.durable_file import read_hex
+from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
 from colonnade.transport.kit import require_engine
-
-__all__ = [
-    "Connection",
-    "SimulatedParty",
-    "TemporaryLedgers",
-    "check_schemas",
-    "one_order",
-    "open_connection",
-    "simulated_nodes",
-]
 
 Policy_contra = TypeVar("Policy_contra", contravariant=True)
 
@@ -178,7 +168,7 @@ def open_connection(
 
 
 def _traced(line: Transport) -> Transport:
-    from colonnade.transport.tracing import Traced
+    from colonnade.transport.direct import Traced
 
     return Traced(line)
 

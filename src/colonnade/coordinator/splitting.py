@@ -11,14 +11,12 @@ from colonnade.coordinator.protocols.relaying import settle_once
 from colonnade.errors import BadInput, PolicyRefusal
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Rounds
-from colonnade.steps.keys import PARTS, Split, part_identity
+from colonnade.steps.local import PARTS, Split, part_identity
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transport
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
-
-__all__ = ["KeepsDeliveries", "SplitAlgorithm", "delivered", "holder_of_deliveries", "split"]
 
 
 STEP = "split"

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
 from colonnade.party.party import Party
-from colonnade.public_coins import PublicGenerator, public_generator
+from colonnade.runtime.public_coins import PublicGenerator, public_generator
 from colonnade.schema import Category, Numeric, Schema
-
-__all__ = ["Federated", "Organisation", "three_organisations"]
 
 Vector = NDArray[np.float64]
 

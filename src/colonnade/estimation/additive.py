@@ -16,30 +16,296 @@ to no effect.
 
 *Curvature.* Where products of columns are lost in noise, columns are taken to be independent: then counts tell the curvature.
 A Gram matrix and the opened curvature replace that as far as they differ from it by more than their noise.
+
+Weights of evidence: what each column tells by itself, from its table with the target, and one slope for their sum.
+
+*Tables.* For every column there is a noisy count of people by bin and by event (`TargetCounts`). A table is enough for the
+likelihood of a model of that column alone. So each column's effects follow from it by a few rounds of Newton's method with the
+same belief about shapes as everywhere (`colonnade.estimation.shape_belief`). They cost nothing beside the tables
+(`marginal_shapes`).
+
+*Recalibration.* Added up, the effects of columns that partly measure the same count twice. A histogram of the sum by event tells
+by how much: intercept and slope of a logistic regression on that one number (`recalibration`). Both have a prior, so that a
+histogram lost in noise moves them little.
+
+*Choice.* A column's score is the information that its effects carry about the event, in nats per person (`information`).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding.columns import Feature
+from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
-from colonnade.estimation.shape_belief import AdditiveFit, ShapeBelief
-from colonnade.estimation.shapes import PROBE, OpenedTables, ShapePrior
+from colonnade.estimation.shape_belief import (
+    PROBE,
+    AdditiveFit,
+    Component,
+    OpenedTables,
+    ShapeBelief,
+    ShapePrior,
+    TargetCounts,
+    adding_up,
+    kept_apart,
+    likelier,
+    places_by_column,
+)
 from colonnade.privacy.laws.newton import CURVATURE
 
-__all__ = [
-    "FEW_PRODUCTS",
-    "FIRST_TABLE",
-    "STEPS",
-    "TABLES",
-    "AdditiveSearch",
-]
-
 Array = NDArray[np.float64]
+
+ROUNDS = 12
+FIRST_VARIANCE = 0.06
+SHIFT = 0.05
+"""The variance of what all bins of a column may have in common: its table need not add up to the number of events exactly."""
+TINY = 1e-9
+USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
+"""Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
+LARGEST_SCORE = 12.0
+WIDE = 4.0
+"""The least variance of effects that errors are computed with: noise hides how large effects are."""
+LONGEST_EVIDENCE = 0.5
+ALIKE = 2.0
+"""How much farther scores spread than those of independent columns would."""
+
+
+def marginal_shapes(prior: ShapePrior, features: Sequence[Feature], counts: TargetCounts) -> AdditiveFit:
+    """Return what each column tells by itself, in log-odds against everybody.
+
+    Parameters
+    ----------
+    prior, features
+        What is believed about shapes, and the coded columns, the constant first.
+    counts
+        The tables.
+    """
+    size = len(features)
+    weights, people = np.zeros(size), np.array(counts.people)
+    error, sampling, believed = np.zeros((3, size, size))
+    weights[0] = counts.log_odds
+    for places in places_by_column(features).values():
+        own = [
+            replace(one, places=np.searchsorted(places, one.places))
+            for one in prior.components
+            if one.places[0] in places
+        ]
+        people[places] = adding_up(counts.people[places], counts.people_variance, float(counts.people[0]))
+        noise = _ReadingNoise(counts.variance, kept_apart(counts.people[places], counts.people_variance))
+        block = np.ix_(places, places)
+        weights[places], error[block], sampling[block], believed[block] = _one_column(
+            own, people[places], counts.events[places], counts.log_odds, noise
+        )
+    return AdditiveFit(weights, error, sampling, believed, people, counts)
+
+
+@dataclass(frozen=True)
+class _ReadingNoise:
+    """The noise of a reading: of people with the event, less a bin's people times their chance.
+
+    Both have the noise n of the cell with the event, and people also that of the other, m. So far as people are pulled to equal
+    counts (1 − kept), their noise is gone and the reading keeps n: n − chance·kept·(n + m).
+    """
+
+    variance: float
+    kept: float
+
+    def at(self, chance: Array) -> Array:
+        part = self.kept * chance
+        return self.variance * ((1 - part) ** 2 + part**2)
+
+
+def _one_column(
+    components: Sequence[Component], people: Array, events: Array, base: float, counted: _ReadingNoise
+) -> tuple[Array, Array, Array, Array]:
+    """Return effects of one column, the covariance of their errors by noise and by sampling, and the one that was believed."""
+    variances = np.array([one.variance or FIRST_VARIANCE for one in components])
+    effects = np.zeros(len(people))
+    for _ in range(ROUNDS):
+        spread = _spread(components, variances, len(people))
+        chance = _chance(base + effects)
+        curvature = people * chance * (1 - chance)
+        noise = counted.at(chance)
+        reading = curvature * effects - (people * chance - events)
+        inverse = inverse_of(_expected(curvature, spread, noise))
+        pulled = curvature * (inverse @ reading)
+        known = curvature[:, None] * inverse * curvature
+        variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
+        effects = np.clip(spread @ pulled, -LARGEST_SCORE, LARGEST_SCORE)
+    spread = _spread(components, variances, len(people))
+    wide = _spread(components, np.maximum(variances, WIDE), len(people))
+    sampling = _left(curvature, wide, np.full(len(people), TINY))
+    free = sampling  # a reading r without noise gives (C + W⁻¹)⁻¹ r, which is what sampling leaves
+    given = spread * curvature @ inverse
+    pulled = _pull(free, given, reading, noise)
+    error = (free * noise) @ free.T + np.outer(pulled, pulled)
+    return effects, error, sampling, spread
+
+
+def _pull(free: Array, pulled: Array, reading: Array, noise: Array) -> Array:
+    """Return how far noise has pulled effects, as far as that is more than noise itself would show.
+
+    Parameters
+    ----------
+    free, pulled
+        What makes effects of a reading: without regard to its noise, and as they were made.
+    reading, noise
+        The reading, and the variance of the noise in each entry.
+    """
+    apart = free - pulled
+    far = apart @ reading
+    return np.asarray(np.sign(far) * np.sqrt(np.maximum(far**2 - apart**2 @ noise, 0.0)))
+
+
+def _left(curvature: Array, spread: Array, noise: Array) -> Array:
+    """Return the covariance of effects after a reading."""
+    known = curvature[:, None] * inverse_of(_expected(curvature, spread, noise)) * curvature
+    left = spread - spread @ known @ spread
+    return np.asarray((left + left.T) / 2)
+
+
+def _spread(components: Sequence[Component], variances: Array, size: int) -> Array:
+    found = np.full((size, size), SHIFT)
+    for component, variance in zip(components, variances, strict=True):
+        found[np.ix_(component.places, component.places)] += variance * component.basis
+    return found
+
+
+def _expected(curvature: Array, spread: Array, noise: Array) -> Array:
+    """Return the covariance of a reading: effects, the sampling of people, and noise."""
+    return np.asarray(curvature[:, None] * spread * curvature + np.diag(curvature + noise))
+
+
+def _chance(scores: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(scores, -30, 30))))
+
+
+# One slope -------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """What added-up effects are multiplied by, and the intercept beside it.
+
+    Parameters
+    ----------
+    intercept, slope
+        The log-odds of the event are ``intercept + slope * score``.
+    intercept_error, slope_error
+        Their standard errors: noise, the sampling of people, and what was believed before.
+    """
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+
+
+def recalibration(
+    scores: Array,
+    counts: Array,
+    variance: float,
+    expected: float,
+    *,
+    spread: float,
+    smoothed: Callable[[Array], Array] | None = None,
+) -> Recalibration:
+    """Return intercept and slope of the log-odds of an event on a score.
+
+    A bin counts as far as people can be expected there: one that holds noise alone would move the slope most, being far out.
+
+    Parameters
+    ----------
+    scores
+        The score in the middle of every bin.
+    counts
+        Noisy counts, one row per bin: people without the event, and with it.
+    variance
+        Of the noise in a count.
+    expected
+        The intercept to expect: the log-odds of the event where the score is 0.
+    spread
+        The standard deviation of scores to expect, around 0.
+    smoothed
+        What rounding does to values by bin (`ScoreCounts.smoothed`); nothing by default.
+
+    Examples
+    --------
+    >>> scores = np.linspace(-4, 4, 33)
+    >>> chance = 1 / (1 + np.exp(-(0.3 + 0.6 * scores)))
+    >>> counts = 10_000 * np.column_stack([1 - chance, chance])
+    >>> found = recalibration(scores, counts, 1.0, 0.0, spread=2.0)
+    >>> round(found.intercept, 2), round(found.slope, 2)
+    (0.3, 0.6)
+    """
+    rounded = smoothed or (lambda values: values)
+    design = np.column_stack([np.ones_like(scores), scores])
+    middle = np.array([expected, USUAL_SLOPE])
+    precision = np.diag([1 / INTERCEPT_SPREAD**2, 1 / SLOPE_SPREAD**2])
+    people, events = counts.sum(axis=1), counts[:, 1]
+    usual = np.exp(-((scores / spread) ** 2) / 2) + TINY
+    usual *= max(float(people.sum()), 1.0) / usual.sum()
+    held = np.maximum(people, 0.0)  # for the curvature alone: fewer than nobody would bend it the wrong way
+    found, left = middle, np.linalg.inv(precision)
+    for _ in range(4 * ROUNDS):
+        chance = rounded(_chance(design @ found))
+        bend, noise = chance * (1 - chance), variance * (chance**2 + (1 - chance) ** 2)
+        trust = usual * bend / (usual * bend + noise)
+        gradient = design.T @ (trust * (people * chance - events))
+        slope = (design * (trust * held * bend)[:, None]).T @ design
+        doubt = (design * (trust**2 * (held * bend + noise))[:, None]).T @ design
+        known = slope.T @ np.linalg.pinv(doubt)
+        left = np.linalg.inv(known @ slope + precision)
+        step = left @ (-known @ gradient - precision @ (found - middle))
+        found = found + step * min(1.0, LONGEST_EVIDENCE / max(float(np.abs(step).max()), 1e-12))
+        found[1] = max(found[1], 0.0)  # a score that pointed the other way would be noise
+    errors = np.sqrt(np.diag(left))
+    return Recalibration(float(found[0]), float(found[1]), float(errors[0]), float(errors[1]))
+
+
+def rescaled(found: AdditiveFit, told: Recalibration) -> AdditiveFit:
+    """Return marginal effects times the slope, beside the intercept; errors grow with the slope."""
+    squared = told.slope**2
+    return AdditiveFit(
+        np.append(told.intercept, told.slope * found.weights[1:]),
+        squared * found.covariance,
+        squared * found.sampling,
+        squared * found.believed,
+        found.people,
+        found.tables,
+    )
+
+
+def expected_spread(found: AdditiveFit, features: Sequence[Feature]) -> float:
+    """Return the standard deviation to expect of added-up effects: twice that of independent columns, for those that are not."""
+    squares = [variance for _, variance in _variances(found, features)]
+    return ALIKE * float(np.sqrt(max(sum(squares), TINY)))
+
+
+# Choice ----------------------------------------------------------------------------------------------------------------------
+
+
+def information(found: AdditiveFit, features: Sequence[Feature]) -> dict[str, float]:
+    """Return how much each column tells about the event by itself: half the variance of its effects over people, in nats.
+
+    Effects are pulled to 0 as far as noise asks for it, so a column of noise has little.
+    """
+    share = float(_chance(found.weights[:1])[0])
+    return {name: 0.5 * share * (1 - share) * variance for name, variance in _variances(found, features)}
+
+
+def _variances(found: AdditiveFit, features: Sequence[Feature]) -> list[tuple[str, float]]:
+    """Return the variance of each column's effects over people."""
+    variances = []
+    for name, places in places_by_column(features).items():
+        part = found.people[places] / found.people[places].sum()
+        apart = found.weights[places] - part @ found.weights[places]
+        variances.append((name, float(part @ apart**2)))
+    return variances
+
 
 TABLES = Division(1, 1, (16, 8, 20, 20, 34))
 """How a price is divided where products of columns would be lost in noise: hardly anything goes to them."""

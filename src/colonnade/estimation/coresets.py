@@ -31,24 +31,6 @@ from colonnade.coding.columns import Feature, centres, half_widths
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.clustering import weighted_kmeans
 
-__all__ = [
-    "CodedModel",
-    "Penalty",
-    "Task",
-    "WeightedSample",
-    "allocate_draws",
-    "checked_totals",
-    "estimated_size",
-    "joined_clusters",
-    "largest_total",
-    "model_in_own_units",
-    "proved_size",
-    "sampled_clusters",
-    "sampled_regression",
-    "weighted_coreset",
-]
-
-
 Array = NDArray[np.float64]
 Task = Literal["regression", "kmeans"]
 SLACK = 1e-6

@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 
-__all__ = [
-    "Adam",
-    "IterateAverage",
-    "Optimiser",
-    "OptimiserName",
-    "Sgd",
-    "StoppingRule",
-    "clip_to_length",
-    "optimiser_of",
-]
-
-
 Array = NDArray[np.float64]
 OptimiserName = Literal["sgd", "adam"]
 

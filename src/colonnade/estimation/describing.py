@@ -20,8 +20,6 @@ from sklearn.isotonic import isotonic_regression
 
 from colonnade.privacy.laws.quantile_search import Question
 
-__all__ = ["BinCounts", "Figure", "search_errors"]
-
 Array = NDArray[np.float64]
 
 CLEARLY = 4.0

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["inverse_of", "root_of", "solution_of"]
-
 Array = NDArray[np.float64]
 
 LEAST = 1e-12

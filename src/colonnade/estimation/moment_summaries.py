@@ -3,7 +3,7 @@
 A centred sum of products is c_ij = G_ij − n·m_i·m_j, with G the noisy matrix, n the public number of people and m_i = G_0i/n. To
 first order noise E moves it by E_ij − m_j·E_0i − m_i·E_0j. An indicator is its own square, so its spread c_ii = G_0i − G_0i²/n
 follows from its sum alone. A correlation is c_ij/√(c_ii·c_jj): a ratio of two noisy numbers, whose interval is Fieller's
-(`colonnade.estimation.ratios`).
+(`colonnade.estimation.moment_summaries`).
 
 The number of people is taken as known. On a union of lists it is released with noise itself, which errors here do not count.
 
@@ -11,25 +11,108 @@ What an interval covers: the figure that the same people's clipped values give w
 population they were drawn from. Estimates are projected afterwards: a covariance matrix to the nearest one without negative
 eigenvalues, a correlation matrix to the nearest one with ones on its diagonal as well. Intervals are of the figures before that,
 since each of them is about one pair.
+
+Intervals of ratios of two noisy numbers.
+
+A mean in a group is a noisy sum over a noisy count, and a correlation is a noisy product over a noisy spread. Where the
+denominator stands far out of its noise the delta method says how far the ratio errs. Where it does not, Fieller's argument still
+holds: r is the ratio exactly if numerator − r·denominator is 0, and that is a number with a known noise at every r. So the r that
+noise could explain at a level are an interval, a half line, or everything (docs/proofs/group-by.md#intervals).
+
+Counts, sums and means by group from noisy totals, with what the noise does to each.
+
+A count N and a coded sum S of a group are unbiased, with noise that is independent from number to number. With m and h the middle
+and the half range of a column's bounds, the sum in own units is m·N + h·S and the mean m + h·S/N. The mean divides by a noisy
+count, because how many people are in a group is private. Its standard error is that of the delta method, and its interval
+Fieller's, which holds for groups of any size (`colonnade.estimation.moment_summaries`, docs/proofs/group-by.md#intervals).
+
+Every group is measured alike, so a margin is the sum of its groups: rolled-up figures agree with the figures that they are made
+of, and no further constraint is needed. `GroupFigures.consistent` also makes counts non-negative, with the right total.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from colonnade.coding.columns import half_widths, to_own_units
 from colonnade.errors import BadInput
+from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.ratios import RatioNoise, quantile, ratio_error, ratio_interval
+from colonnade.estimation.tables import NoisyTables, plausible_total
 from colonnade.schema import Category, Column
 
-__all__ = ["MomentSummary", "PairEstimates", "nearest_correlation", "nearest_covariance", "require_level"]
-
 Array = NDArray[np.float64]
+
+
+class RatioNoise(NamedTuple):
+    """The noise of numerators and denominators: their variances, and the covariance of the two."""
+
+    numerator: Array
+    denominator: Array
+    covariance: Array
+
+
+def quantile(level: float) -> float:
+    """Return z: a normal number is within z standard deviations with this probability.
+
+    Examples
+    --------
+    >>> round(quantile(0.95), 2)
+    1.96
+    """
+    return float(norm.ppf((1 + level) / 2))
+
+
+def ratio_error(numerator: Array, denominator: Array, noise: RatioNoise) -> Array:
+    """Return the standard error of each ratio to first order; infinite where the denominator is not positive."""
+    positive = denominator > 0
+    below = np.where(positive, denominator, 1.0)
+    ratio = numerator / below
+    variance = noise.numerator - 2 * ratio * noise.covariance + ratio**2 * noise.denominator
+    return np.where(positive, np.sqrt(np.maximum(variance, 0.0)) / below, np.inf)
+
+
+def ratio_interval(
+    numerator: Array, denominator: Array, noise: RatioNoise, level: float, bounds: tuple[float, float] = (-1.0, 1.0)
+) -> tuple[Array, Array]:
+    """Return Fieller's intervals of ratios that are known to lie within bounds.
+
+    Parameters
+    ----------
+    numerator, denominator
+        Unbiased estimates. The true denominators are positive, or the interval is that of bounds.
+    noise
+        What is known about their noise.
+    level
+        The probability with which each interval covers its ratio.
+    bounds
+        Public bounds of every ratio. Where noise could explain any ratio, they are the interval.
+
+    Examples
+    --------
+    >>> noise = RatioNoise(np.array([1.0, 1.0]), np.array([1.0, 1.0]), np.zeros(2))
+    >>> low, high = ratio_interval(np.array([50.0, 1.0]), np.array([100.0, 1.0]), noise, 0.95)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.478, -1.0], [0.522, 1.0])
+    """
+    squared = quantile(level) ** 2
+    a = denominator**2 - squared * noise.denominator
+    b = numerator * denominator - squared * noise.covariance
+    c = numerator**2 - squared * noise.numerator
+    bounded = (a > 0) & (denominator > 0)
+    width = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+    below = np.where(bounded, a, 1.0)
+    low = np.where(bounded, (b - width) / below, bounds[0])
+    high = np.where(bounded, (b + width) / below, bounds[1])
+    return np.clip(low, *bounds), np.clip(high, *bounds)
+
+
 ROUNDS = 200
 SETTLED = 1e-10
 
@@ -257,3 +340,118 @@ def nearest_correlation(matrix: Array) -> Array:
     scaled = projected / np.outer(deviations, deviations)
     np.fill_diagonal(scaled, 1.0)
     return np.asarray(scaled)
+
+
+SMALL = 5.0
+"""A group whose count is below so many standard errors is flagged as small: its count errs by more than a fifth."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The bounds of a column in its own unit."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """The value that is coded as 0."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> float:
+        """How many own units one coded unit is."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class GroupFigures:
+    """Noisy totals by group.
+
+    Parameters
+    ----------
+    counts
+        Estimated numbers of people, one axis per column that groups are made of.
+    sums
+        Estimated sums of coded values, by value; of the same shape.
+    count_variance, sum_variance
+        The variance of the noise in a count, and in a coded sum. One number each, or one per group.
+    spans
+        The bounds of every value.
+    """
+
+    counts: Array
+    sums: Mapping[str, Array]
+    count_variance: Array
+    sum_variance: Array
+    spans: Mapping[str, Span]
+
+    def rolled_up(self, axes: Sequence[int]) -> "GroupFigures":
+        """Return the figures of fewer, larger groups: those of the axes that are kept, in this order."""
+        gone = tuple(axis for axis in range(self.counts.ndim) if axis not in axes)
+        kept = sorted(axes)
+        order = [kept.index(axis) for axis in axes]
+
+        def added(table: Array) -> Array:
+            return np.asarray(np.broadcast_to(table, self.counts.shape).sum(axis=gone).transpose(order))
+
+        return GroupFigures(
+            added(self.counts),
+            {name: added(one) for name, one in self.sums.items()},
+            added(self.count_variance),
+            added(self.sum_variance),
+            self.spans,
+        )
+
+    def count_error(self) -> Array:
+        """Return the standard error of every count."""
+        return np.broadcast_to(np.sqrt(self.count_variance), self.counts.shape)
+
+    def total(self, name: str) -> tuple[Array, Array]:
+        """Return the sum of a value in every group in own units, and its standard error."""
+        span = self.spans[name]
+        variance = span.middle**2 * self.count_variance + span.half**2 * self.sum_variance
+        error = np.broadcast_to(np.sqrt(variance), self.counts.shape)
+        return np.asarray(span.middle * self.counts + span.half * self.sums[name]), error
+
+    def mean(self, name: str) -> tuple[Array, Array]:
+        """Return the mean of a value in every group in own units, within its bounds, and its standard error.
+
+        A group whose noisy count is not positive has no mean, and an infinite error.
+        """
+        span, noise = self.spans[name], self._ratio_noise()
+        ratio = np.clip(self.sums[name] / np.where(self.counts > 0, self.counts, 1.0), -1.0, 1.0)
+        error = ratio_error(self.sums[name], self.counts, noise) * span.half
+        return np.where(self.counts > 0, span.middle + span.half * ratio, np.nan), error
+
+    def count_interval(self, level: float, people: int) -> tuple[Array, Array]:
+        """Return an interval of every count, between 0 and the number of people."""
+        reach = quantile(level) * self.count_error()
+        return np.clip(self.counts - reach, 0, people), np.clip(self.counts + reach, 0, people)
+
+    def total_interval(self, name: str, level: float) -> tuple[Array, Array]:
+        """Return an interval of every sum."""
+        value, error = self.total(name)
+        return value - quantile(level) * error, value + quantile(level) * error
+
+    def mean_interval(self, name: str, level: float) -> tuple[Array, Array]:
+        """Return an interval of every mean: the column's bounds, where the count may be nothing but noise."""
+        span = self.spans[name]
+        low, high = ratio_interval(self.sums[name], self.counts, self._ratio_noise(), level)
+        return span.middle + span.half * low, span.middle + span.half * high
+
+    def small(self) -> NDArray[np.bool_]:
+        """Return which groups are too small for their noise."""
+        return np.asarray(self.counts < SMALL * self.count_error())
+
+    def consistent(self, people: int, *, leaves_out: bool) -> Array:
+        """Return the nearest counts that are not negative and add up: to the number of people, or to what noise says of it."""
+        flat = self.counts.reshape(1, -1)
+        tables = NoisyTables(flat.shape, {(0, 1): flat}, {(0, 1): float(np.mean(self.count_variance))})
+        return project_to_simplex(self.counts, plausible_total(tables, people, leaves_out=leaves_out))
+
+    def _ratio_noise(self) -> RatioNoise:
+        shape = self.counts.shape
+        return RatioNoise(
+            np.broadcast_to(self.sum_variance, shape), np.broadcast_to(self.count_variance, shape), np.zeros(shape)
+        )

@@ -17,21 +17,6 @@ from colonnade.coding.columns import coefficients_to_own_units
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments, product_covariance
 
-__all__ = [
-    "LinearFit",
-    "LogisticFit",
-    "NormalEquations",
-    "Solution",
-    "classes_and_targets",
-    "feature_places",
-    "linear_from_moments",
-    "logistic_from_moments",
-    "numeric_place",
-    "ridge_path",
-    "second_share",
-]
-
-
 Array = NDArray[np.float64]
 PRIOR_VARIANCES = np.exp(np.linspace(np.log(1e-6), np.log(1e3), 161))
 """Candidates for τ². Coded columns lie in [−1, 1], so that coefficients from 0.001 to 30 cover what can matter."""

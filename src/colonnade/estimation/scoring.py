@@ -24,18 +24,6 @@ from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Column
 
-__all__ = [
-    "EvaluationResult",
-    "Metric",
-    "PartyScores",
-    "bounded_metric",
-    "coded_weights",
-    "histogram_price",
-    "interval_reach",
-    "party_scores",
-]
-
-
 Array = NDArray[np.float64]
 
 

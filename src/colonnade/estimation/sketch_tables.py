@@ -40,18 +40,6 @@ from colonnade.errors import BadInput
 from colonnade.estimation.tables import NoisyTables
 from colonnade.privacy.laws.sketches import SketchLaw
 
-__all__ = [
-    "LARGEST_SKETCHED",
-    "FittedTable",
-    "SketchEvidence",
-    "cell_spread",
-    "read_sketches",
-    "ring_times",
-    "sketched_table",
-    "sketched_tables",
-]
-
-
 LARGEST_SKETCHED = 48
 """Local clusters up to which sketches are decoded."""
 

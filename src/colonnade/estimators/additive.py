@@ -10,31 +10,27 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import Feature, features_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
+from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
-from colonnade.coordinator.protocols.target_tables import TargetTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
-from colonnade.estimation.evidence import expected_spread, information, marginal_shapes, recalibration, rescaled
+from colonnade.estimation.additive import expected_spread, information, marginal_shapes, recalibration, rescaled
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit, numeric_place
-from colonnade.estimation.shape_belief import AdditiveFit, AdditiveLeastSquares
-from colonnade.estimation.shapes import ShapePrior, TargetCounts
+from colonnade.estimation.shape_belief import AdditiveFit, AdditiveLeastSquares, ShapePrior, TargetCounts
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.additive import AdditiveNewton
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.regression import LinearRegression, LogisticRegression
-from colonnade.estimators.shape_study import ADDITIVE, BINS, ShapeStudy, centring
-from colonnade.estimators.stages import FirstStage
+from colonnade.estimators.shape_study import ADDITIVE, BINS, FirstStage, ShapeStudy, centring
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
 from colonnade.steps.kind import kind_of
+from colonnade.steps.products import ScoreHistogram
 from colonnade.steps.registry import STUDIES
-from colonnade.steps.score_table import ScoreHistogram
-
-__all__ = ["AdditiveClassifier", "AdditiveRegressor"]
 
 MARGINAL = (
     "marginal effects: what each column tells by itself on the same people without noise, times one slope for all"

@@ -19,8 +19,8 @@ from colonnade.coordinator.findings import Findings, StudyRecord, Traffic, accou
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
+from colonnade.estimators.frames import presenter
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
-from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Unit
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
@@ -29,21 +29,6 @@ from colonnade.schema import Column, Indicator
 
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
-
-__all__ = [
-    "FACTORS",
-    "Delivery",
-    "Evaluation",
-    "EvaluationTerms",
-    "NotFittedError",
-    "Preview",
-    "as_fitted",
-    "budget_after",
-    "general_warnings",
-    "refuse_recipient",
-    "require_fitted",
-    "require_matching",
-]
 
 
 FEW_PEOPLE = 500

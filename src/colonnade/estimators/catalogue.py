@@ -14,8 +14,6 @@ from colonnade.estimators.methods.method import Method
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, read_model
 from colonnade.estimators.study import Study
 
-__all__ = ["BEGIN", "END", "REFERENCES", "MethodRow", "catalogue", "every_estimator", "load", "method_table"]
-
 
 def load(path: str | Path) -> Any:
     """Return a fitted estimator from a file that ``est.save(path)`` wrote.

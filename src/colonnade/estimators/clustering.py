@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from colonnade.coding.columns import Feature, coded_widths, consecutive_places, to_coded_units
 from colonnade.constraints import ColumnList, Constraint, Either, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import clustering_metrics, score_releases
+from colonnade.coordinator.protocols import score_releases, vertical_clustering
 from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
@@ -26,9 +26,6 @@ from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS
 from colonnade.steps.registry import STUDIES
-
-__all__ = ["LARGEST_SEED", "ClusteringStudy", "KMeans", "KMedian"]
-
 
 LARGEST_SEED = 2**31 - 1
 TYPICAL = 0.25
@@ -197,7 +194,7 @@ class ClusteringStudy(GivesScores, Study):
             party_scores(self._columns, centres[1:] - centres[0]), offsets, to, reading, ()
         )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> clustering_metrics.ClusteringEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> vertical_clustering.ClusteringEvaluation:
         if len(self._coded_centres) == 1:
             raise BadInput(
                 "A model with one cluster is not evaluated: its loss is a variance.",
@@ -205,7 +202,7 @@ class ClusteringStudy(GivesScores, Study):
             )
         local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
         party, points, guesses, within = _guesser(self._coded_centres, self._coded, local, weights)
-        return clustering_metrics.ClusteringEvaluation(
+        return vertical_clustering.ClusteringEvaluation(
             columns=self._columns,
             centres=self._coded_centres,
             guesser=party,
@@ -245,8 +242,10 @@ def _guesser(
         return party, centres[:, places[party]], np.arange(len(centres), dtype=np.intp), TYPICAL
     coded = {party: to_coded_units(own, [features[place] for place in places[party]]) for party, own in local.items()}
     levels = [weights.index.get_level_values(level) for level in range(weights.index.nlevels)]
-    cells = clustering_metrics.LocalCells(coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float))
-    party, guesses, within = clustering_metrics.best_guesser(cells, centres, places)
+    cells = vertical_clustering.LocalCells(
+        coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float)
+    )
+    party, guesses, within = vertical_clustering.best_guesser(cells, centres, places)
     return party, coded[party], guesses, within
 
 

@@ -14,8 +14,6 @@ from colonnade.plan import Unit
 from colonnade.steps.describing import LARGEST_BINS
 from colonnade.steps.registry import STUDIES
 
-__all__ = ["Describe", "Histogram", "Quantiles"]
-
 SHARES = RisingNumbers(Real(0, 1, closed="neither"))
 LARGEST_EDGE = 1e300
 

@@ -34,17 +34,6 @@ from colonnade.coding.encoders import encoded, number_bounds
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
 
-__all__ = [
-    "cells_of",
-    "components_pipeline",
-    "design_matrix",
-    "linear_pipeline",
-    "logistic_pipeline",
-    "nearest_pipeline",
-    "stored_names",
-]
-
-
 Array = NDArray[np.float64]
 
 

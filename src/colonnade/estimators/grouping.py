@@ -9,17 +9,14 @@ import pandas as pd
 from colonnade.constraints import ColumnList, Optional, SomeOf, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation.groups import GroupFigures, Span
-from colonnade.estimation.moment_summaries import require_level
+from colonnade.estimation.moment_summaries import GroupFigures, Span, require_level
 from colonnade.estimators.answers import Preview, require_fitted, require_matching
-from colonnade.estimators.methods.groups import Groups
+from colonnade.estimators.methods.describing import Groups
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.plan import Unit
 from colonnade.schema import Bins, Category, Number
 from colonnade.steps.registry import STUDIES
-
-__all__ = ["GroupBy"]
 
 STATISTICS = ("count", "mean", "sum")
 LARGEST_BINS = 4_096

@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from colonnade.coding.columns import written_levels
 from colonnade.errors import BadInput
-from colonnade.estimation.inference import Inference
-from colonnade.estimation.moment_inference import RegressionInference
+from colonnade.estimation.inference import Inference, RegressionInference
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.method import method_from
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.schema import Number
-
-__all__ = ["RegressionStudy", "Summary"]
 
 INTERCEPT = "intercept"
 INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."

@@ -32,17 +32,7 @@ from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimation.table_model import TableModel
-from colonnade.estimators.methods import (
-    additive,
-    clusters,
-    coresets,
-    counts,
-    describing,
-    groups,
-    moments,
-    newton,
-    synthesis,
-)
+from colonnade.estimators.methods import additive, clusters, coresets, counts, describing, moments
 from colonnade.estimators.methods.method import Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
@@ -50,9 +40,6 @@ from colonnade.protocol import codec
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Category, Column, Number
 from colonnade.transport.direct import Transcript
-
-__all__ = ["STUDY_ATTRIBUTES", "read_model", "restored", "stored", "write_model"]
-
 
 RECORDS: Mapping[str, type] = {
     kind.__name__: kind
@@ -62,7 +49,7 @@ RECORDS: Mapping[str, type] = {
 
 METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (additive, clusters, coresets, counts, describing, groups, moments, newton, synthesis)
+    for module in (additive, clusters, coresets, counts, describing, describing, moments, moments, additive)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }

@@ -19,7 +19,7 @@ from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation import moment_inference, regression, scoring
+from colonnade.estimation import inference, regression, scoring
 from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
@@ -27,14 +27,12 @@ from colonnade.estimators.export import design_matrix, linear_pipeline, logistic
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import GivenMethod, Method
-from colonnade.estimators.methods.newton import Newton
+from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
 from colonnade.steps.registry import STUDIES
-
-__all__ = ["LinearRegression", "LogisticRegression"]
 
 
 class LinearRegression(RegressionStudy):
@@ -244,7 +242,7 @@ class LinearRegression(RegressionStudy):
             "_coded": [feature for feature in moments.features if feature.column in set(features)],
             "_columns": {name: columns[name] for name in features},
         }
-        return self._with_inference(learned, moments, moment_inference.linear_inference)
+        return self._with_inference(learned, moments, inference.linear_inference)
 
 
 class LogisticRegression(RegressionStudy):
@@ -476,7 +474,7 @@ class LogisticRegression(RegressionStudy):
             repaired, self.target, columns=self._features(columns), ridge=self.ridge
         )
         learned = self._learned(model, moments.features, columns)
-        return self._with_inference(learned, moments, moment_inference.logistic_inference)
+        return self._with_inference(learned, moments, inference.logistic_inference)
 
     def _learned(
         self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]

@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole, checked
 from colonnade.errors import BadInput
-from colonnade.estimation.independence import IndependenceTest, independence_test
+from colonnade.estimation.tables import IndependenceTest, independence_test
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods import coresets, counts
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.plan import Unit
 from colonnade.privacy.laws.values import Change
-from colonnade.public_coins import public_generator
+from colonnade.runtime.public_coins import public_generator
 from colonnade.steps.registry import STUDIES
-
-__all__ = ["Coreset", "Moment", "PatternCount"]
 
 
 class PatternCount(Study):

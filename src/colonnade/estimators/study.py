@@ -16,7 +16,7 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.outcomes import estimating
+from colonnade.estimation.expected_errors import estimating
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
@@ -29,21 +29,18 @@ from colonnade.estimators.answers import (
     general_warnings,
     require_fitted,
 )
-from colonnade.estimators.frames import OUTPUT
+from colonnade.estimators.frames import OUTPUT, presenter
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
-from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Step, Unit
 from colonnade.privacy.accounting import Price
-from colonnade.progress import progress_bar
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
+from colonnade.runtime.progress import progress_bar
 from colonnade.schema import Column
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
-
-__all__ = ["COMMON", "Evaluator", "Study"]
 
 COMMON: Mapping[str, Constraint] = {"unit": OneOf(("person", "party"))}
 """Constraints on the parameters that every estimator has. `colonnade.privacy.accounting.Price` checks ε and δ."""

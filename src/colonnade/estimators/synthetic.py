@@ -1,6 +1,13 @@
-"""`SyntheticTable`: a table of people who do not exist, with the columns of all parties."""
+"""`SyntheticTable`: a table of people who do not exist, with the columns of all parties.
+
+Files of synthetic rows: a table that any tool reads, and beside it a JSON file that says what the table is.
+
+The second file is named after the first, with ``.json`` behind it. It carries the privacy statement, the columns' descriptions,
+the quality, the plan's hash and the receipt. Hand both on together.
+"""
 
 import dataclasses
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,33 +18,29 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from colonnade._version import __version__
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
+from colonnade.coordinator.protocols.evaluation import TableEvaluation
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.table_evaluation import TableEvaluation
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation import private_pgm
+from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.noisy_tables import NoisyTables
-from colonnade.estimation.synthetic_rows import values_of
-from colonnade.estimation.table_model import TableModel
-from colonnade.estimation.table_quality import quality_series
+from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series, values_of
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, Preview, require_fitted
+from colonnade.estimators.frames import presenter
+from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
-from colonnade.estimators.methods.synthesis import SecurePairs
-from colonnade.estimators.presentation import presenter
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
-from colonnade.estimators.synthetic_file import write_table
 from colonnade.plan import Plan, Unit
 from colonnade.privacy.accounting import Price
+from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm
 from colonnade.protocol.public_choice import public_uniforms
 from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric
 from colonnade.steps.registry import STUDIES
-
-__all__ = ["LARGEST_ROWS", "WHAT_IT_IS", "SyntheticTable", "TableQuality"]
 
 LARGEST_SEED = 2**31 - 1
 LARGEST_ROWS = 50_000_000
@@ -210,7 +213,7 @@ class SyntheticTable(MomentStudy):
         columns: Sequence[str] | None = None,
         *,
         bins: int = 16,
-        cells: int = private_pgm.CELLS,
+        cells: int = table_model.CELLS,
         method: GivenMethod = "secure",
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -246,7 +249,7 @@ class SyntheticTable(MomentStudy):
         """
         self._checked()
         if isinstance(federation, Federation | MomentsRelease) and not rows:
-            private_pgm.require_library()  # before anything is spent
+            table_model.require_library()  # before anything is spent
         super().fit(self._read(federation), *rows, repeat=repeat)
         self.privacy_ = dataclasses.replace(self.privacy_, assumptions=(*self.privacy_.assumptions, WHAT_IT_IS))
         if isinstance(federation, Federation):
@@ -388,8 +391,8 @@ class SyntheticTable(MomentStudy):
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
         tables = NoisyTables(moments.select(list(columns)))
-        model = private_pgm.fitted_model(tables, self.cells)
-        pairs = private_pgm.chosen_pairs(tables, self.cells)
+        model = table_model.fitted_model(tables, self.cells)
+        pairs = table_model.chosen_pairs(tables, self.cells)
         shapes, trends = quality_series(model, tables, pairs)
         return {
             "column_shapes_": shapes,
@@ -441,3 +444,81 @@ def _fewer(name: str, column: Column, cells: int, second: int) -> str:
         f"Group the levels of {name!r} (at most {most:,} beside the next largest column), declare it as a number if it is one, "
         "or leave it out."
     )
+
+
+FORMATS = (".parquet", ".csv")
+
+
+def require_format(path: Path) -> None:
+    """Refuse a file of another kind, before anything is done."""
+    if path.suffix not in FORMATS:
+        raise BadInput(
+            f"A synthetic table is written to a .parquet or a .csv file, not to {path.name}.",
+            remedy=f"For example {path.stem or 'people'}.parquet.",
+        )
+
+
+def write_table(study: "SyntheticTable", path: Path, rows: pd.DataFrame, random_state: int) -> Path:
+    """Write rows, then what they are. Existing files are replaced, each at once or not at all.
+
+    Parameters
+    ----------
+    study
+        The fitted estimator that the rows were drawn from.
+    path
+        The file to write.
+    rows, random_state
+        The rows, and the seed they were drawn with.
+    """
+    require_format(path)
+    beside = path.with_name(f"{path.name}.json")
+    draft = path.with_name(f".{os.getpid()}.{path.name}")
+    words = msgspec.json.format(msgspec.json.encode(_described(study, path, rows, random_state)), indent=1)
+    try:
+        if path.suffix == ".csv":
+            rows.to_csv(draft, index=False)
+        else:
+            rows.to_parquet(draft, index=False)
+        draft.replace(path)
+        draft.write_bytes(words + b"\n")
+        draft.replace(beside)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise BadInput(
+            f"The table cannot be written to {path.name}.", remedy="Check the folder and its permissions."
+        ) from None
+    return beside
+
+
+def _described(study: "SyntheticTable", path: Path, rows: pd.DataFrame, random_state: int) -> dict[str, Any]:
+    quality = study.quality()
+    statement = study.privacy_.table().astype(object)
+    return {
+        "format": "colonnade synthetic table",
+        "version": 1,
+        "library": __version__,
+        "table": path.name,
+        "rows": len(rows),
+        "random_state": random_state,
+        "statement": {
+            "in_words": str(study.privacy_),
+            "observers": [{name: _plain(value) for name, value in row.items()} for row in statement.to_dict("records")],
+        },
+        "schema": {name: msgspec.to_builtins(column) for name, column in study.schema_.items()},
+        "quality": {
+            "column_shapes": quality.column_shapes,
+            "pair_trends": quality.pair_trends,
+            "by_column": {str(name): float(value) for name, value in quality.column_shapes_.items()},
+        },
+        "plan_hash": codec.digest(study.plan_).hex(),
+        "receipt": study.receipt_,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell of the statement as JSON knows it; an infinity as text."""
+    return value if isinstance(value, str | bool | int) or value is None else _number(float(value))
+
+
+def _number(value: float) -> float | str:
+    return value if abs(value) < float("inf") else "infinite"

@@ -25,24 +25,23 @@ from numpy.typing import NDArray
 
 from colonnade.conversations.consent import not_everybody
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import EarlierSteps, Quoted, Reservation, released, released_values
+from colonnade.party.handles import Attempt, EarlierSteps, Quoted, Reservation, released, released_values
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
-from colonnade.party.ledger.holds import Hold
-from colonnade.party.ledger.ledger import LabelledRow, SqliteLedger
-from colonnade.party.order_records import OrderRecords
-from colonnade.party.permission import Permission, requester_of
-from colonnade.party.policy import Policy, Terms
+from colonnade.party.ledger.ledger import Hold, SqliteLedger
+from colonnade.party.ledger.rows import LabelledRow
+from colonnade.party.policy import Permission, Policy, Terms, requester_of
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_HALVES, local
 from colonnade.party.steps.agreements import may_align
 from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare, require_earlier
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.accounting import Loss, total
 from colonnade.privacy.randomness import Randomness
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Settled, pack, unpack
+from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
 from colonnade.secure.keys import Identity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
@@ -50,7 +49,70 @@ from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, 
 if TYPE_CHECKING:
     from colonnade.party.guard import RowOrders
 
-__all__ = ["AdmittedStep", "Gate"]
+
+class OrderRecords:
+    """What the ledger records about row orders: attempts to align, what they tell, and which orders are kept.
+
+    Parameters
+    ----------
+    admitted
+        The step that makes an order.
+    ledger
+        The party's ledger.
+    """
+
+    def __init__(self, admitted: "AdmittedStep", ledger: SqliteLedger) -> None:
+        self._admitted = admitted
+        self._ledger = ledger
+
+    def attempts(self) -> list[Attempt]:
+        """Return the attempts to align, in any mode, within the policy's period by the ledger's clock."""
+        return Attempt.within(self._admitted.policy.alignment_period, self._ledger.now(), self._ledger.entries())
+
+    def record_attempt(self) -> bytes:
+        """Record an attempt, durably, before anything of the list is read; return its name."""
+        self._admitted.require_begun()
+        name = Attempt.named(self._admitted.request, self._ledger.head().sequence)
+        self._ledger.record_list(name, self._admitted.body, **self._admitted.row())
+        return name
+
+    def disclose(self, request: bytes, what: str) -> None:
+        """Record by name, durably and once, what an attempt is about to tell exactly (`Attempt.telling`)."""
+        row = self._admitted.row()
+        row["label"] += f" {what}"
+        if not self._ledger.knows(request):
+            self._admitted.require_begun()
+            self._ledger.record_nonprivate(request, self._admitted.body, **row)
+
+    def record_order(self) -> None:
+        """Record durably that an order is about to be kept for this step. After that, no second one is."""
+        if not self._admitted.is_known():
+            self._ledger.record_alignment(self._admitted.request, self._admitted.body, **self._admitted.row())
+
+    def kept(self) -> Described | None:
+        """Return what this party said when it kept an order for this step, if it did."""
+        answer = self._ledger.answer_to(self._admitted.request, self._admitted.body)
+        return None if answer is None else codec.decode(answer, Described)
+
+    def settle(self) -> None:
+        """Keep, as the answer to this step, that its orders are settled."""
+        self._ledger.seal(self._admitted.request, codec.encode(Settled(step=self._admitted.step.name)))
+
+    def keep(self, order: RowOrder) -> Described:
+        """Keep an order durably, and then describe it; after a crash it is kept already."""
+        with among_rows():
+            gate = self._admitted.row_orders.add(order)
+        kept = self.kept()
+        if kept is not None:
+            return kept
+        described = gate.terms.described(gate.policy)
+        if self._admitted.step.price is not None:
+            self._ledger.commit(self._admitted.request, codec.encode(described))
+        else:
+            self.record_order()
+            self._ledger.seal(self._admitted.request, codec.encode(described))
+        return described
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

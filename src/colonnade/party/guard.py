@@ -29,23 +29,20 @@ from pyarrow import feather
 from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
-from colonnade.durable_file import replacing
 from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, SchemaMismatch
 from colonnade.party.gate import Gate
-from colonnade.party.ledger.decisions import Approval
-from colonnade.party.ledger.refused import RefusedStudies, RefusedStudy
+from colonnade.party.ledger.decisions import Approval, RefusedStudies, RefusedStudy
 from colonnade.party.ledger.words import Reading, plans_of
-from colonnade.party.permission import Permission
+from colonnade.party.policy import Permission
 from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
+from colonnade.runtime.durable_file import replacing
+from colonnade.runtime.workers import WorkersFailed
 from colonnade.steps.kind import is_conversation, require_known
-from colonnade.workers import WorkersFailed
-
-__all__ = ["Deliveries", "Guard", "RowOrders", "read_delivery"]
 
 
 class Deliveries:

@@ -21,8 +21,6 @@ from colonnade.protocol.messages import Array, Released, unpack
 from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier, nothing_earlier
 
-__all__ = ["Attempt", "EarlierSteps", "Quoted", "Reservation", "released", "released_values"]
-
 
 @dataclass(frozen=True)
 class Quoted:

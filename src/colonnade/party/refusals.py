@@ -7,7 +7,7 @@ Code that reads rows runs inside `among_rows`. Whatever is raised there would te
 raised. So it is never said: the party stops, and from then on it gives the same constant answer as a party that its operator has
 stopped (`AWAY`). What went wrong stays with the party (`RowsFailed`). For the same reason a check of what others have sent comes
 before the first row is read: a malformed request is refused, and stops nobody. A party's own workers hold its rows and multiply
-shares for others too; where they fail at that (`colonnade.workers.WorkersFailed`), it stops in the same way.
+shares for others too; where they fail at that (`colonnade.runtime.workers.WorkersFailed`), it stops in the same way.
 
 Everything else is outside. An error of this package is said as it is; its words come from public facts only, which
 tests/party/test_refusals.py holds (the table in SECURITY.md lists them all). Any other exception becomes one constant message.
@@ -23,9 +23,7 @@ from typing import Self
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Refused
-from colonnade.workers import WorkersFailed
-
-__all__ = ["AWAY", "RowsFailed", "among_rows", "refusal", "show"]
+from colonnade.runtime.workers import WorkersFailed
 
 
 class RowsFailed(Exception):

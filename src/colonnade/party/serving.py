@@ -20,8 +20,6 @@ from typing import BinaryIO, Protocol, cast
 from colonnade.errors import ColonnadeError
 from colonnade.protocol.codec import read_frame
 
-__all__ = ["RequestHandler", "serve"]
-
 CONNECTIONS = 64
 BACKLOG = 128
 """Clients that may wait to be taken. A relay that finds this line full takes the guard for away, and comes again."""

@@ -22,23 +22,6 @@ from colonnade.plan import Plan
 from colonnade.protocol.messages import Ask, Blob, Post, Propose, Reply, Request
 from colonnade.schema import Schema
 
-__all__ = [
-    "LARGEST_FRAME",
-    "decode",
-    "decode_reply",
-    "decode_request",
-    "digest",
-    "encode",
-    "federation_digest",
-    "plan_digest",
-    "read_frame",
-    "request_identity",
-    "schema_digest",
-    "study_of",
-    "write_frame",
-]
-
-
 VERSION = b"colonnade\x02"
 LARGEST_FRAME = 1 << 30
 LARGEST_HEADER = 1 << 26

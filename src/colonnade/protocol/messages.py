@@ -25,44 +25,6 @@ from colonnade.plan import About, Plan, Step
 from colonnade.schema import Column
 from colonnade.secure.mail import LARGEST_LETTER, OVERHEAD
 
-__all__ = [
-    "AccountLine",
-    "Accounted",
-    "Agreed",
-    "Algorithm",
-    "Array",
-    "Ask",
-    "Begin",
-    "Blob",
-    "Conclude",
-    "Described",
-    "GetAccount",
-    "GetDescription",
-    "GetYes",
-    "Greeted",
-    "NotKept",
-    "Noted",
-    "Opened",
-    "Post",
-    "Posted",
-    "Propose",
-    "Recall",
-    "Refused",
-    "Released",
-    "Reply",
-    "Request",
-    "Rounds",
-    "SaidYes",
-    "Settled",
-    "Ticket",
-    "Withdraw",
-    "ask_all",
-    "pack",
-    "released",
-    "unpack",
-]
-
-
 DTYPES = frozenset({"|u1", "<u2", "<i4", "<i8", "<u8", "<f8"})
 
 

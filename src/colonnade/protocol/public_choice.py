@@ -11,8 +11,6 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.secure.keys import SeedStream, digest
 
-__all__ = ["public_positions", "public_subset", "public_uniforms"]
-
 
 def public_uniforms(plan: Plan, label: str, count: int) -> NDArray[np.float64]:
     """Return uniform numbers in [0, 1)."""

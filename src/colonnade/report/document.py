@@ -1,6 +1,6 @@
 """The privacy report: one self-contained HTML page that a data-protection officer can read, print, sign and keep.
 
-It opens with a summary of one page (`colonnade.report.summary`). Then come the details: each study, the ledgers, the promise in
+It opens with a summary of one page (`colonnade.report.document`). Then come the details: each study, the ledgers, the promise in
 full, software and proofs. Everything in it is public or was released: plan,
 statement, transcript, ledgers' lines and fitted attributes. No table is read.
 
@@ -12,6 +12,10 @@ can draw.
 Every law of a plan is shown with its sensitivity, its scale and its proof, rebuilt from public facts exactly as a party does.
 A step and its law are functions of plan, schema and price alone, so a reader arrives at the same figures as the party that
 drew the noise. The proof is the law's own documentation, copied into the report.
+
+The first page of a report: who learns what, what must not happen for it to hold, and a verdict per party.
+
+It is written for a data-protection officer who reads one page and signs for one party. The details follow it.
 """
 
 import base64
@@ -20,26 +24,165 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from math import isinf
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import pandas as pd
 
 from colonnade._version import __version__
 from colonnade.coding.columns import ColumnName
+from colonnade.coordinator.driver import NoJournal, losses_in, plan_accounts
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
+from colonnade.estimators.answers import Delivery, Evaluation
+from colonnade.estimators.study import Study
 from colonnade.plan import Plan
-from colonnade.privacy.accounting import NANO, Loss
+from colonnade.privacy.accounting import NANO, Loss, total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted
 from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
-from colonnade.report.summary import Reported, is_private, summary_section
+from colonnade.result import COORDINATOR
 from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Schema
-from colonnade.steps.kind import NoiseWords, whole_steps
+from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
-__all__ = ["STUDY_SECTIONS", "Reported", "is_private", "missing_rule", "noise_words_of", "page", "proof_of", "write"]
+Reported = Study | Delivery | Evaluation
+"""What a report is written of: fitted estimators, deliveries of scores, and evaluations."""
+
+HOLDS, ON_TRUST, NOT_PRIVATE = "Holds", "Holds on trust", "NOT PRIVATE"
+
+
+def is_private(study: Reported) -> bool:
+    """Return whether ε per person is finite, towards the coordinator and towards every party that scores were opened to."""
+    opened = [step for step in study.plan_.steps if kind_of(step).admission == Admission.PREDICTION]
+    recipients = {str(step.parameters["recipient"]) for step in opened}
+    return not any(
+        isinf(study.privacy_.epsilon(observer=one, unit="person")) for one in ("coordinator", *sorted(recipients))
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one party's officer has to know first.
+
+    Parameters
+    ----------
+    party
+        Whose verdict it is.
+    word
+        ``"Holds"``, ``"Holds on trust"`` (in the coordinator, or in the holders of a key) or ``"NOT PRIVATE"``.
+    reason
+        Why, in a sentence.
+    """
+
+    party: str
+    word: str
+    reason: str
+
+
+def verdicts(studies: Sequence[Reported]) -> list[Verdict]:
+    """Return a verdict for every party that took part in one of the studies."""
+    parties = dict.fromkeys(party for study in studies for party in study.plan_.parties)
+    return [_verdict(party, [study for study in studies if party in study.plan_.parties]) for party in parties]
+
+
+def _verdict(party: str, studies: Sequence[Reported]) -> Verdict:
+    readers = dict.fromkeys(one for study in studies for one in _exact_readers(study, party))
+    if readers:
+        who = " and ".join("the coordinator" if one == COORDINATOR else one for one in readers)
+        return Verdict(
+            party,
+            NOT_PRIVATE,
+            f"Exact values from {party} went to {who}. Its policy allowed this by name, and no noise hides them.",
+        )
+    if any(_rests_on_the_coordinator(study, party) for study in studies):
+        return Verdict(
+            party, ON_TRUST, "Noise hides every person, as long as the coordinator shows what it saw to no other party."
+        )
+    covered = min(study.privacy_.collusion for study in studies)
+    pooled = "alone" if covered == 0 else f"also together with {covered} other {'party' if covered == 1 else 'parties'}"
+    return Verdict(party, HOLDS, f"Noise hides every person from the coordinator, {pooled}.")
+
+
+def _exact_readers(study: Reported, party: str) -> list[str]:
+    """Return who learned exact values that this party's columns entered."""
+    readers = [one for one in study.privacy_.trust.exposed if one != party]
+    return [
+        one
+        for one in readers
+        if any(
+            party in opening.scope and opening.loss_to(frozenset({one})) is None for opening in study.privacy_.openings
+        )
+    ]
+
+
+def _rests_on_the_coordinator(study: Reported, party: str) -> bool:
+    others = [one for one in study.privacy_.parties if one != party]
+    return any(isinf(study.privacy_.epsilon(observer=(COORDINATOR, one), unit="party", party=party)) for one in others)
+
+
+def summary_section(
+    studies: Sequence[Reported], federation: Federation | None, left_out: Mapping[str, str] | None = None
+) -> Html:
+    """Return the summary: the trust picture of each study, a verdict per party, and what is left out of the report and why."""
+    parts = [tag("h2", "Summary")]
+    if any(not is_private(study) for study in studies):
+        parts.append(tag("p", markup.NONPRIVATE, klass="alarm", role="alert"))
+    for number, study in enumerate(studies, start=1):
+        title = f"{type(study).__name__}, method {study.plan_.method!r}"
+        heading = f"Study {number}: {title}" if len(studies) > 1 else title
+        lines = [tag("p", line) for line in study.privacy_.trust.lines]
+        parts.append(tag("div", tag("p", tag("strong", heading)), *lines, klass="receipt"))
+    parts += [tag("h3", "Verdict per party"), *_verdict_cards(studies, federation)]
+    if left_out:
+        reasons = [tag("li", tag("strong", title), f": {reason}") for title, reason in left_out.items()]
+        parts += [tag("h3", "Not in this report"), tag("ul", *reasons)]
+    parts.append(tag("p", markup.READING, klass="soft"))
+    return tag("section", *parts, klass="summary")
+
+
+def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -> list[Html]:
+    """Return one card per party: the verdict, why, and what its ledger was charged, by its own account."""
+    accounts = _accounts_in_short(federation)
+    cards = []
+    for verdict in verdicts(studies):
+        bad = verdict.word == NOT_PRIVATE
+        title = tag("p", tag("strong", f"{verdict.party}: {verdict.word}", klass="bad" if bad else None))
+        charged = "What its ledger was charged could not be read when this was written."
+        account = accounts.get(verdict.party)
+        if federation is not None and account is not None:
+            spent, cap = Loss.from_bytes(account.spent).epsilon(account.cap_delta), account.cap_nano / NANO
+            charged = (
+                f"Its ledger was charged {_charged(verdict.party, studies, federation)} for these studies, and "
+                f"ε = {figure(spent)} in all, of its cap of ε = {figure(cap)} (δ = {figure(account.cap_delta)})."
+            )
+            uncovered = sum(entry.loss is None for entry in account.entries)
+            if uncovered:
+                charged += f" No budget covers {uncovered} of its releases: not private."
+        cards.append(tag("div", title, tag("p", verdict.reason), tag("p", charged, klass="soft"), klass="receipt"))
+    return cards
+
+
+def _accounts_in_short(federation: Federation | None) -> dict[str, Accounted]:
+    try:
+        return {} if federation is None else federation.accounts()
+    except (ColonnadeError, RuntimeError):  # closed, or out of reach
+        return {}
+
+
+def _charged(party: str, studies: Sequence[Reported], federation: Federation) -> str:
+    """Return what one party's ledger was ever charged for these studies, composed."""
+    plans = {codec.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
+    auditor, losses, delta = federation.journal or NoJournal(), list[Loss](), 0.0
+    for plan in plans.values():  # one release may serve several studies
+        account = plan_accounts(plan, {party: 0}, federation.transport, auditor)[party]
+        if not isinstance(account, Accounted):
+            return "an unknown ε"
+        losses, delta = [*losses, *losses_in(account)], account.cap_delta
+    return f"ε = {figure(total(losses).epsilon(delta))}"
 
 
 def noise_words_of(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:
@@ -475,3 +618,61 @@ def _versions() -> list[tuple[str, str]]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+COLUMNS = ("bin", "points", "people", "events", "event rate", "weight of evidence")
+
+
+def card_html(card: Any) -> Html:
+    """Return the page.
+
+    Parameters
+    ----------
+    card
+        A fitted scorecard.
+    """
+    title = f"Scorecard: {card.target}"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("title", title),
+        tag("style", raw(STYLE)),
+    )
+    values, rows = card.information_value_, card.binning_table_
+    sections = [_column(name, values[name], rows[rows["column"] == name]) for name in card.importance_.index]
+    body = tag(
+        "body", tag("h1", title), *_head(card), *sections, *(tag("p", line) for line in card.receipt_.splitlines())
+    )
+    return join([raw("<!doctype html>\n"), tag("html", head, body, lang="en"), raw("\n")])
+
+
+def _head(card: Any) -> list[Html]:
+    event = str(card.classes_[1])
+    meaning = (
+        f"A score is {card.base_points_:,} base points and the points of one bin per column. {card.scorecard_points:g} points "
+        f"stand for odds of {card.odds:g} to 1 against {event!r}. {card.pdo:g} further points double these odds. "
+        f"Rounding moves a score by at most {card.rounding_:g} points."
+    )
+    errors = "Counts carry noise for privacy; ± is one standard error of it. What noise hides is left out."
+    return [tag("p", meaning), tag("p", errors, klass="soft")]
+
+
+def _column(name: str, value: float, rows: pd.DataFrame) -> Html:
+    cells = [
+        (
+            row["bin"],
+            f"{row['points']:+d}",
+            f"{row['count']:,.0f} ± {row['count_stderr']:,.0f}",
+            f"{row['event']:,.0f} ± {row['event_stderr']:,.0f}",
+            _with_error(100 * row["event_rate"], 100 * row["event_rate_stderr"], " %"),
+            _with_error(row["woe"], row["woe_stderr"]),
+        )
+        for row in rows.to_dict("records")
+    ]
+    return join([tag("h2", name), tag("p", f"Information value {value:.3f}", klass="soft"), table(COLUMNS, cells)])
+
+
+def _with_error(value: float, error: float, unit: str = "") -> str:
+    return "–" if pd.isna(value) else f"{value:.2f} ± {error:.2f}{unit}"

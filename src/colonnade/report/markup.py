@@ -9,9 +9,6 @@ import re
 from collections.abc import Iterable, Sequence
 from math import isinf, isnan
 
-__all__ = ["EXCEPT", "NONPRIVATE", "PROMISE", "READING", "STYLE", "Html", "join", "raw", "table", "tag"]
-
-
 _VOID = frozenset({"meta", "br", "img", "hr"})
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 

@@ -2,16 +2,18 @@
 
 Charts have sizes that fit their labels, colours that everybody can tell apart, and no global state. Labels are parties' own
 words: they are cut to a length that fits and never read as mathematics, whatever signs they contain. The functions are called
-by name from `colonnade.estimators.presentation`: a report looks at estimators, so no estimator may depend on it.
+by name from `colonnade.estimators.frames`: a report looks at estimators, so no estimator may depend on it.
 """
 
 import io
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
@@ -19,29 +21,11 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.answers import Preview
 from colonnade.report.markup import Html, figure, join, table, tag
 from colonnade.result import PrivacyStatement
+from colonnade.schema import Crossed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLOURS",
-    "chart_of",
-    "coefficient_chart",
-    "curve_chart",
-    "headline",
-    "heat_chart",
-    "interval_chart",
-    "plot",
-    "plot_preview",
-    "preview_html",
-    "profile_chart",
-    "scree_chart",
-    "shortened",
-    "statement_html",
-    "study_html",
-    "styled_figure",
-    "svg",
-]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito (2008), distinct for people with any of the common colour-vision deficiencies. Markers differ as well."""
@@ -483,3 +467,274 @@ def _span(error: ExpectedError) -> str:
     if error.value is None:
         return f"unknown, because {error.unknown}"
     return f"{figure(error.value)} {error.unit}, whatever the data"
+
+
+MOST_PANELS = 12
+PANELS_IN_A_ROW = 2
+MOST_LABELS = 5
+
+
+def described_chart(study: Any) -> "Figure":
+    """Return one small histogram per described column, with intervals of the noise."""
+    columns = list(dict.fromkeys(study.counts_.index.get_level_values("column")))
+    shown = columns[:MOST_PANELS]
+    rows = -(-len(shown) // PANELS_IN_A_ROW)
+
+    def draw(figure: "Figure") -> None:
+        panels = figure.subplots(rows, PANELS_IN_A_ROW, squeeze=False).ravel()
+        for axes, name in zip(panels, shown, strict=False):
+            _histogram(axes, study.counts_[name], study.stderr_[name])
+            axes.set_title(shortened(name, 30))
+        for axes in panels[len(shown) :]:
+            axes.set_visible(False)
+        some = f" (the first {len(shown)} of {len(columns)})" if len(columns) > len(shown) else ""
+        figure.suptitle(
+            f"People by value{some}; bars: 95 % intervals of the privacy noise", x=0.01, ha="left", fontsize=10.5
+        )
+
+    return styled_figure(0.6 + 2.2 * rows, draw)
+
+
+def _histogram(axes: Any, counts: Any, errors: Any) -> None:
+    values, reach = counts.to_numpy(dtype=float), NORMAL_95 * errors.to_numpy(dtype=float)
+    places = np.arange(len(values))
+    axes.bar(places, values, color=COLOURS[5], edgecolor=COLOURS[0], lw=0.6, width=0.9)
+    axes.errorbar(places, values, yerr=np.vstack([np.minimum(reach, values), reach]), fmt="none", ecolor=INK, lw=0.9)
+    some = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_LABELS)).astype(int))
+    axes.set_xticks(some, [shortened(counts.index[place], 14) for place in some], rotation=30, ha="right", fontsize=7)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="x", visible=False)
+
+
+def quantile_chart(study: Any) -> "Figure":
+    """Return the quantiles of a column as points, one row per share."""
+    labels = [f"{share:.4g}" for share in study.values_.index]
+    return interval_chart(
+        labels,
+        study.values_.to_numpy(dtype=float),
+        np.zeros(len(labels)),
+        title=f"Quantiles of {shortened(study.column, 40)}",
+        xlabel=f"ranks are within {2 * float(study.rank_error_.max()):.2%} of the people (two standard errors)",
+    )
+
+
+MOST_COLUMNS = 16
+FULL = 160
+"""Cells beyond which no numbers are written into a map."""
+
+
+def group_chart(study: Any) -> "Figure":
+    """Return the chart of a fitted `GroupBy`: means of its first value, or counts where it has none.
+
+    Parameters
+    ----------
+    study
+        A fitted estimator; only its fitted attributes are read.
+    """
+    shown = _shown(study)
+    table, names = study.table_, [str(name) for name in study.table_.index.names]
+    words = f"{'People' if shown == 'count' else shown.rpartition('_')[0] + ', mean'} by {' and '.join(names)}"
+    if len(names) == 2 and len(table.index.unique(level=1)) <= MOST_COLUMNS:
+        return _map(table, shown, title=words)
+    chosen = table.sort_values("count", ascending=False, kind="stable") if "count" in table else table
+    chosen = chosen[np.isfinite(chosen[shown].to_numpy(dtype=float))].head(MOST_ROWS)
+    ends = study.conf_int().reindex(chosen.index)
+    reach = (ends[f"{shown}_high"] - ends[f"{shown}_low"]).to_numpy(dtype=float) / 2
+    labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
+    left = f" ({len(chosen)} largest of {len(table):,})" if len(chosen) < len(table) else ""
+    return interval_chart(
+        labels,
+        chosen[shown].to_numpy(dtype=float),
+        reach,
+        title=shortened(words, 62) + left,
+        xlabel="bars: 95 % intervals of the privacy noise",
+    )
+
+
+def _shown(study: Any) -> str:
+    columns = list(study.table_.columns)
+    means = [name for name in columns if str(name).endswith("_mean")]
+    sums = [name for name in columns if str(name).endswith("_sum")]
+    return str((means or sums or columns)[0])
+
+
+def _map(table: Any, shown: str, *, title: str) -> "Figure":
+    """Draw one cell per group; a cell whose group is too small for its noise is left grey."""
+    rows, columns = (list(table.index.unique(level=place)) for place in (0, 1))
+    values = table[shown].to_numpy(dtype=float).reshape(len(rows), len(columns))[:MOST_ROWS]
+    small = table["small"].to_numpy(dtype=bool).reshape(len(rows), len(columns))[:MOST_ROWS]
+    kept = np.ma.masked_where(small | ~np.isfinite(values), values)
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        axes.set_facecolor("#eceff2")
+        image = axes.imshow(kept, cmap="viridis", aspect="auto")
+        axes.set_xticks(range(len(columns)), [shortened(name, 14) for name in columns])
+        axes.set_yticks(range(len(values)), [shortened(name, 24) for name in rows[: len(values)]])
+        axes.grid(visible=False)
+        axes.tick_params(length=0)
+        if len(columns) > 6:
+            axes.tick_params(axis="x", rotation=40)
+        figure.colorbar(image, ax=axes, shrink=0.85).outline.set_edgecolor(SOFT)
+        figure.suptitle(shortened(title, 84), x=0.01, ha="left", fontsize=10.5)
+        figure.supxlabel("grey: groups that are too small for their noise", x=0.01, ha="left", fontsize=9.5)
+        if values.size <= FULL and kept.count():
+            middle = (kept.min() + kept.max()) / 2
+            for (row, column), value in np.ndenumerate(values):
+                if not np.ma.getmaskarray(kept)[row, column]:
+                    colour = "white" if value < middle else INK
+                    axes.text(column, row, f"{value:.4g}", ha="center", va="center", color=colour, fontsize=7.5)
+
+    return styled_figure(max(3.2, 1.5 + 0.3 * len(values)), draw)
+
+
+def correlation_chart(study: Any) -> "Figure":
+    """Every column against every other, the first ones of many."""
+    matrix = np.asarray(study.correlation_, dtype=float)[:MOST_ROWS, :MOST_ROWS]
+    names = [str(name) for name in study.correlation_.columns]
+    some = f" (the first {MOST_ROWS} of {len(names)} columns)" if len(names) > MOST_ROWS else ""
+    shown = names[:MOST_ROWS]
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        heat_chart(axes, matrix, [shortened(name, 20) for name in shown], shown)
+        axes.tick_params(axis="x", rotation=40)
+        headline(figure, f"Correlations{some}")
+
+    return styled_figure(max(3.2, 1.4 + 0.32 * len(shown)), draw)
+
+
+def agreement_chart(study: Any) -> "Figure":
+    """Pair trends of a synthetic table, with column shapes on the diagonal."""
+    names = list(study.column_shapes_.index)[:MOST_ROWS]
+    matrix = np.diag(study.column_shapes_.loc[names].to_numpy(dtype=float))
+    for (one, other), value in study.pair_trends_.items():
+        if one in names and other in names:
+            matrix[names.index(one), names.index(other)] = matrix[names.index(other), names.index(one)] = value
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots()
+        heat_chart(axes, matrix, [str(number + 1) for number in range(len(names))], _numbered(names), share=True)
+        headline(
+            figure, "Agreement with people, column by column and pair by pair", "1: as the people; 0: nothing alike"
+        )
+
+    return styled_figure(max(3.2, 1.1 + 0.36 * len(names)), draw)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    return [f"{shortened(name, 26)}  {number}" for number, name in enumerate(names, start=1)]
+
+
+ACROSS = 3
+MOST_SHAPE_LABELS = 6
+"""How many bins are named below a panel."""
+LONGEST_BIN = 12
+
+
+def shape_panel(study: Any) -> "Figure":
+    """Return the panel.
+
+    Parameters
+    ----------
+    study
+        A fitted additive model: ``shape_functions_`` and ``importance_``.
+    """
+    shapes, order = study.shape_functions_, list(study.importance_.index)
+    classes = _by_class(shapes)
+    shown = order[:MOST_PANELS]
+    rows = -(-len(shown) // ACROSS)
+    unit = getattr(study, "effect_unit", "log-odds")
+
+    def draw(figure: "Figure") -> None:
+        every = figure.subplots(rows, min(ACROSS, len(shown)), squeeze=False).ravel()
+        largest = _reach(shapes)
+        for axes, name in zip(every, shown, strict=False):
+            own = _by_class(shapes[shapes["column"] == name])
+            if isinstance(study.schema_[name], Crossed):
+                title, shape = max(own.items(), key=lambda one: float((one[1]["effect"].abs() * one[1]["share"]).sum()))
+                _heat_map(figure, axes, shape["effect"].to_numpy(dtype=float), study.schema_[name], largest)
+                axes.set_title(shortened(f"{name}, {title}" if title else name, 28))
+                continue
+            _share_of_people(axes, next(iter(own.values())))
+            for colour, (title, shape) in zip(itertools.cycle(COLOURS), own.items()):
+                _shape(axes, shape, largest, colour, title)
+            axes.set_title(shortened(name, 28))
+        if len(classes) > 1:
+            lines, titles = every[0].get_legend_handles_labels()
+            figure.legend(
+                lines, titles, loc="upper right", ncols=min(len(classes), MOST_SHAPE_LABELS), frameon=False, fontsize=8
+            )
+        for axes in every[len(shown) :]:
+            axes.set_axis_off()
+        left = f" ({len(shown)} most important of {len(order)})" if len(order) > len(shown) else ""
+        hollow = "" if shapes["determined"].all() else "; hollow: not determined"
+        headline(
+            figure,
+            f"{shortened(study.target, 40)}: effect of each column{left}",
+            f"{unit} against the average person; bands: noise 95 %; grey: people{hollow}",
+        )
+
+    return styled_figure(0.9 + 2.1 * rows, draw)
+
+
+def _reach(shapes: pd.DataFrame) -> float:
+    """Return how far the common scale reaches: all effects, and bands up to twice as far."""
+    effects = float(shapes["effect"].abs().max())
+    ends = shapes["effect"].abs() + NORMAL_95 * shapes["stderr"].replace(np.inf, 0.0)
+    return 1.08 * min(float(ends.max()), 2 * effects) if effects > 0 else 1.0
+
+
+def _by_class(shapes: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the shapes of each class by its name; of a model of one event or number, under no name."""
+    if "class" not in shapes:
+        return {"": shapes}
+    return {str(name): own for name, own in shapes.groupby("class", sort=False)}
+
+
+def _share_of_people(axes: Any, shape: pd.DataFrame) -> None:
+    people = axes.twinx()
+    people.bar(np.arange(len(shape)), shape["share"], width=0.9, color=GRID, zorder=0)
+    people.set_ylim(0, 3.2 * max(float(shape["share"].max()), 1e-9))
+    people.set_axis_off()
+    axes.set_zorder(people.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    axes.axhline(0, color=SOFT, linewidth=0.8)
+
+
+def _shape(axes: Any, shape: pd.DataFrame, largest: float, colour: str, title: str) -> None:
+    places = np.arange(len(shape))
+    effects = shape["effect"].to_numpy(dtype=float)
+    errors = shape["stderr"].to_numpy(dtype=float)
+    known = np.isfinite(errors)
+    reach = np.where(known, NORMAL_95 * np.where(known, errors, 0.0), 0.0)
+    axes.fill_between(places, effects - reach, effects + reach, step="mid", color=colour, alpha=0.18, linewidth=0)
+    axes.step(places, effects, where="mid", color=colour, linewidth=1.6, label=title or None)
+    axes.plot(places[known], effects[known], "o", color=colour, markersize=3)
+    axes.plot(places[~known], effects[~known], "o", color=colour, markersize=3, markerfacecolor="white")
+    axes.set_ylim(-largest, largest)
+    axes.grid(visible=False, axis="x")
+    named = np.unique(np.linspace(0, len(places) - 1, min(MOST_SHAPE_LABELS, len(places))).round().astype(int))
+    labels = [shortened(_lower_edge(name), LONGEST_BIN) for name in shape["bin"]]
+    axes.set_xticks(named, [labels[place] for place in named], rotation=30, ha="right", fontsize=7)
+
+
+def _heat_map(figure: Any, axes: Any, effects: Any, column: Crossed, largest: float) -> None:
+    """Draw what two columns add together: the first upwards, the second to the right."""
+    drawn = axes.imshow(
+        effects.reshape(column.shape), origin="lower", aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest
+    )
+    axes.grid(visible=False)
+    for part, name, put, say in (
+        (column.of[1], column.names[1], axes.set_xticks, axes.set_xlabel),
+        (column.of[0], column.names[0], axes.set_yticks, axes.set_ylabel),
+    ):
+        labels = [shortened(_lower_edge(str(level)), LONGEST_BIN) for level in part.levels]
+        put(np.arange(part.size), labels, fontsize=6, rotation=30, ha="right")
+        say(shortened(name, LONGEST_BIN), fontsize=7)
+    figure.colorbar(drawn, ax=axes, fraction=0.06, pad=0.02).ax.tick_params(labelsize=6)
+
+
+def _lower_edge(name: str) -> str:
+    """Return what stands below a bin: where it begins. A level stands there whole."""
+    return name[1:].split(", ", maxsplit=1)[0] if name.startswith("[") and ", " in name else name

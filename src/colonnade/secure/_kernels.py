@@ -8,25 +8,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK_ROWS",
-    "TILE",
-    "accumulate_products",
-    "add_into",
-    "any_at_least",
-    "block_in_range",
-    "centred",
-    "centred_wide",
-    "collect",
-    "deal",
-    "deal_line",
-    "encode",
-    "garner",
-    "pack_bits",
-    "reduce_words",
-    "unpack_bits",
-]
-
 BLOCK_ROWS = 512
 """Rows whose products are summed before a reduction: their plane of residues stays in the second-level cache."""
 TILE = 4

@@ -14,7 +14,6 @@ from colonnade.errors import BadInput
 if TYPE_CHECKING:
     from colonnade.secure.gpu import GramOnDevice
 
-__all__ = ["Compute", "compute_on", "computes_on", "gram_on_device"]
 
 Compute = Literal["auto", "cpu", "gpu"]
 

@@ -27,8 +27,6 @@ import triton
 import triton.language as tl
 from numpy.typing import NDArray
 
-__all__ = ["GramOnDevice", "device_name"]
-
 DIGITS = 3
 ROWS = 120 * 1024
 """Rows whose digits are multiplied at a time."""

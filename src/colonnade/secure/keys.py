@@ -38,23 +38,6 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
 
-__all__ = [
-    "LARGEST_NUMBER",
-    "SEED_BYTES",
-    "Field",
-    "Identity",
-    "PublicIdentity",
-    "RandomBytes",
-    "Secret",
-    "SeedStream",
-    "WordSource",
-    "digest",
-    "frame",
-    "require_seed",
-    "subseed",
-]
-
-
 Field = bytes | str | int | tuple["Field", ...]
 
 LARGEST_NUMBER = 2**64 - 1

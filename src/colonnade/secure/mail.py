@@ -45,20 +45,6 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame, require_seed
 
-__all__ = [
-    "LARGEST_LETTER",
-    "LARGEST_QUESTION",
-    "NONCE_BYTES",
-    "OVERHEAD",
-    "Handshake",
-    "Hello",
-    "Payload",
-    "RunTerms",
-    "Session",
-    "nonces_digest",
-]
-
-
 Payload = bytes | bytearray | memoryview | np.ndarray
 
 LARGEST_LETTER = 2**30

@@ -3,7 +3,7 @@
 One party leads. It blinds its ids and sends them to every other party, each of which multiplies them by a secret of its own. The
 leader takes its blinding off and so knows F_p(x) = H(x, k_p·P(x)) for its own ids x and for no others (an oblivious pseudo-random
 function; Jarecki, Kiayias and Krawczyk's 2HashDH). Each party p then sends a map from F_p(y) to a *share of zero* s_p(y) for its
-own ids y (`colonnade.secure.hidden_map`). A share of zero is the exclusive or of pseudo-random words under a key for each pair of
+own ids y (`colonnade.secure.matching`). A share of zero is the exclusive or of pseudo-random words under a key for each pair of
 parties, so that Σ_p s_p(x) = 0, and any fewer shares are random (conditional zero-sharing; Kolesnikov, Matania, Pinkas, Rosulek
 and Trieu 2017). The leader reads its ids in every map: the shares of an id add up to its own exactly if every party has the id.
 Then it tells each party a tag of F_p(x) for each common x, in the order of rows that it has drawn.
@@ -16,7 +16,7 @@ subgroup. Raw X25519 on hashes would not do: half of all numbers are coordinates
 and everybody who sees a blinded id could read one bit of its hash. The map reaches a point (up to sign) by at most 32 of the 2²⁵⁵
 hashes, four for each of the eight points that times 8 makes the same, and on average by sixteen. These preimages can be counted
 and drawn. So a random oracle into it is programmed with a uniform point by rejection, two attempts on average, which is all that
-the proofs here and of `colonnade.secure.union` ask for (docs/proofs/alignment.md).
+the proofs here and of `colonnade.secure.matching` ask for (docs/proofs/alignment.md).
 
 *Multiplying.* X25519 (`cryptography`, OpenSSL) multiplies by numbers 8k with 2²⁵¹ ≤ k < 2²⁵². Because 2²⁵² is just below ℓ,
 these are, up to sign and but for a 2⁻¹²⁶ part of them, exactly the multipliers modulo ℓ, each once. Nothing is lost by the
@@ -37,7 +37,7 @@ Guarantee
     are masked by a hash of a point that it cannot compute. For an id x of its own that p has, s_p(x) holds words under a key of p
     and every party q that is neither p nor the leader. If some such q lacks x, its word appears in no other map, so what the
     leader reads for x in p's map is uniform, as it is where p lacks x. Only if all have x do the shares cancel. All values are
-    uniform but for these sums, and so are the tables (`colonnade.secure.hidden_map`), whatever the keys.
+    uniform but for these sums, and so are the tables (`colonnade.secure.matching`), whatever the keys.
     Proof: docs/proofs/alignment.md.
 Neighbours
     None: the ids in common are shown to the parties, and that is not differentially private.
@@ -49,36 +49,214 @@ Numerics
     128-bit shares: a wrong id is taken for a common one with probability 2⁻¹²⁸ each.
 Checked by
     tests/secure/test_matching.py, tests/secure/test_points.py, tests/conversations/test_matching_run.py
+
+Places for the union of two lists, such that neither party learns who is in both.
+
+For every id of its own, each party gets a *name* u(x) = k₁k₂·P(x) that neither could compute alone. Each gets it from the other
+as an oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.matching`). The union of names is found
+under a second layer of multipliers e₁, e₂. The second party ends up with both lists as e₁e₂·u, each in an order that only the
+first party knows. It drops what occurs twice, takes e₂ off and shuffles. The first party takes e₁ off, shuffles again and shows
+the names. A place of the row order is a place in that last list, and a party knows which places are its own rows' (Buddhavarapu,
+Knox, Mohassel, Sengupta, Taubeneck and Vlaskin, "Private Matching for Compute", 2020).
+
+::
+
+    first → second   r₁·P(x)                       second → first   r₂·P(y)
+    second → first   k₂r₁·P(x)                     first → second   k₁r₂·P(y)
+    first → second   e₁·u(x), shuffled             second → first   e₂·u(y), shuffled
+    first → second   e₁e₂·u(y), shuffled again
+    second → first   e₁·u(w) for w in the union, shuffled
+    first → second   u(w), shuffled
+
+Privacy
+-------
+Guarantee
+    Neither party learns which of its ids the other has. Both learn the length of the union, or nothing where it is filled up to
+    the sum of the lists' public lengths. The second party sees in either case how many pseudonyms coincide, which is the *number*
+    of people in common. Under DDH a list times a fresh secret multiplier is a list of random points. The first party sees
+    r₂·P(y), e₂·u(y) and k₂r₁·P(x), all under multipliers it does not know, and then names: its own, and random ones in random
+    order. The second party sees e₁·u(x) and e₁e₂·u(y), both shuffled by the first. Equal points tell it how many are equal; which
+    of its own these are it could only tell with e₁. The names come in an order drawn by the first party, so the second cannot
+    tell which places it had found twice. Proof: docs/proofs/alignment.md#union.
+Neighbours
+    None: the number of people in common is exact towards the second party.
+Adversary
+    One of the two parties, following the protocol. The coordinator sees sealed letters.
+Numerics
+    Points are equal or not; two ids have one name only if their hashes collide.
+Checked by
+    tests/secure/test_union.py, tests/conversations/test_union_run.py
+
+A map from keys to values that does not show its keys: an oblivious key-value store, by peeling.
+
+Every key has one slot in each third of a table, and its value is the exclusive or of the three. To write a map, find a key
+alone in one of its slots, set it aside, and go on until no key is left; then fill slots in the reverse order (Garimella, Pinkas,
+Rosulek, Trieu, Yanai 2021, on the tables of Majewski, Wormald, Havas and Czech). Slots that no key needs are random.
+
+*It hides its keys*: with uniform values the whole table is uniform, whatever the keys, because a table of random slots and a
+linear map of full rank make each table equally likely. Reading with a key that was never written gives the exclusive or of three
+slots, which looks like any other value.
+
+*Failing tells nothing*: peeling fails for a small part of key sets (`SLACK` is above the threshold 1.222 of three slots) and is
+then tried again with the next salt. Callers pass keys that are pseudo-random to a reader of the table, and always equally
+many of them, so how many salts were needed says nothing about whose keys they were.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
+import msgspec
 import nacl.bindings
+import numba
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.hidden_map import HiddenMap, Words
-from colonnade.secure.keys import Secret, SeedStream, subseed
+from colonnade.secure.keys import Secret, SeedStream, WordSource, subseed
 
-__all__ = [
-    "DIGEST_BYTES",
-    "POINT_BYTES",
-    "Digests",
-    "Follower",
-    "Leader",
-    "Multiplier",
-    "Points",
-    "drawn_order",
-    "hash_ids",
-    "hash_to_points",
-    "padded",
-    "require_points",
-    "zero_shares",
-]
+SLACK = 1.3
+SPARE = 96
+MOST_SALTS = 128
+
+Words = NDArray[np.uint64]
+"""n × 2 words: a key or a value of 128 bits per row."""
+
+
+def slots_for(keys: int) -> int:
+    """Return how many slots a map of that many keys has: a multiple of three."""
+    return 3 * (int(SLACK * keys + SPARE) // 3 + 1)
+
+
+class HiddenMap(msgspec.Struct, frozen=True):
+    """A written map.
+
+    Parameters
+    ----------
+    salt
+        Which of the public placements of keys was used.
+    table
+        One row of two words per slot.
+    """
+
+    salt: int
+    table: Words
+
+    @classmethod
+    def write(cls, keys: Words, values: Words, randomness: WordSource) -> "HiddenMap":
+        """Write a map; keys are distinct and look random to the reader, values look random to it too.
+
+        Parameters
+        ----------
+        keys, values
+            Equally many rows of two words.
+        randomness
+            What fills the slots that no key needs.
+        """
+        if keys.shape != values.shape or keys.ndim != 2 or keys.shape[1] != 2:
+            raise BadInput("A map is written from equally many keys and values of two words.")
+        table = randomness.words(2 * slots_for(len(keys))).reshape(-1, 2)
+        for salt in range(MOST_SALTS):
+            places = _places(keys, salt, len(table))
+            order, alone = _peel(places, len(table))
+            if len(order) == len(keys):
+                _fill(places, np.array(values, dtype=np.uint64, order="C"), order, alone, table)
+                return cls(salt, table)
+        raise BadInput("A key occurs twice in a map.")
+
+    def read(self, keys: Words) -> Words:
+        """Return the values of keys; of a key that was not written, something random."""
+        if not 0 <= self.salt < MOST_SALTS or self.table.ndim != 2 or len(self.table) % 3:
+            raise ProtocolError("A peer's map has another shape.")
+        first, second, third = _places(keys, self.salt, len(self.table)).T
+        read: Words = self.table[first] ^ self.table[second] ^ self.table[third]
+        return read
+
+
+def _places(keys: Words, salt: int, slots: int) -> NDArray[np.int64]:
+    places: NDArray[np.int64] = _placed(
+        np.array(keys, dtype=np.uint64, order="C"), np.uint64(salt), np.uint64(slots // 3)
+    )
+    return places
+
+
+@numba.njit(cache=True, nogil=True)
+def _mixed(word: np.uint64) -> np.uint64:
+    """Spread one word (the finaliser of SplitMix64); the key is random already, this only makes salts independent."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@numba.njit(["int64[:, ::1](uint64[:, ::1], uint64, uint64)"], cache=True, nogil=True)
+def _placed(keys: Words, salt: int, third: int) -> NDArray[np.int64]:
+    """Place every key in each third of the table."""
+    places = np.empty((len(keys), 3), dtype=np.int64)
+    for row in range(len(keys)):
+        for part in range(3):
+            step = np.uint64(0x9E3779B97F4A7C15) * (salt * np.uint64(3) + np.uint64(part + 1))
+            word = _mixed(keys[row, 0] + step) ^ _mixed(keys[row, 1] ^ step)
+            places[row, part] = np.int64(word % third) + part * np.int64(third)
+    return places
+
+
+@numba.njit(
+    ["Tuple((int64[::1], int64[::1]))(int64[:, ::1], int64)"],
+    cache=True,
+    nogil=True,
+)
+def _peel(places: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the keys in the order in which they were found alone, and the slot of each; fewer than all if it fails."""
+    counts = np.zeros(slots, dtype=np.int64)
+    folded = np.zeros(slots, dtype=np.int64)  # the exclusive or of the keys at a slot: its only key once one is left
+    for row in range(len(places)):
+        for part in range(3):
+            counts[places[row, part]] += 1
+            folded[places[row, part]] ^= row
+    order = np.empty(len(places), dtype=np.int64)
+    alone = np.empty(len(places), dtype=np.int64)
+    waiting = np.empty(slots, dtype=np.int64)
+    found, top = 0, 0
+    for slot in range(slots):
+        if counts[slot] == 1:
+            waiting[top] = slot
+            top += 1
+    while top:
+        top -= 1
+        slot = waiting[top]
+        if counts[slot] != 1:
+            continue
+        row = folded[slot]
+        order[found], alone[found] = row, slot
+        found += 1
+        for part in range(3):
+            other = places[row, part]
+            counts[other] -= 1
+            folded[other] ^= row
+            if counts[other] == 1 and other != slot:
+                waiting[top] = other
+                top += 1
+    return order[:found].copy(), alone[:found].copy()
+
+
+@numba.njit(
+    ["void(int64[:, ::1], uint64[:, ::1], int64[::1], int64[::1], uint64[:, ::1])"],
+    cache=True,
+    nogil=True,
+)
+def _fill(
+    places: NDArray[np.int64], values: Words, order: NDArray[np.int64], alone: NDArray[np.int64], table: Words
+) -> None:
+    """Set, last found first, the slot at which a key was alone, so that its three slots give its value."""
+    for place in range(len(order) - 1, -1, -1):
+        row, slot = order[place], alone[place]
+        for word in range(2):
+            total = values[row, word]
+            for part in range(3):
+                if places[row, part] != slot:
+                    total ^= table[places[row, part], word]
+            table[slot, word] = total
 
 
 POINT_BYTES = 32
@@ -401,3 +579,112 @@ def drawn_order(people: int, places: int, secret: bytes) -> NDArray[np.int64]:
     words = SeedStream(subseed(secret, "colonnade row order")).words(max(people, places))
     arranged = np.argsort(words, kind="stable")[:places]
     return np.where(arranged < people, arranged, -1)
+
+
+class UnionSide:
+    """One of the two parties.
+
+    Parameters
+    ----------
+    digests
+        Its hashed ids, filled up to their public length.
+    people
+        How many of them are ids, and not filling.
+    secret
+        Fresh random bytes, for this run only.
+    """
+
+    def __init__(self, digests: Digests, people: int, secret: Secret) -> None:
+        self._digests = digests
+        self._people = people
+        self._secret = secret
+        self._blinding, self._naming, self._covering = (
+            Multiplier.derive(secret, purpose) for purpose in ("blind", "name", "cover")
+        )
+        self._unblinding = self._naming.after(self._blinding.inverse())
+        self.names: Points = np.empty((0, POINT_BYTES), dtype=np.uint8)
+
+    def blinded(self, start: int, stop: int) -> Points:
+        """Return r·P(x) for a block of this party's list."""
+        return self._blinding.multiply(hash_to_points(self._digests[start:stop]))
+
+    def evaluate(self, points: Points, seed: bytes) -> Points:
+        """Return the other party's blinded points times this party's part of every name."""
+        return self._naming.multiply(require_points(points, seed))
+
+    def take_names(self, points: Points, seed: bytes) -> None:
+        """Take the other party's part of this party's names, the next block of them."""
+        found = self._unblinding.multiply(require_points(points, seed))
+        self.names = np.concatenate([self.names, found])
+
+    def covered_names(self) -> Points:
+        """Return e·u(x) for this party's whole list, shuffled."""
+        return self.shuffle(self._covering.multiply(self.names), "covered names")
+
+    def cover(self, points: Points, seed: bytes) -> Points:
+        """Return the other party's covered names under this party's cover too."""
+        return self._covering.multiply(require_points(points, seed))
+
+    def uncover(self, points: Points, seed: bytes) -> Points:
+        """Take this party's cover off."""
+        return self._covering.inverse().multiply(require_points(points, seed))
+
+    def united(self, own: Points, other: Points, places: int | None, seed: bytes) -> Points:
+        """Return the union of two lists of twice covered names without this party's cover, shuffled.
+
+        Parameters
+        ----------
+        own, other
+            Both lists under both covers.
+        places
+            To how many the union is filled up with points that are nobody's; ``None`` leaves it as long as it is.
+        seed
+            Random bytes that the sender does not know.
+        """
+        points = _distinct(own, other)
+        if places is not None:
+            filler = SeedStream(self._secret.derive("colonnade union filler v1").expose())
+            most = places - max(
+                len(own), len(other)
+            )  # as many as any overlap could ask for, so that time tells nothing
+            extra = np.frombuffer(filler.bytes(most * POINT_BYTES), dtype=np.uint8)
+            strangers = self._blinding.multiply(hash_to_points(extra.reshape(-1, POINT_BYTES)))
+            points = np.concatenate([points, strangers[: places - len(points)]])
+        return self.shuffle(self.uncover(points, seed), "union")
+
+    def shuffle(self, points: Points, purpose: str) -> Points:
+        """Return points in an order that this party draws and tells nobody."""
+        return points[shuffled(len(points), self._secret.derive("colonnade shuffle v1", purpose))]
+
+    def order(self, names: Points) -> NDArray[np.int64]:
+        """Return for each place which of this party's rows it is; −1 where it is none.
+
+        A name that occurs twice is refused, no matter who has it. A row whose name is missing has no place: a refusal would tell
+        a peer that left one of its own names out whether this party has it too.
+        """
+        shown = [name.tobytes() for name in names]
+        if len(set(shown)) != len(shown):
+            raise ProtocolError("The union has a name twice.")
+        own = {name.tobytes(): row for row, name in enumerate(self.names[: self._people])}
+        return np.array([own.get(name, -1) for name in shown], dtype=np.int64)
+
+
+def require_distinct(points: Points) -> None:
+    """Refuse a list of the other party's that has a point twice.
+
+    Honest lists have none. From lists with gaps the union could not be filled up to its public length, which would then tell how
+    many are in common: of the few that a party left in, so that it could ask for one.
+    """
+    if len({row.tobytes() for row in points}) != len(points):
+        raise ProtocolError("The other party's list has a name twice.")
+
+
+def _distinct(own: Points, other: Points) -> Points:
+    """Every point once. The order is that of their bytes, and is shuffled before it is shown."""
+    rows = sorted({row.tobytes() for row in np.concatenate([own, other])})
+    return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, POINT_BYTES)
+
+
+def shuffled(count: int, secret: Secret) -> NDArray[np.int64]:
+    """Return a uniform order of so many things."""
+    return np.argsort(SeedStream(secret.expose()).words(count), kind="stable")

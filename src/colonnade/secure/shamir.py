@@ -17,36 +17,184 @@ Proofs: docs/proofs/secure-arithmetic.md.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
+from colonnade.runtime.workers import Workers, asking_workers
 from colonnade.secure import _kernels
 from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
-from colonnade.secure.rectangles import Indices, Rectangle, pairs_of, rectangles
 from colonnade.secure.residues import Arithmetic, Elements
-from colonnade.secure.tiles_of_workers import TilesOfWorkers
-from colonnade.workers import Workers
 
-__all__ = [
-    "Dealing",
-    "Products",
-    "ShareProduct",
-    "check_repetitions",
-    "default_threshold",
-    "expand",
-    "lagrange_weights",
-    "reconstruct",
-    "require_threshold",
-    "seeded_points",
-    "sums_of",
-    "verify_degree",
-]
+Indices = NDArray[np.int64]
+
+
+class Rectangle(NamedTuple):
+    """Products of some columns, ``top`` to ``bottom``, with some others, ``left`` to ``right``, counted over all owners."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def entries(self) -> int:
+        """How many products it has."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
+
+def rectangles(widths: Sequence[int], *, within: bool = False) -> list[Rectangle]:
+    """Return where the products of owners' columns stand: for each owner, its columns by those of the owners after it.
+
+    Read rectangle by rectangle and row by row they are the entries of a product, in their order (`entry_pairs`). With ``within``
+    an owner's own columns come along, of which row i then counts from column i on.
+
+    Examples
+    --------
+    >>> rectangles([1, 2])
+    [Rectangle(top=0, bottom=1, left=1, right=3)]
+    """
+    if not widths or any(type(width) is not int or width < 1 for width in widths):
+        raise BadInput("Every owner has a positive number of columns.")
+    ends = list(accumulate(widths))
+    found = [
+        Rectangle(end - width, end, end - width if within else end, ends[-1])
+        for end, width in zip(ends, widths, strict=True)
+    ]
+    return [one for one in found if one.entries]
+
+
+def cut(widths: Sequence[int], most: int) -> list[Rectangle]:
+    """Return the same rectangles, cut between rows so that none has more entries than ``most``, but for one of a single row.
+
+    Examples
+    --------
+    >>> [tile.entries for tile in cut([3, 2], most=4)]
+    [4, 2]
+    """
+    tiles = []
+    for one in rectangles(widths):
+        rows = max(1, most // (one.right - one.left))
+        starts = range(one.top, one.bottom, rows)
+        tiles += [Rectangle(top, min(top + rows, one.bottom), one.left, one.right) for top in starts]
+    return tiles
+
+
+def entry_pairs(widths: Sequence[int], *, within: bool = False) -> tuple[Indices, Indices]:
+    """Return the entries of a product, in their fixed order: row indices and column indices, row by row.
+
+    Parameters
+    ----------
+    widths
+        How many columns each owner has.
+    within
+        Whether pairs within one owner are included (then this is the upper triangle).
+
+    Examples
+    --------
+    >>> [pair.tolist() for pair in entry_pairs([1, 2])]
+    [[0, 0], [1, 2]]
+    """
+    pairs = [pairs_of(one, within=within) for one in rectangles(widths, within=within)]
+    none = np.empty(0, dtype=np.int64)
+    return np.concatenate([none, *(first for first, _ in pairs)]), np.concatenate(
+        [none, *(second for _, second in pairs)]
+    )
+
+
+def pairs_of(one: Rectangle, *, within: bool) -> tuple[Indices, Indices]:
+    """Return the columns of every product of a rectangle; within one owner those of the upper triangle alone."""
+    rows, columns = np.arange(one.top, one.bottom), np.arange(one.left, one.right)
+    first, second = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+    kept = second >= first if within else slice(None)
+    return first[kept], second[kept]
+
+
+MOST_UNDER_WAY = 1 << 29
+"""Bytes of chunks that wait for workers, of all studies of this process; with more of them a study waits for its own."""
+
+
+class TilesOfWorkers:
+    """Sums of products: each chunk is multiplied by a worker, and what comes back is added modulo M.
+
+    Parameters
+    ----------
+    arithmetic
+        What the elements are modulo.
+    shapes
+        The blocks that a chunk's products have.
+    workers
+        Who multiplies.
+    multiply
+        Returns the blocks of one chunk; ``None`` if an element is out of range.
+    """
+
+    _all: ClassVar["weakref.WeakSet[TilesOfWorkers]"] = weakref.WeakSet()
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        shapes: Sequence[tuple[int, int]],
+        workers: Workers,
+        multiply: Callable[[Sequence[Elements]], list[Elements] | None],
+    ) -> None:
+        self._arithmetic = arithmetic
+        self._workers = workers
+        self._multiply = multiply
+        self._under_way: deque[tuple[int, Callable[[], list[Elements] | None]]] = deque()
+        self._bytes = 0
+        self._totals = [np.zeros(shape, dtype=np.uint64) for shape in shapes]
+        self._in_range = True
+        with self._lock:
+            self._all.add(self)
+
+    def add(self, chunk: Sequence[Elements]) -> bool:
+        """Have the products of one chunk of rows added; return whether all that has come back by now was in range."""
+        with asking_workers():
+            waiting = self._workers.begin(self._multiply, list(chunk))
+        size = sum(part.nbytes for part in chunk)
+        self._under_way.append((size, waiting))
+        self._bytes += size
+        while self._under_way and self._bytes_under_way() > MOST_UNDER_WAY:
+            self._take_one()
+        return self._in_range
+
+    @classmethod
+    def _bytes_under_way(cls) -> int:
+        with cls._lock:
+            studies = list(cls._all)
+        return sum(study._bytes for study in studies)  # noqa: SLF001  # its own class
+
+    def in_range(self) -> bool:
+        """Wait for all chunks; return whether all elements were below the modulus. Sums are worthless otherwise."""
+        while self._under_way:
+            self._take_one()
+        return self._in_range
+
+    def blocks(self) -> list[Elements]:
+        """Return the sums so far, one array per rectangle."""
+        self.in_range()
+        return self._totals
+
+    def _take_one(self) -> None:
+        size, waiting = self._under_way.popleft()
+        self._bytes -= size
+        with asking_workers():
+            found = waiting()
+        if found is None:
+            self._in_range = False
+        else:
+            self._totals = [self._arithmetic.add(*both) for both in zip(self._totals, found, strict=True)]
 
 
 FEWEST_NODES = 3

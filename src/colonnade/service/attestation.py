@@ -18,13 +18,11 @@ from colonnade.party.ledger.backup import Evidence, Restored, restore
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.rows import Head
 from colonnade.privacy.accounting import NANO
-from colonnade.private_files import lock_folder
 from colonnade.protocol import agreement
+from colonnade.runtime.durable_file import lock_folder
 from colonnade.secure.keys import Identity, PublicIdentity, frame
-from colonnade.service import toml_parts
+from colonnade.service import study_keys
 from colonnade.service.party_folder import PartyFolder
-
-__all__ = ["Attestation", "attest", "attest_as_coordinator", "restore_ledger"]
 
 
 class Attestation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,7 +138,7 @@ def restore_ledger(
 
 def _read(path: Path, about: str, papers: agreement.FederationAgreement | None) -> Attestation:
     try:
-        found = msgspec.convert(dict(toml_parts.parse(path)), Attestation)
+        found = msgspec.convert(dict(study_keys.parse(path)), Attestation)
         sound = found.head is None or len(found.head.root) == 32
     except (msgspec.ValidationError, ValueError):
         sound = False

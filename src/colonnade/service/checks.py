@@ -26,15 +26,6 @@ from colonnade.secure.keys import Identity
 from colonnade.service.health import LEAST_FREE, THIS_SOFTWARE_EXISTS, Check, CheckFailed
 from colonnade.service.party_folder import PartyFolder
 
-__all__ = [
-    "MACHINE_CHECKS",
-    "data_version",
-    "machine_checks",
-    "member_checks",
-    "version_in_words",
-]
-
-
 OLDEST_PYTHON = (3, 11)
 NEEDED = (
     "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "numba", "msgspec", "cryptography", "pynacl", "dp-accounting",

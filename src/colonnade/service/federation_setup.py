@@ -17,28 +17,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.private_files import read_hex, write_new
-from colonnade.protocol import agreement, introductions
+from colonnade.protocol import agreement
+from colonnade.runtime.durable_file import read_hex, write_new
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
-from colonnade.service import served_party, toml_parts
+from colonnade.service import served_party, study_keys
 from colonnade.service.authority import REQUEST_KEYS, VALID_DAYS, CertificateAuthority, SiteRequest
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Certificate, Kit
-
-__all__ = [
-    "PublicList",
-    "Renewal",
-    "authority_folder",
-    "coordinator_card",
-    "create_federation",
-    "install_coordinator",
-    "introduce_analyst",
-    "provision",
-    "renew",
-    "revoke_name",
-    "sign",
-]
 
 
 def provision(workspace: str | Path, *, host: str, sites: Sequence[str], kits: str | Path) -> dict[str, Path]:
@@ -126,11 +112,11 @@ def _card_of_coordinator(path: Path) -> tuple[SiteRequest, PublicIdentity]:
             f"There is no coordinator's card {path}.",
             remedy="Where the coordinator will run: colonnade coordinator init FOLDER --host HOST.",
         )
-    document = toml_parts.parse(path)
-    toml_parts.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
+    document = study_keys.parse(path)
+    study_keys.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
     asked = SiteRequest.taken_from(document, path.name)
     try:
-        identity = PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", path.name)))
+        identity = PublicIdentity(bytes.fromhex(study_keys.text_of(document, "identity", path.name)))
     except ValueError:
         raise BadInput(
             f"{path.name} is not a coordinator's card.", remedy="Make it again: colonnade coordinator init."
@@ -278,15 +264,15 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
 def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
     """Add an analyst to the papers, signed by the member of a folder; return the analyst's name and the member's."""
     member = PartyFolder(folder)
-    document = toml_parts.parse(card)
-    toml_parts.refuse_unknown(document, ("name", "identity"), card.name)
-    name, key = (toml_parts.text_of(document, field, card.name) for field in ("name", "identity"))
+    document = study_keys.parse(card)
+    study_keys.refuse_unknown(document, ("name", "identity"), card.name)
+    name, key = (study_keys.text_of(document, field, card.name) for field in ("name", "identity"))
     try:
         identity = PublicIdentity(bytes.fromhex(key))
     except ValueError:
         raise BadInput(f"{card.name} is not an analyst's card.", remedy="Use what `analyst init` wrote.") from None
     found = agreement.read_agreement(path).check()
-    introduced = introductions.introduced(found, member.name, member.identity(), name, identity)
+    introduced = agreement.introduced(found, member.name, member.identity(), name, identity)
     path.write_text(introduced.text(), encoding="utf-8")
     return name, member.name
 
@@ -295,7 +281,7 @@ def revoke_name(path: Path, name: str, folder: Path) -> str:
     """Say in the papers, signed by the member of a folder, that an analyst or a member is out; return who says so."""
     member = PartyFolder(folder)
     found = agreement.read_agreement(path).check()
-    path.write_text(introductions.revoked(found, member.name, member.identity(), name).text(), encoding="utf-8")
+    path.write_text(agreement.revoked(found, member.name, member.identity(), name).text(), encoding="utf-8")
     return member.name
 
 
@@ -362,9 +348,9 @@ def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
 
 def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
     """Read a member's card: what the papers say of it, and its request for a certificate."""
-    document = toml_parts.parse(path)
+    document = study_keys.parse(path)
     fields = ("name", *agreement.Signatory.__struct_fields__)
-    toml_parts.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
+    study_keys.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
     entries = {key: value for key, value in document.items() if key in fields and key != "name"}
     try:
         signatory = msgspec.convert(entries, agreement.Signatory)

@@ -21,32 +21,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, ColonnadeError, DiskFull
-from colonnade.event_log import read_status
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec, messages
+from colonnade.runtime.event_log import read_status
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
 from colonnade.transport.kit import Certificate, read_known
-
-__all__ = [
-    "LEAST_FREE",
-    "METRICS",
-    "THIS_SOFTWARE_EXISTS",
-    "Check",
-    "CheckFailed",
-    "MemberStatus",
-    "RequestCounts",
-    "connected_to_coordinator",
-    "known_certificates",
-    "live_checks",
-    "member_status",
-    "metrics",
-    "ready_checks",
-    "require_port",
-    "run_checks",
-    "serve_health",
-    "serving_version",
-]
 
 STALE = 10.0
 """Seconds after which a relay that writes its status every second is not running."""

@@ -17,28 +17,55 @@
     └── mail/            sealed letters that came directly from other members, for the next turn
 
 A compute node has no data, and so neither schema nor policy nor ledger.
+
+Copies of a served party's table, one per declared version of its data.
+
+::
+
+    bank/data/
+    └── 0002/             the table of data version 2
+        ├── 0000.parquet  the id and the declared columns of the owner's file, cell by cell; 0600
+        └── SHA256SUMS    what the copy must be
+
+A column that schema.toml does not declare is not copied: nobody may ask about it, and it could only be lost.
+
+A party answers from such a copy and never from the owner's file: one version is one table, whatever happens to that file
+later. A copy is never changed. It is compared with its hashes when the party opens it; they never leave the folder.
+
+The order of writing is the argument. A copy is made under another name, checked there, synced to disk and put in place at once;
+only then is its version declared in the ledger. So a declared version has its copy, whenever a crash comes. A copy whose version
+was never declared is one that nobody answers from, and the next load replaces it.
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import shutil
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 
 import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
-from colonnade.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
 from colonnade.protocol import agreement, codec
+from colonnade.runtime.durable_file import (
+    read_hex,
+    replace_file,
+    replacing,
+    require_private,
+    require_unchangeable,
+    sync_folder,
+    write_new,
+)
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.service import party_templates, toml_parts
-from colonnade.service.snapshots import Snapshots
+from colonnade.service import study_keys
 from colonnade.transport.kit import Certificate, Kit
 
 if TYPE_CHECKING:
@@ -49,7 +76,205 @@ if TYPE_CHECKING:
     from colonnade.service.authority import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
-__all__ = ["Loaded", "PartyFolder"]
+
+SUMS = "SHA256SUMS"
+
+Copy = Callable[[Path, BinaryIO], None]
+"""Writes what a party keeps of one of its owner's files."""
+
+
+class Snapshots:
+    """The copies in one folder.
+
+    Parameters
+    ----------
+    folder
+        Where they are; made when the first table is loaded.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextlib.contextmanager
+    def adding(self, version: int, files: Sequence[Path], copy: Copy) -> Iterator[list[Path]]:
+        """Copy the files of a table; once the block is left, the copy is in place, on disk. After an error there is none.
+
+        Parameters
+        ----------
+        version
+            The version that the caller declares once the block is left.
+        files
+            The table: one file, or several whose rows follow one another.
+        copy
+            Writes what is kept of one of them.
+
+        Yields
+        ------
+        list of Path
+            The copied files, to be checked.
+        """
+        with self._locked():
+            part = self._folder / f"{version:04d}.part"
+            shutil.rmtree(part, ignore_errors=True)  # left by a crash
+            part.mkdir(mode=0o700)
+            try:
+                sums = _copied(files, part, copy)
+                yield [part / name for name in sums]
+                with replacing(part / SUMS) as file:
+                    file.writelines(f"{digest}  {name}\n".encode() for name, digest in sums.items())
+                shutil.rmtree(self._place(version), ignore_errors=True)  # a crash came before its version was declared
+                part.rename(self._place(version))
+                sync_folder(self._folder)
+            except BaseException:
+                shutil.rmtree(part, ignore_errors=True)
+                raise
+
+    def files(self, version: int) -> list[Path]:
+        """Return the files of a version; refuse a copy that is not what was loaded."""
+        place = self._place(version)
+        try:
+            sums = [line.split("  ", 1) for line in (place / SUMS).read_text(encoding="utf-8").splitlines()]
+            sound = bool(sums) and all(_digest(place / name) == digest for digest, name in sums)
+        except (OSError, ValueError):
+            sound = False
+        if not sound:
+            raise BadInput(
+                f"The copy of data version {version} in {self._folder.name}/ is missing, damaged or changed.",
+                remedy="Restore the copy, or load the table again as a new version: colonnade party load FOLDER FILE.",
+            )
+        return [place / name for _, name in sums]
+
+    def name_of(self, version: int) -> bytes:
+        """Return a hash of the copy of a version: the same table has the same."""
+        return hashlib.sha256((self._place(version) / SUMS).read_bytes()).digest()
+
+    def rename(self, version: int, kept: int) -> None:
+        """Let a copy be that of an earlier version, which has the same table."""
+        shutil.rmtree(self._place(kept), ignore_errors=True)
+        self._place(version).rename(self._place(kept))
+        sync_folder(self._folder)
+
+    def remove_before(self, version: int) -> None:
+        """Remove the copies of earlier versions: nobody answers from one again."""
+        for path in self._folder.glob("[0-9]*"):
+            if path.name.isdecimal() and int(path.name) < version:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _place(self, version: int) -> Path:
+        return self._folder / f"{version:04d}"
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Refuse a second load at the same time: both would take the same version."""
+        if not self._folder.exists():
+            self._folder.mkdir(mode=0o700)
+            sync_folder(self._folder.parent)
+        lock = os.open(self._folder, os.O_RDONLY)
+        try:
+            _take(lock)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _take(lock: int) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BadInput("Another load into this folder is under way.", remedy="Wait until it has ended.") from None
+
+
+def _copied(files: Sequence[Path], folder: Path, copy: Copy) -> dict[str, str]:
+    """Copy files, synced to disk and for this user alone; return the hash of each copy by its name."""
+    from colonnade.party.table.sources import files_in  # late: a supervisor loads nothing of the party's code
+
+    sums = {}
+    for number, path in enumerate(cast("list[Path]", [path for given in files for path in files_in(given)])):
+        kind = path.suffix.lower()
+        name = f"{number:04d}{'.parquet' if kind == '.duckdb' else kind}"
+        try:
+            with replacing(folder / name) as target:
+                copy(path, target)
+        except OSError as error:
+            raise BadInput(
+                f"The file {path.name!r} cannot be copied ({error.strerror or type(error).__name__}).",
+                remedy="Check the file, and room on disk.",
+            ) from None
+        sums[name] = _digest(folder / name)
+    return sums
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+SCHEMA = """\
+# What is public about the columns of {name}. Only a column that is described here is ever read.
+#
+# Bounds and levels must hold for any data whatever: never take them from the data, whose extremes are private. A number outside
+# is clipped. What becomes of a missing value, and of a level that is not listed, is declared too; otherwise a table that has some
+# is refused:
+#   income  = {{ lower = 0, upper = 250000, missing = 30000, indicator = true, na_values = ["?"], thousands = "," }}
+#   answer  = {{ levels = ["no", "yes"], missing = "excluded", other = "other" }}    # or missing = "level"
+#   opened  = {{ first = 2000-01-01, last = 2030-12-31, missing = 2010-01-01 }}
+# `colonnade party check` shows which columns need one.
+
+id = {id}              # the column by which people are known; the same at every party
+{separator}  # what stands between the columns of a CSV file, if it is no comma
+{encoding}  # how its letters are stored, if it is not UTF-8
+# memory = "2GB"         # how much memory the guard may use, for a table that is larger; needs the extra `large`
+# dask = "tls://scheduler:8786"  # a Dask cluster of its own; needs the extra `dask`, and ca.pem, cert.pem and key.pem in dask/
+# cohort = "cohort.csv"  # a public list of the people who take part, with the same id column, if the papers name one
+
+[columns]
+{columns}
+"""
+
+POLICY = """\
+# What {name} agrees to answer. Everything here is checked by this party's own guard, whatever a coordinator asks for.
+
+[budget]            # the cap of this party's ledger, over all studies, for good
+epsilon = 1.0
+delta = 1e-6
+
+[policy]
+max_epsilon = 1.0   # the most that one release may cost
+min_people = 1000   # studies of fewer people are refused
+min_collusion = 1   # secure studies withstand at least this many colluding parties
+nonprivate = []     # what may be answered WITHOUT differential privacy, such as "Coreset": nothing
+event_level = false # refuse studies that hide only steps in a value, and not the value
+# columns = ["age"] # allow these columns only; all of schema.toml otherwise
+# allow = ["PCA"]   # answer these studies only; all private ones otherwise
+
+alignments = ["cohort"]  # rows are put in the order of a public list. "intersection" shows every party which of its own ids
+                         # the others have, and is not differentially private: allow it by name, or not at all
+# capacity = 100000      # how long the list of ids looks to others, who never see it; without it no lists are matched. Choose
+                         # one that future lists fit into: a longer one is refused when it is loaded
+# compute_for_others = true     # compute on shares in studies that ask nothing about this party's data
+# compute_nodes = ["auditor"]   # share columns with these nodes only; with all that the papers name otherwise
+# direct_links = false          # have every letter to other members relayed, also where `party serve --direct` is asked for
+
+# approve_above = 0.5                          # studies that take their requester's total above this wait for `party approve`
+# requesters = {{ "analyst@telco" = 1.0 }}       # the most that each analyst's studies may cost; anybody else is refused
+# purposes = {{ "fraud prevention" = 1.0 }}      # the same for each purpose, by its exact words
+"""
+
+
+def column_line(column: str, kinds: Iterable[object]) -> str:
+    """Return a line of the schema, commented out: its owner fills it in."""
+    kind = next((str(kind) for kind in kinds if kind is not None), "")
+    name = json.dumps(column)
+    if kind.startswith(("int", "uint")):
+        return f"# {name} = {{ lower = , upper = , integer = true }}  # {kind}"
+    if kind.startswith(("float", "double", "half", "decimal")):
+        return f"# {name} = {{ lower = , upper =  }}  # {kind}"
+    if kind in ("", "bool") or "string" in kind or "dictionary" in kind:
+        declared = kind.split("<")[0] or "no declared type: a number needs {{ lower = , upper = }} instead"
+        return f"# {name} = {{ levels = [] }}  # {declared}".replace("{{", "{").replace("}}", "}")
+    if kind.startswith(("date", "timestamp")):
+        return f"# {name} = {{ first = , last =  }}  # {kind.split('[')[0]}"
+    return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"
 
 
 @dataclass(frozen=True)
@@ -126,19 +351,15 @@ class PartyFolder:
             raise BadInput(
                 f"The data has no id column {id!r}.", remedy=" ".join(["Name it with --id.", *source.doubts()])
             )
-        lines = [
-            party_templates.column_line(column, source.kinds(column, look=False))
-            for column in source.columns
-            if column != id
-        ]
+        lines = [column_line(column, source.kinds(column, look=False)) for column in source.columns if column != id]
         usual = {"separator": ";", "encoding": "cp1252"}
         written = {
             name: f"{'' if name in reading else '# '}{name} = {json.dumps(reading.get(name, value))}"
             for name, value in usual.items()
         }
-        text = party_templates.SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines), **written)
+        text = SCHEMA.format(name=self.name, id=json.dumps(id), columns="\n".join(lines), **written)
         (self.path / "schema.toml").write_text(text, encoding="utf-8")
-        (self.path / "policy.toml").write_text(party_templates.POLICY.format(name=self.name), encoding="utf-8")
+        (self.path / "policy.toml").write_text(POLICY.format(name=self.name), encoding="utf-8")
 
     def fill_in(self, schema: Path, policy: Path) -> None:
         """Take over a schema and a policy that somebody has filled in."""
@@ -147,26 +368,26 @@ class PartyFolder:
 
     # What is in it ------------------------------------------------------------------------------------------------------
 
-    def _member(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "member.toml")
-        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
+    def _member(self) -> study_keys.Table:
+        document = study_keys.parse(self.path / "member.toml")
+        study_keys.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
         return document
 
     @property
     def name(self) -> str:
         """The member's name."""
-        return toml_parts.text_of(self._member(), "name", "member.toml")
+        return study_keys.text_of(self._member(), "name", "member.toml")
 
     @property
     def role(self) -> str:
         """``"data"`` or ``"compute"``."""
-        return toml_parts.text_of(self._member(), "role", "member.toml")
+        return study_keys.text_of(self._member(), "role", "member.toml")
 
     @property
     def direct(self) -> str:
         """Where the other members may reach this one directly; empty where they may not."""
         document = self._member()
-        return toml_parts.text_of(document, "direct", "member.toml") if "direct" in document else ""
+        return study_keys.text_of(document, "direct", "member.toml") if "direct" in document else ""
 
     @property
     def socket(self) -> Path:
@@ -191,36 +412,36 @@ class PartyFolder:
 
     def budget(self) -> "cn.Budget":
         """Return the cap in the policy file."""
-        return toml_parts.budget_of(toml_parts.table_of(self._policy_file(), "budget", "policy.toml"))
+        return study_keys.budget_of(study_keys.table_of(self._policy_file(), "budget", "policy.toml"))
 
     def policy(self) -> "cn.Policy":
         """Return the rules in the policy file."""
-        return toml_parts.policy_of(toml_parts.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
+        return study_keys.policy_of(study_keys.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
 
-    def _policy_file(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "policy.toml")
-        toml_parts.refuse_unknown(document, ("budget", "policy"), "policy.toml")
+    def _policy_file(self) -> study_keys.Table:
+        document = study_keys.parse(self.path / "policy.toml")
+        study_keys.refuse_unknown(document, ("budget", "policy"), "policy.toml")
         return document
 
-    def _schema_file(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "schema.toml")
+    def _schema_file(self) -> study_keys.Table:
+        document = study_keys.parse(self.path / "schema.toml")
         if "data" in document:
             raise BadInput(
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        toml_parts.refuse_unknown(
-            document, ("id", "cohort", "memory", "dask", "columns", *toml_parts.READING), "schema.toml"
+        study_keys.refuse_unknown(
+            document, ("id", "cohort", "memory", "dask", "columns", *study_keys.READING), "schema.toml"
         )
         return document
 
     def schema(self) -> cn.Schema:
         """Return the public schema."""
-        columns = toml_parts.table_of(self._schema_file(), "columns", "schema.toml")
+        columns = study_keys.table_of(self._schema_file(), "columns", "schema.toml")
         described = {
-            name: toml_parts.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
+            name: study_keys.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
         }
-        return toml_parts.within("schema.toml", lambda: cn.Schema(described))
+        return study_keys.within("schema.toml", lambda: cn.Schema(described))
 
     def check(self, files: Sequence[Path] = ()) -> "TableCheck":
         """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
@@ -387,7 +608,7 @@ class PartyFolder:
         if self.dask is not None or self.role == "compute":
             return self.dask
         named = self._schema_file().get("dask")
-        return named if named is None else toml_parts.text_of({"dask": named}, "dask", "schema.toml")
+        return named if named is None else study_keys.text_of({"dask": named}, "dask", "schema.toml")
 
     def _cluster(self) -> "Cluster | None":
         if self.scheduler is None:
@@ -455,14 +676,14 @@ class PartyFolder:
         return Snapshots(self.path / "data")
 
     def _table_terms(self, papers: agreement.FederationAgreement | None) -> "TableTerms":
-        from colonnade.party.table.databases import memory_limit
+        from colonnade.party.table.sources import memory_limit
         from colonnade.service.served_party import TableTerms, cohort_of
 
         settings = self._schema_file()
-        column = toml_parts.text_of(settings, "id", "schema.toml")
-        memory = toml_parts.within("schema.toml", lambda: memory_limit(self.memory or settings.get("memory")))
+        column = study_keys.text_of(settings, "id", "schema.toml")
+        memory = study_keys.within("schema.toml", lambda: memory_limit(self.memory or settings.get("memory")))
         cohort = cohort_of(self.path / settings["cohort"], column, memory) if "cohort" in settings else None
-        reading = toml_parts.reading_of(settings, "schema.toml")
+        reading = study_keys.reading_of(settings, "schema.toml")
         return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers, reading, memory)
 
 

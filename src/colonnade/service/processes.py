@@ -9,34 +9,259 @@ listens for other members, only once the guard listens. A guard that finds its t
 asks the supervisor to stop the member, as an operator does, and the relay goes first.
 """
 
+import contextlib
+import math
 import os
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from urllib.parse import urlsplit
 
-from colonnade.errors import CertificateExpired, ColonnadeError, DiskFull
-from colonnade.event_log import Log, LogFile, write_status
-from colonnade.private_files import lock_folder
+from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskFull
 from colonnade.protocol import agreement, codec, messages
-from colonnade.service.guard_network import await_scheduler, refuse_the_network
+from colonnade.runtime.durable_file import lock_folder
+from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
-from colonnade.service.supervisor import REFUSED, Supervisor
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
 from colonnade.transport.mailbox import erase_mail
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
-    from colonnade.service.member_links import MemberLinks
+    from colonnade.service.post_office import MemberLinks
 
-__all__ = ["MonitoredEndpoint", "run_guard", "run_relay", "serve_member"]
+
+REFUSED = 1
+"""The exit status of a child that refuses to run."""
+
+GRACE = 10.0
+"""Seconds that a child has to end before it is killed."""
+
+LONGEST_PAUSE = 5.0
+"""Seconds between two starts of a child that keeps dying."""
+
+
+class Supervisor:
+    """A process that starts children, restarts them when they die, and ends them in order.
+
+    Parameters
+    ----------
+    children
+        What each child does, by name, in the order in which they are started.
+    log
+        Where starts and ends of children are written.
+    report
+        How a child that refuses to run says why.
+    """
+
+    def __init__(
+        self, children: Mapping[str, Callable[[], None]], log: Log, report: Callable[[ColonnadeError], None]
+    ) -> None:
+        self._children = dict(children)
+        self._report = report
+        self._log = log
+        self._pids: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+        self._pauses = dict.fromkeys(children, 0.1)
+        self._started: dict[str, float] = {}
+        self._stopping = False
+        self._signal = 0
+        self._lifeline = os.pipe()
+
+    def run(self) -> int:
+        """Watch over the children until asked to stop; return 1 if one of them refused to run."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if (
+                number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+            ):  # nohup: its terminal may close
+                signal.signal(number, self._ask_to_stop)
+        for name in self._children:
+            self._start(name)
+        status = 0
+        while not self._stopping and status == 0:
+            status = max((self._look_after(name) for name in self._children), default=0)
+            time.sleep(0.02)
+        if self._signal:
+            self._log.event("stopping", reason=signal.Signals(self._signal).name, pid=os.getpid())
+        return max(status, self._stop())
+
+    def _ask_to_stop(self, number: int, _: object) -> None:
+        self._stopping, self._signal = True, number
+
+    def _look_after(self, name: str) -> int:
+        pid = self._pids.get(name)
+        if pid is None:
+            if time.monotonic() >= self._due[name]:
+                self._start(name, again=True)
+            return 0
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found == 0:
+            return 0
+        del self._pids[name]
+        code = os.waitstatus_to_exitcode(status)
+        self._log.event("exited", child=name, status=code, pid=pid)
+        if code == REFUSED:
+            return REFUSED
+        lived = time.monotonic() - self._started[name]
+        self._pauses[name] = 0.1 if lived > 10 else min(2 * self._pauses[name], LONGEST_PAUSE)
+        self._due[name] = time.monotonic() + self._pauses[name]
+        return 0
+
+    def _start(self, name: str, *, again: bool = False) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
+            pid = os.fork()
+        if pid == 0:
+            os._exit(self._live(self._children[name]))
+        self._pids[name] = pid
+        self._started[name] = time.monotonic()
+        self._log.event("restarted" if again else "started", child=name, pid=pid)
+
+    def _live(self, work: Callable[[], None]) -> int:
+        """Run as a child: do the work, and end when the supervisor ends."""
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for number in (signal.SIGINT, signal.SIGHUP):  # both reach the supervisor, which stops this child
+                signal.signal(number, signal.SIG_IGN)
+            os.close(self._lifeline[1])
+            threading.Thread(target=self._end_with_supervisor, daemon=True).start()
+            work()
+        except ColonnadeError as error:
+            self._report(error)
+            return REFUSED
+        except BaseException:  # noqa: BLE001  # its text might quote data; the supervisor restarts this child
+            return 70
+        return 0
+
+    def _end_with_supervisor(self) -> None:
+        with contextlib.suppress(OSError):
+            os.read(self._lifeline[0], 1)  # nobody writes: this returns when the supervisor is gone
+        os._exit(0)
+
+    def _stop(self) -> int:
+        """End the children, the network side first; return 1 if one of them had refused to go on."""
+        status = 0
+        for name in reversed(self._children):
+            pid = self._pids.pop(name, None)
+            if pid is None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            status = REFUSED if self._await(pid) == REFUSED else status
+            self._log.event("stopped", child=name, pid=pid)
+        for end in self._lifeline:
+            os.close(end)
+        return status
+
+    def _await(self, pid: int) -> int:
+        """Return a child's exit status, once it has ended or was killed."""
+        deadline = time.monotonic() + GRACE
+        while True:
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+                deadline = math.inf
+            time.sleep(0.02)
+
+
+ASK_AGAIN = 2.0
+"""Seconds between two attempts to reach a scheduler that is not there yet."""
+
+
+def refuse_the_network(but: str | None = None) -> None:
+    """Let nothing in the guard's process open a network connection: Unix sockets only, whatever is imported.
+
+    With a Dask cluster of its own a guard connects to that scheduler's address, and to nothing else. It never listens.
+    """
+    looking_up = {"socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
+    listening = {"socket.bind", "socket.sendto", "socket.sendmsg"}
+    host, port = ("", 0) if but is None else host_and_port(but)
+    known = set() if but is None else {found[4][0] for found in _resolved(host, port)}
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.getaddrinfo" and arguments[0] in known | {host} and but is not None:
+            return
+        if event in looking_up or event == "socket.getaddrinfo":
+            raise PermissionError
+        if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and not (but and _is_stream(*arguments[1:3])):
+            raise PermissionError
+        if event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
+            address = arguments[1]
+            if address[0] not in known or address[1] != port:
+                raise PermissionError
+        if event in listening and arguments[0].family != socket.AF_UNIX:
+            raise PermissionError
+
+    sys.addaudithook(look)
+    honest = socket.socket.listen
+
+    def listen(self: socket.socket, *backlog: int) -> None:  # which is no event, and binds by itself
+        if self.family != socket.AF_UNIX:
+            raise PermissionError
+        honest(self, *backlog)
+
+    socket.socket.listen = listen  # type: ignore[method-assign,assignment]
+
+
+def _is_stream(family: int, kind: int) -> bool:
+    flags = getattr(socket, "SOCK_NONBLOCK", 0) | getattr(socket, "SOCK_CLOEXEC", 0)
+    return family in (socket.AF_INET, socket.AF_INET6) and kind & ~flags == socket.SOCK_STREAM
+
+
+def await_scheduler(address: str, away: Callable[[], None]) -> None:
+    """Wait until something listens where a member's scheduler is: it may be started after the member, or again.
+
+    Parameters
+    ----------
+    address
+        The scheduler's address.
+    away
+        Called once if nothing does yet.
+    """
+    is_said = False
+    while True:
+        try:
+            socket.create_connection(host_and_port(address), timeout=30).close()
+        except OSError:
+            if not is_said:
+                away()
+            is_said = True
+            time.sleep(ASK_AGAIN)
+        else:
+            return
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Return where a scheduler listens, from its address."""
+    try:
+        where = urlsplit(address)
+        host, port = where.hostname, where.port
+    except ValueError:
+        host, port = None, None
+    if not host or not port:
+        raise BadInput(
+            "A Dask scheduler is named by its address, with a port.", remedy="For example --dask tls://HOST:8786."
+        )
+    return host, port
+
+
+def _resolved(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port)
+    except OSError:
+        raise BadInput("The host of the Dask scheduler is not known.", remedy="Correct its address.") from None
+
 
 LARGEST_REFUSAL = 65_536
 """Bytes; a longer reply is an answer, and is not decoded to find out."""
@@ -244,13 +469,13 @@ def _erase_mail(folder: PartyFolder) -> None:
 
 
 def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
-    from colonnade.service.member_links import where_to_listen
+    from colonnade.service.post_office import where_to_listen
 
     return where_to_listen(folder, chosen)
 
 
 def _open_links(folder: PartyFolder, listen: str, log: Log) -> "MemberLinks":
-    from colonnade.service.member_links import MemberLinks
+    from colonnade.service.post_office import MemberLinks
 
     return MemberLinks(folder, listen, log)
 

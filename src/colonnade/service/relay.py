@@ -12,12 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
-from colonnade.event_log import Log
 from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.runtime.event_log import Log
 from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
 from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit
-
-__all__ = ["Passage", "SiteRelay"]
 
 PATIENCE = 2.0
 """Seconds that one call waits for the guard before it is told to ask again."""

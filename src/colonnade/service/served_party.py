@@ -3,7 +3,7 @@
 Everything that peers rely on is checked here, once, before the guard answers anything: that every member signed the papers, that
 the papers name this party's own key, ledger and schema, and that its list of people is the one in the papers.
 
-A party answers from a copy of its table (`colonnade.service.snapshots`): that of the version which its owner declared last.
+A party answers from a copy of its table (`colonnade.service.party_folder`): that of the version which its owner declared last.
 """
 
 import dataclasses
@@ -32,23 +32,11 @@ from colonnade.party.table.stored_table import common_list, list_identity, order
 from colonnade.privacy.randomness import Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
+from colonnade.runtime.workers import Workers
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.service.snapshots import Snapshots
+from colonnade.service.party_folder import Snapshots
 from colonnade.steps.joint import SharingFloor
-from colonnade.workers import Workers
-
-__all__ = [
-    "OpenedTable",
-    "ServedParty",
-    "TableTerms",
-    "cohort_of",
-    "open_current",
-    "public_alignment",
-    "serve_node",
-    "serve_party",
-    "stricter",
-]
 
 
 @dataclass(frozen=True)

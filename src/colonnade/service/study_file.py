@@ -2,31 +2,51 @@
 
 The whole file is checked before any data is opened, and every unknown key is refused: a misspelt ``delta`` or
 ``max_epsilon`` that is silently ignored would change a guarantee. Paths are relative to the file.
+
+``[tighten]`` of a study file: private, narrower bounds, and then the studies.
+
+A preview reads no data, so it cannot know bounds that nobody has released yet. It prices them like any other study, because they
+rest on the release of a `Describe` with the same columns and price, and previews the other studies with the declared bounds.
+
+Previews of a study file: priced at parties without tables (`colonnade.party.party`). No row is read and nothing is drawn.
+
+*Who takes part.* What a run has fixed, the names and sizes of row orders, is kept beside the ledgers (``orders.json``), and
+previews use it. Before the first run there are two cases. Without ``[align]`` the file declares who takes part public, so the
+ids are read, and no other column. With ``[align]`` nothing is known before the parties have matched their lists: figures are
+then for the declared capacity, or else for `ASSUMED_PEOPLE`, and the preview says so.
 """
 
 import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import colonnade as cn
-from colonnade.errors import BadInput
-from colonnade.estimators.study import Study
-from colonnade.estimators.synthetic import LARGEST_ROWS, SyntheticTable
-from colonnade.estimators.synthetic_file import require_format
-from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.table.databases import memory_limit
-from colonnade.plan import About
-from colonnade.private_files import replace_file
-from colonnade.schema import Schema
-from colonnade.service import study_keys, toml_parts
+import pandas as pd
 
-__all__ = ["CoordinatorFile", "Order", "PartyEntry", "StudyEntry", "StudyFile", "read", "read_for_coordinator"]
+import colonnade as cn
+from colonnade.coding.columns import id_column
+from colonnade.coordinator.alignment import alignment_plan
+from colonnade.errors import BadInput, BudgetExceeded
+from colonnade.estimators.answers import Preview, budget_after
+from colonnade.estimators.study import Study
+from colonnade.estimators.synthetic import LARGEST_ROWS, SyntheticTable, require_format
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.party import StandIn
+from colonnade.party.table.sources import memory_limit
+from colonnade.party.table.stored_table import common_list, list_identity, party_ids
+from colonnade.plan import About
+from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.protocol.messages import Accounted
+from colonnade.runtime.durable_file import replace_file
+from colonnade.schema import Date, Numeric, Schema
+from colonnade.service import study_keys
+from colonnade.service.study_keys import within
+from colonnade.steps.alignment import IdRules
 
 ORDERS = "orders.json"
 """Where the names and sizes of row orders are kept, in the folder of the ledgers."""
@@ -253,20 +273,20 @@ class StudyFile:
 
 def read(path: Path) -> StudyFile:
     """Read and check a study file; no data is opened."""
-    text = toml_parts.text_in(path)
-    with toml_parts.saying_lines(text, path.name):
-        return _study_file(toml_parts.parse_text(text, path.name), path.parent)
+    text = study_keys.text_in(path)
+    with study_keys.saying_lines(text, path.name):
+        return _study_file(study_keys.parse_text(text, path.name), path.parent)
 
 
-def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
-    toml_parts.refuse_unknown(document, study_keys.names(study_keys.FILE), "the file")
-    members = toml_parts.table_of(document, "parties", "the file")
+def _study_file(document: study_keys.Table, folder: Path) -> StudyFile:
+    study_keys.refuse_unknown(document, study_keys.names(study_keys.FILE), "the file")
+    members = study_keys.table_of(document, "parties", "the file")
     return StudyFile(
         id=_id(document, members),
-        budget=toml_parts.budget_of(toml_parts.table_of(document, "budget", "the file")),
-        ledger_dir=folder / toml_parts.text_of(document, "ledger_dir", "the file"),
+        budget=study_keys.budget_of(study_keys.table_of(document, "budget", "the file")),
+        ledger_dir=folder / study_keys.text_of(document, "ledger_dir", "the file"),
         members={
-            name: _member(name, toml_parts.as_table(entry, f"parties.{name}"), folder)
+            name: _member(name, study_keys.as_table(entry, f"parties.{name}"), folder)
             for name, entry in members.items()
         },
         studies=_studies(document, folder),
@@ -311,18 +331,18 @@ class CoordinatorFile:
 
 def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
     """Read and check a coordinator's study file; ``text`` may be the copy that the journal kept."""
-    with toml_parts.saying_lines(text, path.name):
-        return _coordinator_file(toml_parts.parse_text(text, path.name), path.parent)
+    with study_keys.saying_lines(text, path.name):
+        return _coordinator_file(study_keys.parse_text(text, path.name), path.parent)
 
 
-def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile:
-    toml_parts.refuse_unknown(document, study_keys.names(study_keys.COORDINATOR_FILE), "the file")
-    papers = here / toml_parts.text_of(document, "federation", "the file")
+def _coordinator_file(document: study_keys.Table, here: Path) -> CoordinatorFile:
+    study_keys.refuse_unknown(document, study_keys.names(study_keys.COORDINATOR_FILE), "the file")
+    papers = here / study_keys.text_of(document, "federation", "the file")
     return CoordinatorFile(
         federation=papers,
         kit=_path(document, "kit", here),
         state=_path(document, "state", here) or papers.parent / "coordinator-state",
-        listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
+        listen=study_keys.text_of(document, "listen", "the file") if "listen" in document else None,
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
         tighten=_taken(document, "tighten", study_keys.TIGHTEN),
@@ -331,21 +351,21 @@ def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile
     )
 
 
-def _path(document: toml_parts.Table, name: str, folder: Path) -> Path | None:
+def _path(document: study_keys.Table, name: str, folder: Path) -> Path | None:
     """Read a path, relative to the file; ``None`` where there is none."""
-    return folder / toml_parts.text_of(document, name, "the file") if name in document else None
+    return folder / study_keys.text_of(document, name, "the file") if name in document else None
 
 
-def _taken(document: toml_parts.Table, name: str, keys: Iterable[study_keys.Key]) -> dict[str, Any] | None:
+def _taken(document: study_keys.Table, name: str, keys: Iterable[study_keys.Key]) -> dict[str, Any] | None:
     """Read a table that is handed on as it is, such as ``[align]``; ``None`` where the file has none."""
     if name not in document:
         return None
-    entry = toml_parts.as_table(document[name], name)
-    toml_parts.refuse_unknown(entry, study_keys.names(keys), name)
+    entry = study_keys.as_table(document[name], name)
+    study_keys.refuse_unknown(entry, study_keys.names(keys), name)
     return dict(entry)
 
 
-def _split(document: toml_parts.Table) -> dict[str, Any] | None:
+def _split(document: study_keys.Table) -> dict[str, Any] | None:
     """Read ``[split]``: the share of people that is held out, and which division it is."""
     entry = _taken(document, "split", study_keys.SPLIT)
     if entry is None:
@@ -356,95 +376,95 @@ def _split(document: toml_parts.Table) -> dict[str, Any] | None:
     return {"test": share, "repeat": _repeat(entry.get("repeat", 1), "split")}
 
 
-def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str, str]:
+def _id(document: study_keys.Table, members: study_keys.Table) -> str | dict[str, str]:
     """Read ``id``: the name of the id column, or a table with one name per party."""
     entry = document.get("id")
     if not isinstance(entry, Mapping):
-        return toml_parts.text_of(document, "id", "the file")
-    toml_parts.refuse_unknown(entry, members, "id")
-    return {name: toml_parts.text_of(entry, name, "id") for name in members}
+        return study_keys.text_of(document, "id", "the file")
+    study_keys.refuse_unknown(entry, members, "id")
+    return {name: study_keys.text_of(entry, name, "id") for name in members}
 
 
-def _names(document: toml_parts.Table, key: str) -> tuple[str, ...]:
+def _names(document: study_keys.Table, key: str) -> tuple[str, ...]:
     entry = document.get(key, [])
     if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
         raise BadInput(f"{key} is a list of names.", remedy=f'For example {key} = ["auditor"].')
     return tuple(entry)
 
 
-def _collusion(document: toml_parts.Table) -> int:
+def _collusion(document: study_keys.Table) -> int:
     entry = document.get("collusion", 1)
     if type(entry) is not int or entry < 0:
         raise BadInput("collusion is a whole number, zero or more.", remedy="For example collusion = 1.")
     return entry
 
 
-def _line(entry: toml_parts.Table, name: str, where: str) -> str:
+def _line(entry: study_keys.Table, name: str, where: str) -> str:
     """Read a line of words, such as a title or a purpose; empty where there is none."""
     if name not in entry:
         return ""
-    words = toml_parts.text_of(entry, name, where)
+    words = study_keys.text_of(entry, name, where)
     about = {"title": lambda: About(title=words), "purpose": lambda: About(purpose=words)}[name]
-    toml_parts.within(f"{where}: {name}", about)  # refuses what is too long, or more than one line
+    study_keys.within(f"{where}: {name}", about)  # refuses what is too long, or more than one line
     return words
 
 
-def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
+def _member(name: str, entry: study_keys.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    toml_parts.refuse_unknown(entry, study_keys.names(study_keys.MEMBER), where)
+    study_keys.refuse_unknown(entry, study_keys.names(study_keys.MEMBER), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise BadInput(f"{where} needs data.", remedy='For example data = "bank.parquet", or a list of such paths.')
-    columns = toml_parts.table_of(entry, "columns", where)
+    columns = study_keys.table_of(entry, "columns", where)
     schema = {
-        column: toml_parts.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
+        column: study_keys.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
     }
-    policy = toml_parts.policy_of(toml_parts.as_table(entry["policy"], where), where) if "policy" in entry else None
+    policy = study_keys.policy_of(study_keys.as_table(entry["policy"], where), where) if "policy" in entry else None
     version = entry.get("version", 1)
     if type(version) is not int or version < 1:
         raise BadInput(f"{where}.version is a whole number from 1.", remedy="For example version = 2 for new data.")
-    public = toml_parts.within(where, lambda: Schema(schema))
-    reading = toml_parts.reading_of(entry, where)
-    memory = toml_parts.within(f"{where}.memory", lambda: memory_limit(entry.get("memory")))
+    public = study_keys.within(where, lambda: Schema(schema))
+    reading = study_keys.reading_of(entry, where)
+    memory = study_keys.within(f"{where}.memory", lambda: memory_limit(entry.get("memory")))
     return PartyEntry(tuple(folder / path for path in paths), public, policy, version, reading, memory)
 
 
-def _studies(document: toml_parts.Table, folder: Path) -> tuple[StudyEntry, ...]:
+def _studies(document: study_keys.Table, folder: Path) -> tuple[StudyEntry, ...]:
     """Read every ``[[study]]`` of a file; paths in it are relative to the folder."""
     entries = document.get("study")
     if not isinstance(entries, list) or not entries:
         raise BadInput("The file has no [[study]].", remedy="Add a [[study]] table that names an estimator.")
     purpose = _line(document, "purpose", "the file")
     return tuple(
-        _study_entry(toml_parts.as_table(entry, "study"), number, purpose, folder)
+        _study_entry(study_keys.as_table(entry, "study"), number, purpose, folder)
         for number, entry in enumerate(entries, start=1)
     )
 
 
-def _study_entry(entry: toml_parts.Table, number: int, purpose: str, folder: Path) -> StudyEntry:
+def _study_entry(entry: study_keys.Table, number: int, purpose: str, folder: Path) -> StudyEntry:
     where = f"study {number}"
     kinds = study_keys.estimators()
-    name = toml_parts.text_of(entry, "estimator", where)
+    name = study_keys.text_of(entry, "estimator", where)
     if name not in kinds:
-        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=toml_parts.suggestion(name, kinds))
+        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=study_keys.suggestion(name, kinds))
     kind = kinds[name]
     keys = study_keys.described(kind)
-    toml_parts.refuse_unknown(entry, study_keys.names((*study_keys.STUDY, *keys)), f"{where} ({name})")
+    study_keys.refuse_unknown(entry, study_keys.names((*study_keys.STUDY, *keys)), f"{where} ({name})")
     given = {key: value for key, value in entry.items() if key in study_keys.names(keys)}
     for key in keys:
         if key.required and key.name not in given:
             raise BadInput(f"{where}: {name} needs {key.name}.", remedy=f"Add {key.name} = … to the table.")
     return StudyEntry(
         _line(entry, "title", where) or f"{number}. {name}",
-        toml_parts.within(where, lambda: kind(**given)),
+        study_keys.within(where, lambda: kind(**given)),
         _repeat(entry.get("repeat", 1), where),
         _line(entry, "purpose", where) or purpose,
         *_table(entry, kind, where, folder),
     )
 
 
-def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path) -> tuple[Path | None, int | None]:
+def _table(entry: study_keys.Table, kind: type[Study], where: str, folder: Path) -> tuple[Path | None, int | None]:
     """Read where the rows of a synthetic table are written, and how many there are."""
     given = [name for name in ("table", "rows") if name in entry]
     if given and not issubclass(kind, SyntheticTable):
@@ -456,8 +476,8 @@ def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path)
         raise BadInput(f"{where}: rows needs table.", remedy='For example table = "people.parquet".')
     if not given:
         return None, None
-    path = folder / toml_parts.text_of(entry, "table", where)
-    toml_parts.within(where, lambda: require_format(path))
+    path = folder / study_keys.text_of(entry, "table", where)
+    study_keys.within(where, lambda: require_format(path))
     rows = entry.get("rows")
     if rows is not None and (type(rows) is not int or not 1 <= rows <= LARGEST_ROWS):
         raise BadInput(f"{where}: rows is a whole number from 1.", remedy="For example rows = 10000, or leave it out.")
@@ -468,3 +488,234 @@ def _repeat(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadInput(f"{where}: repeat must be a positive whole number.", remedy="Write repeat = 1, or leave it out.")
     return value
+
+
+@dataclass(frozen=True)
+class FilePreview:
+    """The previews of a file's studies, and what they would cost together.
+
+    Parameters
+    ----------
+    previews
+        Each study, and its preview.
+    accounts
+        The parties' accounts now.
+    charges
+        What all studies together would still be debited, by party. What is paid for before costs nothing again, and a study that
+        the file has twice is paid once.
+    """
+
+    previews: tuple[tuple[StudyEntry, Preview], ...]
+    accounts: Mapping[str, Accounted]
+    charges: Mapping[str, Loss]
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per party: what it has spent, what this file would add, what would then remain, and its cap."""
+        now, then = budget_after(self.accounts, {}), budget_after(self.accounts, self.charges)
+        added = {party: self.charges[party].epsilon(reply.cap_delta) for party, reply in self.accounts.items()}
+        return pd.DataFrame(
+            {
+                "spent": now["spent"],
+                "this file": pd.Series(added),
+                "would remain": then["remaining"].where(pd.Series({party: self._fits(party) for party in then.index})),
+                "cap": now["epsilon"],
+            }
+        ).rename_axis("party")
+
+    def require_room(self) -> None:
+        """Refuse a file whose studies do not fit a party's budget together."""
+        short = [party for party in self.accounts if not self._fits(party)]
+        if not short:
+            return
+        row = self.table().loc[short[0]]
+        asking = [entry.title for entry, preview in self.previews if preview.charges.get(short[0], NOTHING) != NOTHING]
+        raise BudgetExceeded(
+            f"The {len(asking)} studies of this file that ask {short[0]!r} do not fit its budget together: they would add "
+            f"ε={row['this file']:.4g}, and it has spent ε={row['spent']:.4g} of ε={row['cap']:.4g}.",
+            remedy=f"Lower their epsilon, or leave one of them out ({', '.join(asking)}). `colonnade preview` shows the charges.",
+        )
+
+    def _fits(self, party: str) -> bool:
+        reply = self.accounts[party]
+        return (Loss.from_bytes(reply.spent) + self.charges[party]).fits(reply.cap_nano, reply.cap_delta)
+
+
+def preview_studies(studies: Iterable[StudyEntry], federation: "cn.Federation") -> FilePreview:
+    """Preview all studies of a file. A mistake in one of them is refused here; the error says which study it is in."""
+    previews = tuple((entry, _preview(entry, federation)) for entry in studies)
+    accounts = federation.accounts()
+    unpaid: dict[str, dict[bytes, Loss]] = {party: {} for party in accounts}
+    for _, preview in previews:
+        for party, steps in preview.unpaid.items():
+            unpaid[party] |= steps
+    charges = {party: sum(steps.values(), start=NOTHING) for party, steps in unpaid.items()}
+    return FilePreview(previews, accounts, charges)
+
+
+def _preview(entry: StudyEntry, federation: "cn.Federation") -> Preview:
+    return within(entry.title, lambda: entry.estimator.preview(federation, repeat=entry.repeat))
+
+
+TITLE = "Narrower bounds"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The narrower bounds that a study file asks for.
+
+    Parameters
+    ----------
+    asked
+        The table ``[tighten]``, as `Federation.tightened` takes it; ``None`` keeps the declared bounds.
+    federation
+        The people that studies are fitted on.
+    """
+
+    asked: Mapping[str, Any] | None
+    federation: "cn.Federation"
+
+    def entry(self) -> StudyEntry | None:
+        """Return the release that they rest on, as a study; ``None`` without a table."""
+        if self.asked is None:
+            return None
+        described = self.federation.describe(self.asked.get("columns"))
+        numbers = [name for name, column in described.items() if isinstance(column, Numeric | Date)]
+        price = {key: self.asked[key] for key in ("epsilon", "delta", "unit") if key in self.asked}
+        return StudyEntry(
+            TITLE, within("tighten", lambda: cn.Describe(numbers, **price)), self.asked.get("repeat", 1), ""
+        )
+
+    @property
+    def released(self) -> bool:
+        """Whether the bounds have been paid for, so that asking for them again is free."""
+        entry = self.entry()
+        if entry is None:
+            return True
+        plan = entry.estimator._prepare(self.federation, entry.repeat)[1]  # noqa: SLF001  # without running it
+        return not any(self.federation.quote(plan).unpaid.values())
+
+    def with_bounds(self, studies: Sequence[StudyEntry]) -> tuple[StudyEntry, ...]:
+        """Return the studies of a file, behind that of the bounds."""
+        entry = self.entry()
+        return (*studies,) if entry is None else (entry, *studies)
+
+    def if_released(self) -> "cn.Federation":
+        """Return the federation with narrower bounds if these are free; as it is otherwise."""
+        return self.tightened() if self.released else self.federation
+
+    def paid(self, studies: Sequence[StudyEntry]) -> "cn.Federation":
+        """Pay for the bounds and return the federation with them. Refuse first if bounds and studies do not fit a budget."""
+        if not self.released:
+            preview_studies(self.with_bounds(studies), self.federation).require_room()
+        return self.tightened()
+
+    def tightened(self) -> "cn.Federation":
+        """Return the federation with narrower bounds."""
+        if self.asked is None:
+            return self.federation
+        asked = dict(self.asked)
+        if "quantiles" in asked:
+            asked["quantiles"] = (
+                tuple(asked["quantiles"]) if isinstance(asked["quantiles"], list) else asked["quantiles"]
+            )
+        return within("tighten", lambda: self.federation.tightened(**asked))
+
+
+ASSUMED_PEOPLE = 10_000
+"""People in a preview of rows that are still to be matched, where no capacity is declared."""
+
+_RULES = ("kind", "form", "strip", "case")
+
+
+@dataclass(frozen=True)
+class PreviewedPeople:
+    """Whom a preview is about: everybody, those that studies are fitted on, and whether that is known or assumed."""
+
+    everybody: Order
+    fitted: Order
+    known: bool
+
+
+def preview_of(file: StudyFile) -> tuple[FilePreview, PreviewedPeople]:
+    """Return what a file's studies would cost, and whom the figures are about."""
+    file.refuse_another_cap()
+    with file.ledgers(spend=False) as folder:
+        people, matching = _people(file, folder)
+        with _stand_ins(file, folder, people.fitted) as federation:
+            bounds = Bounds(file.tighten, federation)
+            asked = file.studies if bounds.released else bounds.with_bounds(file.studies)
+            found = preview_studies(asked, bounds.if_released())
+    charges = {party: found.charges[party] + matching.get(party, NOTHING) for party in found.charges}
+    return replace(found, charges=charges), people
+
+
+def _people(file: StudyFile, folder: Path) -> tuple[PreviewedPeople, Mapping[str, Loss]]:
+    """Return who takes part, and what matching their lists would cost."""
+    kept, known = file.kept_orders(), True
+    matching: Mapping[str, Loss] = {}
+    if "all" in kept:
+        everybody = kept["all"]
+    elif file.align is None:
+        sources = {name: member.party() for name, member in file.members.items()}
+        common = common_list(
+            {
+                name: party_ids(party.source, id_column(file.id, name), party=name, memory=party.memory)
+                for name, party in sources.items()
+            }
+        )
+        everybody = Order(list_identity(common, "intersection"), len(common))
+    else:
+        everybody, matching = _to_be_matched(file, folder, file.align)
+        known = file.align.get("mode") == "cohort"
+    if file.split is None:
+        return PreviewedPeople(everybody, everybody, known), matching
+    share = round(everybody.people * (1 - file.split["test"]))
+    fitted = kept.get("train") or Order("to be divided", max(1, share), everybody.union)
+    return PreviewedPeople(everybody, fitted, known), matching
+
+
+def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any]) -> tuple[Order, Mapping[str, Loss]]:
+    """Return an order of assumed size, and what fixing it would cost each party."""
+    asked: dict[str, Any] = {
+        "mode": "intersection",
+        "epsilon": None,
+        "size": None,
+        "capacity": None,
+        "repeat": 1,
+        **align,
+    }
+    rules = IdRules(**{name: asked.pop(name) for name in _RULES if name in asked})
+    listed = asked.pop("ids", None)
+    with _stand_ins(file, folder, Order("unaligned", 0)) as federation:
+        described = federation.descriptions()
+        _, plan, _ = alignment_plan(federation, described, cohort=listed, rules=rules, announce=lambda _: None, **asked)
+        quote = federation.quote(plan)
+        charges = {party: quote.charge(party) for party in plan.parties}
+    lengths = [reply.capacity for reply in described.values()]
+    people = {"cohort": len(set(map(str, listed or ()))), "union": sum(lengths)}.get(asked["mode"], min(lengths))
+    return Order("to be matched", people, asked["mode"] == "union"), charges
+
+
+@contextmanager
+def _stand_ins(file: StudyFile, folder: Path, order: Order) -> "Iterator[cn.Federation]":
+    policies = {name: member.policy for name, member in file.members.items() if member.policy is not None}
+    least = max([ASSUMED_PEOPLE, *(policy.min_people or 0 for policy in policies.values())])
+    given = (file.align or {}).get("capacity")
+    capacities = given if isinstance(given, Mapping) else dict.fromkeys(file.members, given)
+    with cn.Federation.simulate(
+        {
+            name: StandIn(
+                member.schema, member.version, order.identity, order.people, order.union, capacities.get(name) or least
+            )
+            for name, member in file.members.items()
+        },
+        id=file.id,
+        budget=file.budget,
+        compute_nodes=file.compute_nodes,
+        committee=file.committee,
+        collusion=file.collusion,
+        policies=policies,
+        ledger_dir=folder,
+        analyst=file.analyst,
+    ) as federation:
+        yield federation

@@ -1,16 +1,28 @@
 """Every key of a study file: its name, what it is for, and what it may be.
 
 The reader (`colonnade.service.study_file`) refuses any key that is not listed here. The reference page and the JSON schema are
-written from the same lists (`colonnade.service.study_reference`). Keys that hand their value to a function or a class of the
+written from the same lists (`colonnade.service.study_keys`). Keys that hand their value to a function or a class of the
 library (``[align]``, ``[split]``, ``[tighten]``, columns, policies, estimators and their methods) are read from its signature and
 docstring.
+
+The reference of study files, written from the lists of their keys: a page to read, and a JSON schema for editors.
+
+The documentation is built with `reference_page`; ``colonnade schema`` prints `json_schema`.
+
+Readers of TOML that study files and a party's files share: tables, texts, columns, policies and caps.
+
+Every unknown key is refused: a misspelt ``delta`` or ``max_epsilon`` that is silently ignored would change a guarantee.
 """
 
+import difflib
 import inspect
 import re
+import tomllib
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import colonnade as cn
@@ -29,27 +41,143 @@ from colonnade.constraints import (
     SomeOf,
     Whole,
 )
+from colonnade.errors import BadInput, BoundsRequired, ColonnadeError
 from colonnade.estimators.study import Study
-from colonnade.schema import Category, Date, Numeric
+from colonnade.schema import Category, Column, Date, Numeric
 
-__all__ = [
-    "ALIGN",
-    "BUDGET",
-    "COLUMNS",
-    "COORDINATOR_FILE",
-    "FILE",
-    "MEMBER",
-    "POLICY",
-    "SPLIT",
-    "STUDY",
-    "TIGHTEN",
-    "Key",
-    "described",
-    "estimators",
-    "method_keys",
-    "names",
-    "study_keys",
-]
+Table = Mapping[str, Any]
+"""What TOML holds: texts, numbers, lists and tables, checked where they are read."""
+Part = TypeVar("Part")
+READING = ("separator", "encoding")
+"""How CSV files are written."""
+
+
+def parse(path: Path) -> Table:
+    """Read a TOML file; refuse one that is not."""
+    return parse_text(text_in(path), path.name)
+
+
+def text_in(path: Path) -> str:
+    """Return the text of a file; refuse one that cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path.name} cannot be read as UTF-8 text.", remedy="Check the path and the file.") from None
+
+
+def parse_text(text: str, name: str) -> Table:
+    """Read TOML; refuse what is not."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{name} is not valid TOML: {error}.", remedy="Correct that line; texts need quotes.") from None
+
+
+def budget_of(entry: Table) -> "cn.Budget":
+    """Read the cap of a ledger."""
+    refuse_unknown(entry, ("epsilon", "delta"), "budget")
+    return within("budget", lambda: cn.Budget(epsilon=entry.get("epsilon"), delta=entry.get("delta", 0.0)))  # type: ignore[arg-type]
+
+
+def column_of(where: str, entry: object) -> Column:
+    """Read what is public about one column."""
+    if not isinstance(entry, Mapping) or not entry:
+        raise BoundsRequired(
+            f"{where} has no public bounds.",
+            remedy='Write { lower = 0, upper = 120 } for a number, { levels = ["no", "yes"] } for a category or '
+            "{ first = 2020-01-01, last = 2024-12-31 } for a date.",
+        )
+    kind = Category if "levels" in entry else Date if {"first", "last"} & set(entry) else Numeric
+    known = kind.__struct_fields__ if kind is not Numeric else (*Numeric.__struct_fields__, "levels", "first", "last")
+    refuse_unknown(entry, known, where)
+    if kind is Date and not {"first", "last"} <= set(entry):
+        raise BoundsRequired(
+            f"{where} needs a first and a last date.", remedy="Write both, such as first = 2020-01-01."
+        )
+    return within(where, lambda: kind(**entry))
+
+
+def reading_of(entry: Table, where: str) -> dict[str, str]:
+    """Read how a party's CSV files are written: ``separator`` and ``encoding``, where they are given."""
+    return {name: text_of(entry, name, where) for name in READING if name in entry}
+
+
+def policy_of(entry: Table, where: str) -> "cn.Policy":
+    """Read a party's rules."""
+    refuse_unknown(entry, [field.name for field in fields(cn.Policy)], f"{where}.policy")
+    return within(f"{where}.policy", lambda: cn.Policy(**entry))
+
+
+def text_of(table: Table, key: str, where: str) -> str:
+    """Return a required text."""
+    value = table.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{where} needs {key}.", remedy=_EXAMPLES.get(key, f"Add {key} = …"))
+    return value
+
+
+def table_of(table: Table, key: str, where: str) -> Table:
+    """Return a required table."""
+    if not table.get(key):
+        raise BadInput(f"{where} needs [{key}].", remedy=_EXAMPLES.get(key, f"Add the table [{key}]."))
+    return as_table(table[key], key)
+
+
+def as_table(value: object, where: str) -> Table:
+    """Return a value as a table; refuse any other kind of value."""
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{where} must be a table.", remedy=f"For example [{where}].")
+    return value
+
+
+def within(where: str, build: Callable[[], Part]) -> Part:
+    """Build a part of the file. An error of Colonnade then says which part."""
+    try:
+        return build()
+    except ColonnadeError as error:
+        raise type(error)(f"{where}: {error.message}", remedy=error.remedy) from None
+
+
+@contextmanager
+def saying_lines(text: str, name: str) -> Iterator[None]:
+    """Have an error about an unknown key say the line that it is in, where only one line of the file has it."""
+    try:
+        yield
+    except BadInput as error:
+        unknown = re.search(r"has an unknown key '([^']+)'\.$", error.message)
+        if unknown is None:
+            raise
+        written = re.compile(rf"(?:^|[{{,\s\"']){re.escape(unknown[1])}[\"']?\s*=")
+        lines = [number for number, line in enumerate(text.splitlines(), start=1) if written.search(line)]
+        if len(lines) != 1:
+            raise
+        raise BadInput(f"{name}, line {lines[0]}: {error.message}", remedy=error.remedy) from None
+
+
+def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:
+    """Refuse a key that is not known here: a misspelt key that is ignored could change a guarantee."""
+    known = list(known)
+    for key in table:
+        if key not in known:
+            raise BadInput(f"{where} has an unknown key {key!r}.", remedy=suggestion(key, known))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return the known word that is nearest, or all known words."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean {near[0]!r}?" if near else f"Known here: {', '.join(known)}."
+
+
+_EXAMPLES = {
+    "id": 'Name the column that all tables share: id = "person_id".',
+    "ledger_dir": 'Say where ledgers are kept, so that what is spent is never forgotten: ledger_dir = "ledgers".',
+    "budget": "State each party's cap, for example [budget] with epsilon = 4.0 and delta = 1e-6.",
+    "parties": "Add a table [parties.NAME] with data and columns for each party.",
+    "columns": "Describe each column: [parties.NAME.columns] with age = { lower = 0, upper = 120 }.",
+    "estimator": 'Name the estimator, for example estimator = "PatternCount".',
+}
+
 
 Fragment = dict[str, Any]
 """A part of a JSON schema."""
@@ -339,3 +467,176 @@ def _methods(kind: type[Study]) -> Fragment:
         for name, keys in method_keys(kind).items()
     ]
     return {"anyOf": [by_name, *with_options]}
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+# The JSON schema -------------------------------------------------------------------------------------------------------------
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of both kinds of study file: with all parties on one machine, and of a coordinator."""
+    whole = _table(
+        FILE,
+        budget=_table(BUDGET),
+        parties={"type": "object", "minProperties": 1, "additionalProperties": _member()},
+        **_asked(),
+    )
+    return {
+        "$schema": DIALECT,
+        "title": "A study file of Colonnade",
+        "anyOf": [whole, _table(COORDINATOR_FILE, **_asked())],
+    }
+
+
+def _asked() -> dict[str, Any]:
+    studies = [_study(name, kind) for name, kind in estimators().items()]
+    return {
+        "align": _table(ALIGN),
+        "split": _table(SPLIT),
+        "tighten": _table(TIGHTEN),
+        "study": {"type": "array", "minItems": 1, "items": {"anyOf": studies}},
+    }
+
+
+def _member() -> dict[str, Any]:
+    columns = [_table(keys) for keys in COLUMNS.values()]
+    return _table(
+        MEMBER,
+        columns={"type": "object", "minProperties": 1, "additionalProperties": {"anyOf": columns}},
+        policy=_table(POLICY),
+    )
+
+
+def _study(name: str, kind: type[Study]) -> dict[str, Any]:
+    return _table((*STUDY, *study_keys(kind)), estimator={"const": name})
+
+
+def _table(keys: Iterable[Key], **refined: Any) -> dict[str, Any]:
+    """Return the schema of a table that has these keys and no others."""
+    keys = tuple(keys)
+    return {
+        "type": "object",
+        "properties": {
+            key.name: {**refined.get(key.name, key.schema), "description": _plain(key.words)} for key in keys
+        },
+        "required": [key.name for key in keys if key.required],
+        "additionalProperties": False,
+    }
+
+
+def _plain(words: str) -> str:
+    return words.replace("`", "").replace("**", "")
+
+
+# The page --------------------------------------------------------------------------------------------------------------------
+
+INTRODUCTION = """# Study files
+
+A study file says who takes part, with which data and public bounds, under which cap, and what is asked. It is
+[TOML](https://toml.io). `colonnade preview study.toml` shows what it would cost, and `colonnade run study.toml` runs it. Paths
+are relative to the file. A key that is not on this page is refused: a misspelt `delta` that is silently ignored would change a
+guarantee.
+
+This page is written from the code, and so is the JSON schema with which editors check and complete study files:
+`colonnade schema > study.schema.json`, and `#:schema study.schema.json` in the first line of the file.
+
+`colonnade preview` and `colonnade run` look at the whole file first. They add up what its studies would spend at each party, and
+what would remain. `run` refuses before anything is spent if the studies do not fit together."""
+
+COORDINATOR = """A federation of separate machines has its parties, data, policies and budgets on those machines, and its compute
+nodes and `collusion` in its signed papers. Its study file names the papers instead (`colonnade coordinator run`)."""
+
+
+def reference_page() -> str:
+    """Return the page that lists every key, in Markdown."""
+    parts = [
+        INTRODUCTION,
+        "## The file",
+        _listed(FILE),
+        "## `[budget]`",
+        _listed(BUDGET),
+        "## `[parties.NAME]`",
+        _listed(MEMBER),
+        "## `[parties.NAME.columns]`",
+        "One entry per column: `age = { lower = 18, upper = 95 }`. Bounds and levels are public. Never take them from the data.",
+        *(part for kind, keys in COLUMNS.items() for part in (f"### A {kind}", _listed(keys))),
+        "## `[parties.NAME.policy]`",
+        "See [write a policy](../how-to/write-a-policy.md).",
+        _listed(POLICY),
+        "## `[align]`",
+        "What `Federation.align` takes. See [align](../how-to/align.md).",
+        _listed(ALIGN),
+        "## `[split]`",
+        "What `Federation.split` takes. Studies are fitted on the people who are not held out.",
+        _listed(SPLIT),
+        "## `[tighten]`",
+        "What `Federation.tightened` takes. See [describe and tighten](../how-to/describe-and-tighten.md).",
+        _listed(TIGHTEN),
+        "## `[[study]]`",
+        "Every study has these keys, and those of its estimator.",
+        _listed(STUDY),
+        *(part for name, kind in estimators().items() for part in _estimator(name, kind)),
+        "## The file of a coordinator",
+        COORDINATOR,
+        _listed(COORDINATOR_FILE),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _estimator(name: str, kind: type[Study]) -> list[str]:
+    options = {method: keys for method, keys in method_keys(kind).items() if keys}
+    shown = [f"### `{name}`", _listed(study_keys(kind))]
+    for method, keys in options.items():
+        shown += [f'Options of `method = {{ name = "{method}", … }}`:', _listed(keys)]
+    return shown
+
+
+def _listed(keys: Iterable[Key]) -> str:
+    rows = [("key", "", "what it is for", "what it may be"), ("---",) * 4]
+    rows += [
+        (
+            f"`{key.name}`",
+            "required" if key.required else "",
+            key.words,
+            "" if key.name == "method" else _words(key.schema),
+        )
+        for key in keys
+    ]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows)
+
+
+def _cell(words: str) -> str:
+    """Return words for a cell of a table, where a vertical bar would end it."""
+    return words.replace("``", "`").replace("|", "\\|")
+
+
+_KINDS = {
+    "boolean": "`true` or `false`",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "object": "a table",
+    "array": "a list",
+}
+
+
+def _words(schema: Mapping[str, Any]) -> str:
+    """Return what a part of the schema allows, in words."""
+    if "anyOf" in schema:
+        return ", or ".join(_words(part) for part in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f'`"{option}"`' for option in schema["enum"])
+    words = _KINDS.get(schema.get("type", ""), "")
+    bounds = [
+        f"{said} {schema[key]:,g}"
+        for key, said in (
+            ("minimum", "from"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "to"),
+            ("exclusiveMaximum", "below"),
+        )
+        if key in schema
+    ]
+    return " ".join([words, *bounds])

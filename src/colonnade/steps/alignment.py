@@ -20,21 +20,9 @@ from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
-from colonnade.secure.hidden_map import slots_for
+from colonnade.secure.matching import slots_for
 from colonnade.steps.kind import Admission, Channel, Earlier, RowOrderKind, StepKind, WholeStep, nothing_earlier
 from colonnade.steps.terms import whole_parameter
-
-__all__ = [
-    "LARGEST_CAPACITY",
-    "MODES",
-    "SIZES",
-    "AligningStep",
-    "Cohort",
-    "IdRules",
-    "ListMatching",
-    "Matching",
-    "UnionMatching",
-]
 
 SIZES = ("declared", "public", "noisy", "hidden")
 """What the coordinator is told of how many people are common: the number (public before, or made so), a noisy one, nothing."""
@@ -300,7 +288,7 @@ class ListMatching(AligningStep):
 
 
 class UnionMatching(ListMatching):
-    """One party's list in the union of two lists (`colonnade.conversations.union`)."""
+    """One party's list in the union of two lists (`colonnade.conversations.matching`)."""
 
     name: ClassVar[str] = "union"
     conversation: ClassVar[str] = "union"

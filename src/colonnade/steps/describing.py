@@ -24,8 +24,6 @@ from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric, S
 from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
 from colonnade.steps.terms import number_list, whole_list
 
-__all__ = ["LARGEST_BINS", "Cells", "ColumnCounts", "CountedColumn", "QuantilePositions"]
-
 LARGEST_BINS = 4_095
 """The largest number of bins of a column; one more cell is for missing values."""
 MOST_DIGITS = 300

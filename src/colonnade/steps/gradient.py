@@ -22,7 +22,6 @@ from colonnade.schema import Category, Schema
 from colonnade.secure.batches import Sampling, batch_capacity, batches_per_round
 from colonnade.secure.residues import Arithmetic, noise_tail
 from colonnade.steps.joint import HashedStep, check_nodes, secure_words
-from colonnade.steps.keys import key_holders
 from colonnade.steps.kind import (
     Channel,
     Earlier,
@@ -32,10 +31,9 @@ from colonnade.steps.kind import (
     nothing_earlier,
     price_words,
 )
-from colonnade.steps.labelled import LARGEST_WIDTH, LabelledSteps, LabelledTerms
+from colonnade.steps.local import key_holders
+from colonnade.steps.newton import LARGEST_WIDTH, LabelledSteps, LabelledTerms
 from colonnade.steps.terms import FixedPoint, whole_parameter
-
-__all__ = ["KEY", "LARGEST_WEIGHT", "STEP", "Gradient", "GradientTerms"]
 
 STEP = "gradient"
 """The step of the descent."""

@@ -6,8 +6,8 @@ combination, with everybody who has a record. A count is then a sum over people 
 sum of values the same with one factor replaced.
 
 *Two parties* multiply once (`colonnade.conversations.products`), and of the products only those are opened that are a count or a
-sum of one value. *Three parties* multiply twice (`colonnade.conversations.groups`): the nodes multiply the columns of two of them
-person by person, deal the products again, and multiply by the third's. *A helper* holds none of the columns. It shares a column
+sum of one value. *Three parties* multiply twice: the nodes multiply the columns of two of them person by person, deal the products
+again, and multiply by the third's. *A helper* holds none of the columns. It shares a column
 of zeros, which enters no product that is opened, and a share of the noise: with more shares, each may be smaller.
 
 *Heights.* An indicator of a party that has values is w high, a value at most γ, another party's indicator 1. So every count is
@@ -35,13 +35,11 @@ from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.result import COORDINATOR
 from colonnade.schema import Category, Number, Schema
-from colonnade.secure.rectangles import entry_pairs
+from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, StepKind, Steps, WholeStep, nothing_earlier
 from colonnade.steps.newton import COMPUTING
 from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale, whole_parameter, word_list
-
-__all__ = ["LARGEST_ENTRIES", "MOST_HOLDERS", "GroupChain", "GroupPart", "GroupSums", "GroupTerms", "GroupTotals"]
 
 LARGEST_GROUPS = 1 << 14
 LARGEST_ENTRIES = 200_000

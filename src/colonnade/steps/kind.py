@@ -28,34 +28,6 @@ from colonnade.schema import Schema
 from colonnade.secure.mail import OVERHEAD
 from colonnade.steps.terms import only_parameters
 
-__all__ = [
-    "HELLO",
-    "KINDS",
-    "LETTER",
-    "LOSS",
-    "SEED",
-    "SMALL",
-    "TASKS",
-    "Admission",
-    "Channel",
-    "Earlier",
-    "Forecast",
-    "NoiseWords",
-    "PlannedMethod",
-    "RowOrderKind",
-    "StepKind",
-    "Steps",
-    "WholeStep",
-    "discloses",
-    "is_conversation",
-    "kind_of",
-    "nothing_earlier",
-    "require_known",
-    "uses_compute_nodes",
-    "whole_steps",
-]
-
-
 SMALL = 60
 """Bytes of a message besides the plan and what is listed here: names, tags, lengths."""
 LOSS = len(NOTHING.to_bytes())

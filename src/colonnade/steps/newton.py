@@ -1,6 +1,6 @@
 """Newton steps of a logistic regression: what one party's rows, scores and noise are, and what a run sends.
 
-Who takes part, and in which numbers, is read by `colonnade.steps.newton_terms`.
+Who takes part, and in which numbers, is read by `colonnade.steps.newton`.
 
 *Bytes.* There are n people, d columns, L of them levels of that category, K terms, S data parties, of whom t + 1 are holders, and
 N = 2t + 1 nodes. A share takes e bytes. A node's dealing sends N − 1 − t = t of them per value, another party's t + 1; the others
@@ -11,18 +11,52 @@ follow from seeds. A re-dealing by all nodes sends N·t. If all holders compute,
     curvature      n·(d − L − 1)·N·t·e more
 
 Six bytes suffice for some ten thousand people, eight for millions. `NewtonSteps.forecast` counts letter by letter.
+
+Newton steps of a logistic regression, read from a plan: whose columns, which nodes and holders, how much noise.
+
+Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+
+*Who computes.* Exactly 2t + 1 of a plan's compute nodes, and never the coordinator. Between a product and the next one
+nodes deal their shares anew. A node that deviates there could add a number of its own choice to one person's residual, and so
+amplify that person's row past the noise. Nothing checks it. So compute nodes are trusted to compute as written, as parties are
+trusted in their inputs. A coordinator is trusted with nothing, and may not be one of them. Holders of scores are taken before
+others, then the first of the plan: what a node deals costs least.
+
+*Holders.* The scores stand in shares modulo a period at t + 1 members, the target's holder first: data parties, and where
+there are fewer, nodes without data (`colonnade.secure.sine_link`). The first t of them are *maskers*: they deal what their tables
+say of their numbers. The last one tells its number to t + 1 nodes that are no maskers, the *evaluators*. To these the number is
+public, so they multiply by what a table says of it without dealing anything. All maskers' numbers and the last one are needed to
+know a score, and no t members have them.
+
+*Levels.* A curvature needs Σ w·x_i·x_j for each pair of columns, and nodes multiply one column of each pair by the weights. The
+constant column needs no product: its share of w·x is γ times that of w. Nor do the levels of one category. Two of them are never
+both on, so their product is 0, and the square of a level is γ times the level. So the category with most levels is left out:
+its products with other columns are those of the others with it. What is opened is the same.
+
+Runs that take several steps over labelled rows, at public weights: what gradient and Newton steps read alike from a plan.
+
+One party holds the target. Its first column is constant: γ for a person who has a label, else 0, so that a null record adds
+nothing to a step. 2t + 1 of a plan's compute nodes compute.
 """
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import ClassVar, NamedTuple
 
-from colonnade.errors import PlanMismatch, SchemaMismatch
+from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
-from colonnade.privacy.laws.newton import NewtonNoise
-from colonnade.result import Opening
+from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
+from colonnade.protocol import codec
+from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Category, Schema
-from colonnade.steps.joint import secure_words
+from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
+from colonnade.secure.shamir import seeded_points
+from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
+from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
     HELLO,
     LETTER,
@@ -33,15 +67,433 @@ from colonnade.steps.kind import (
     Earlier,
     Forecast,
     NoiseWords,
+    StepKind,
     WholeStep,
     nothing_earlier,
     price_words,
 )
-from colonnade.steps.labelled import LabelledSteps
-from colonnade.steps.newton_terms import KIND, Beat, NewtonTerms, Phase
-from colonnade.steps.terms import FixedPoint, whole_list, whole_parameter
+from colonnade.steps.terms import LARGEST_SHORT_SCALE, FixedPoint, valid_scale, whole_list, whole_parameter
 
-__all__ = ["NewtonSteps"]
+LARGEST_WIDTH = 20_000
+
+
+@dataclass(frozen=True)
+class LabelledTerms:
+    """Whose columns, and which nodes.
+
+    Parameters
+    ----------
+    asked
+        The data parties' steps, by party, in the plan's order.
+    nodes, threshold
+        The 2t + 1 nodes in the order of their points, and t.
+    people
+        How many there are.
+    """
+
+    asked: Mapping[str, Step]
+    nodes: tuple[str, ...]
+    threshold: int
+    people: int
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The data parties, in the plan's order."""
+        return tuple(self.asked)
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Everyone who takes part, in canonical order."""
+        return tuple(sorted({*self.owners, *self.nodes}))
+
+    def point(self, member: str) -> int | None:
+        """Return a member's point, or ``None`` if it does not compute."""
+        return self.nodes.index(member) + 1 if member in self.nodes else None
+
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """How many integers of a row each owner has, the constant one at the holder of the target included."""
+        return {owner: whole_parameter(step.parameters, "width", LARGEST_WIDTH) for owner, step in self.asked.items()}
+
+    def places(self, owner: str) -> slice:
+        """Where an owner's columns stand among all."""
+        before = self.owners[: self.owners.index(owner)]
+        start = sum(self.widths[other] for other in before)
+        return slice(start, start + self.widths[owner])
+
+    @cached_property
+    def columns(self) -> int:
+        """How many columns there are over all owners: how many weights, and how many numbers a gradient has."""
+        return sum(self.widths.values())
+
+    @cached_property
+    def scale(self) -> int:
+        """γ: entries of rows are at most γ in magnitude."""
+        return valid_scale(self.first.parameters.get("scale"), LARGEST_SHORT_SCALE)
+
+    @property
+    def first(self) -> Step:
+        """The first party's step; what all parties are asked for alike is read from it."""
+        return next(iter(self.asked.values()))
+
+
+class LabelledSteps(StepKind):
+    """One party's rows in such a run: whether the label is among them, and how its other columns are coded."""
+
+    target: str
+    """The name of the label's column, empty at parties that do not hold it."""
+    coding: FixedPoint | None
+    """How the other columns become integers; ``None`` where there are none."""
+
+    @property
+    def constant(self) -> int:
+        """How many constant columns the party has: one where it holds the target."""
+        return 1 if self.target else 0
+
+    @property
+    def width(self) -> int:
+        """How many integers a row has."""
+        return self.constant + (0 if self.coding is None else self.coding.width)
+
+
+KIND = "newton"
+"""What a step of this kind is called in a plan."""
+
+LARGEST_ROUNDS = 64
+CHUNK_ELEMENTS = 1 << 21
+CHUNK_UNIT = 8_192
+
+TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) for finer in FIRST_FACTORS[::-1]][1:]
+"""How fine the tables of a link can be, the finest first. With two holders each is half as fine as the one before it. With h of
+them, one with fewer bits is 2ʰ⁻¹ times as coarse as the one before it."""
+
+_COMMON = ("scale", "window", "parts", "level")
+
+
+class Phase(StrEnum):
+    """What is said in one turn of a run."""
+
+    COLUMNS = "columns"
+    """Data parties deal some people's columns to the nodes, once for all rounds."""
+    PARTS = "parts"
+    """Data parties split their parts of scores between the holders; with the last people also their noise, to the nodes."""
+    FACTORS = "factors"
+    """Maskers deal what their tables say to the nodes; the last holder tells the evaluators its numbers."""
+    FOLD = "fold"
+    """Nodes multiply the next holder's factors in, and deal the product again."""
+    SERIES = "series"
+    """Evaluators add the series up, and deal their parts of residuals or weights again."""
+    WEIGH = "weigh"
+    """Nodes multiply weights by columns, and deal the products again."""
+    OPEN = "open"
+    """Nodes open their shares of the round's noised sums."""
+
+
+class Beat(NamedTuple):
+    """One turn: its phase, the round and the chunk of people it is about, and of a fold the holder."""
+
+    phase: Phase
+    number: int = 0
+    chunk: int = 0
+    holder: int = 0
+
+
+@dataclass(frozen=True)
+class NewtonTerms(LabelledTerms):
+    """One run of Newton steps.
+
+    Parameters
+    ----------
+    holders
+        Who holds the scores, in shares modulo a period; the target's holder first.
+    bounds
+        The link on shares, of steps.
+    curvature_bounds
+        The same of the curvature, whose tables may be coarser: products of two columns need more room.
+    noise
+        How much noise there is, and what each party's ledger is debited for it.
+    arithmetic
+        In which nothing that is opened can wrap.
+    """
+
+    holders: tuple[str, ...]
+    bounds: LinkBounds
+    curvature_bounds: LinkBounds
+    noise: NewtonNoise
+    arithmetic: Arithmetic
+
+    @classmethod
+    def read(cls, plan: Plan, name: str) -> "NewtonTerms":
+        """Read a run from a plan; refuse one that could not keep its promise. A plan is read once."""
+        return _read(HashedStep(codec.digest(plan), name, plan))
+
+    @classmethod
+    def _of(cls, plan: Plan, name: str) -> "NewtonTerms":
+        steps = {step.party: step for step in plan.steps if step.name == name}
+        if len(steps) < 2 or any(step.kind != KIND for step in steps.values()):
+            raise PlanMismatch("Newton steps are computed by two data parties or more.")
+        plan.require_named()
+        for parameter in _COMMON:
+            if len({step.parameters.get(parameter) for step in steps.values()}) != 1:
+                raise PlanMismatch("The parties of Newton steps are asked for different scales, links or parts.")
+        if sum(bool(step.parameters.get("target")) for step in steps.values()) != 1:
+            raise PlanMismatch("Exactly one party holds the target.")
+        if sum(bool(_levels(step)) for step in steps.values()) > 1:
+            raise PlanMismatch("At most one party leaves the levels of a category out of the products with weights.")
+        check_nodes(plan)
+        holders = _holders(plan, steps)
+        preferred = sorted(plan.compute_nodes, key=lambda node: (node == COORDINATOR, node not in holders))
+        nodes = tuple(node for node in plan.compute_nodes if node in preferred[: 2 * plan.threshold + 1])
+        if COORDINATOR in nodes:
+            raise NotEnoughComputeNodes(
+                "Newton steps need compute nodes besides the coordinator: a node could spoil what it deals again.",
+                remedy='Add a node without data (compute_nodes=["helper"] in a simulation), or use method="secure".',
+            )
+        found = _with_room(plan, steps)
+        if found is None:
+            raise BadInput(
+                "The largest possible sum does not fit any arithmetic, or its noise cannot be drawn.",
+                remedy="Lower scale=, or raise epsilon.",
+            )
+        found.arithmetic.require_nodes(len(nodes))
+        noise = _noise(plan, steps, found.residual, found.weight)
+        links = found.residual, found.weight
+        return cls(steps, nodes, plan.threshold, plan.people, holders, *links, noise, found.arithmetic)
+
+    @property
+    def maskers(self) -> tuple[str, ...]:
+        """The holders that deal what their tables say."""
+        return self.holders[:-1]
+
+    @property
+    def teller(self) -> str:
+        """The holder that tells the evaluators its numbers."""
+        return self.holders[-1]
+
+    @cached_property
+    def evaluators(self) -> tuple[str, ...]:
+        """The t + 1 nodes that are told the last holder's numbers, in the order of their points; none is a masker."""
+        free = [node for node in self.nodes if node not in self.maskers]
+        chosen = sorted(free, key=lambda node: node != self.teller)[: self.threshold + 1]
+        return tuple(node for node in self.nodes if node in chosen)
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        """Who knows the last holder's numbers. Any one of them and all maskers have everybody's score."""
+        return tuple(dict.fromkeys((self.teller, *self.evaluators)))
+
+    @cached_property
+    def constant(self) -> int:
+        """Where the constant column stands among all."""
+        return int(self.places(self.holders[0]).start)
+
+    @cached_property
+    def levels(self) -> range:
+        """Where the levels of a category stand that are not multiplied by weights; empty if there is none."""
+        for owner, step in self.asked.items():
+            if block := _levels(step):
+                start = self.places(owner).start + block[0]
+                return range(start, start + block[1])
+        return range(0)
+
+    @cached_property
+    def weighed(self) -> tuple[int, ...]:
+        """Which columns are multiplied by weights, and dealt again."""
+        return tuple(place for place in range(self.columns) if place != self.constant and place not in self.levels)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are: the curvature, and the steps."""
+        return self.noise.rounds
+
+    @property
+    def terms(self) -> int:
+        """K."""
+        return self.bounds.link.terms
+
+    def bound(self, number: int) -> int:
+        """Return what no integer exceeds that a round opens."""
+        return _bound(number, self.people, self.scale, self.link(number), self.noise.variance(number))
+
+    def link(self, number: int) -> LinkBounds:
+        """Return the link of a round."""
+        return self.curvature_bounds if number == CURVATURE else self.bounds
+
+    def unit(self, number: int) -> float:
+        """Return the integer that stands for one in what a round opens, with columns in [−1, 1]."""
+        return float(self.link(number).unit * self.scale ** (2 if number == CURVATURE else 1))
+
+    def is_seeded(self, dealer: str, node: str, degree: int) -> bool:
+        """Return whether a node's share of what a member deals travels as a seed."""
+        return self.point(node) in seeded_points(degree, self.point(dealer))
+
+    def completing(self, owner: str) -> str:
+        """Return the holder whose number completes an owner's part of a score; those of others are uniform, and seeds."""
+        return owner if owner in self.holders else self.teller
+
+    @cached_property
+    def chunks(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of people that are computed on at a time, so that letters stay small."""
+        wide = max(self.columns, 2 * self.terms + 1)
+        rows = max(1, CHUNK_ELEMENTS // wide // CHUNK_UNIT) * CHUNK_UNIT
+        return tuple((start, min(start + rows, self.people)) for start in range(0, self.people, rows))
+
+    @cached_property
+    def beats(self) -> tuple[Beat, ...]:
+        """All turns of a run in which anything is said: turns 1 … C are of columns, and turn C+2 is the first of the rounds."""
+        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in range(len(self.chunks)))
+        return columns + tuple(beat for number in range(self.rounds) for beat in self.round_beats(number))
+
+    @cached_property
+    def first_turns(self) -> tuple[int, ...]:
+        """The first turn of every round."""
+        lengths = [len(self.round_beats(number)) for number in range(self.rounds)]
+        return tuple(len(self.chunks) + 2 + sum(lengths[:number]) for number in range(self.rounds))
+
+    def round_beats(self, number: int) -> tuple[Beat, ...]:
+        """Return the turns of one round; the last one opens it."""
+        beats: list[Beat] = []
+        for chunk in range(len(self.chunks)):
+            beats += [Beat(Phase.PARTS, number, chunk), Beat(Phase.FACTORS, number, chunk)]
+            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, len(self.maskers))]
+            beats.append(Beat(Phase.SERIES, number, chunk))
+            if number == CURVATURE:
+                beats.append(Beat(Phase.WEIGH, number, chunk))
+        return (*beats, Beat(Phase.OPEN, number))
+
+
+@lru_cache(maxsize=64)
+def _read(hashed: HashedStep) -> NewtonTerms:
+    return NewtonTerms._of(hashed.plan, hashed.name)  # noqa: SLF001  # its own module
+
+
+def _first(steps: Mapping[str, Step]) -> Step:
+    return next(iter(steps.values()))
+
+
+def _scale(steps: Mapping[str, Step]) -> int:
+    return valid_scale(_first(steps).parameters.get("scale"), LARGEST_SHORT_SCALE)
+
+
+def _link(steps: Mapping[str, Step]) -> SineLink:
+    window = whole_parameter(_first(steps).parameters, "window")
+    if window not in LINKS:
+        raise BadInput(f"The window of a link is one of {', '.join(map(str, LINKS))}.")
+    return LINKS[window]
+
+
+def _levels(step: Step) -> tuple[int, ...]:
+    """Return where a party's levels that are not multiplied by weights begin, and how many there are; or nothing."""
+    block = whole_list(step.parameters, "levels")
+    constant = bool(step.parameters.get("target"))
+    if block and (len(block) != 2 or block[0] < constant or block[1] < 1 or sum(block) > _width(step)):
+        raise PlanMismatch("The levels that are not multiplied by weights lie among a party's columns.")
+    return block
+
+
+def _width(step: Step) -> int:
+    return whole_parameter(step.parameters, "width", LARGEST_WIDTH)
+
+
+def _holders(plan: Plan, steps: Mapping[str, Step]) -> tuple[str, ...]:
+    """Return t + 1 members: data parties, the target's first, then nodes without data."""
+    (first,) = (party for party, step in steps.items() if step.parameters.get("target"))
+    nodes = (node for node in plan.compute_nodes if node != COORDINATOR)
+    return tuple(dict.fromkeys((first, *steps, *nodes)))[: plan.threshold + 1]
+
+
+def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: LinkBounds) -> NewtonNoise:
+    first = _first(steps)
+    if first.price is None or len({step.price for step in steps.values()}) != 1:
+        raise PlanMismatch("The parties of Newton steps are offered one price.")
+    parts = whole_list(first.parameters, "parts")
+    if not 2 <= len(parts) <= LARGEST_ROUNDS or any(not 1 <= part <= 10**6 for part in parts):
+        raise BadInput(f"A Newton run has between 2 and {LARGEST_ROUNDS} rounds with positive parts of the price.")
+    return NewtonNoise(
+        row_bounds={party: whole_parameter(step.parameters, "row_bound", 2**50) for party, step in steps.items()},
+        columns=sum(map(_width, steps.values())),
+        residual=residual.residual,
+        residual_change=residual.residual_change,
+        weight=weight.weight,
+        weight_change=weight.weight_change,
+        parts=parts,
+        price=first.price,
+        unit=plan.unit,
+        collusion=plan.collusion,
+    )
+
+
+def _bound(number: int, people: int, scale: int, bounds: LinkBounds, variance: float) -> int:
+    """Return what no opened integer exceeds: so many people of |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
+    if number == CURVATURE:
+        return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * variance))
+    return people * bounds.residual * scale + noise_tail(math.ceil(variance))
+
+
+class _Room(NamedTuple):
+    """An arithmetic, and the finest links of steps and of the curvature with which nothing opened can wrap in it."""
+
+    arithmetic: Arithmetic
+    residual: LinkBounds
+    weight: LinkBounds
+
+
+class _Word(NamedTuple):
+    """The moduli of a word, and the coarsest tables of steps and of the curvature with which it is used."""
+
+    moduli: tuple[int, ...]
+    residual: tuple[int, int]
+    weight: tuple[int, int]
+
+
+WORDS = (
+    _Word(PRIME_SETS[4], residual=TABLES[0], weight=TABLES[0]),  # a few people: what they send is little anyway
+    _Word(PRIME_SETS[3], residual=(7, 16), weight=(4, 32)),  # rounding adds a hundredth and a tenth to the noise
+    _Word(PRIME_SETS[4], residual=(6, 16), weight=(4, 16)),  # a fiftieth and a sixth
+    _Word(PRIME_SETS[-1], residual=TABLES[-1], weight=TABLES[-1]),
+)
+"""The words in use, the first that has room for its tables is taken."""
+
+
+class _Sized(NamedTuple):
+    """A link, and the largest integers that steps and the curvature would open with it; infinite if noise cannot be drawn."""
+
+    tables: tuple[int, int]
+    bounds: LinkBounds
+    residual: float
+    weight: float
+
+
+def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
+    """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
+    try:
+        variance = noise.variance(number)
+    except BadInput:  # coarser tables make it smaller
+        return math.inf
+    return _bound(number, plan.people, scale, bounds, variance)
+
+
+def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
+    """Return the shortest word with room for links that are fine enough, or else for any: the headroom proof, as a plan is read.
+
+    Only what is opened needs room. Everything before is exact modulo M, whatever it passes through.
+    """
+    holders, link = plan.threshold + 1, _link(steps)
+    sized: list[_Sized] = []
+    for tables in TABLES:
+        bounds = LinkBounds(link, holders, *tables)
+        noise = _noise(plan, steps, bounds, bounds)
+        sizes = [_size(number, plan, _scale(steps), bounds, noise) for number in range(noise.rounds)]
+        of_curvature = sizes.pop(CURVATURE)
+        sized.append(_Sized(tables, bounds, residual=max(sizes), weight=of_curvature))
+    for word in WORDS:
+        arithmetic = Arithmetic(word.moduli)
+        fine = [one.bounds for one in sized if one.residual <= arithmetic.largest and one.tables >= word.residual]
+        coarse = [one.bounds for one in sized if one.weight <= arithmetic.largest and one.tables >= word.weight]
+        if fine and coarse:
+            return _Room(arithmetic, fine[0], coarse[0])
+    return None
+
 
 COMPUTING = "The {roles} {members} compute as written. One that deviates could amplify a row past the noise."
 POOLING = "{maskers} and any one of {told} do not pool their parts of people's scores."

@@ -6,10 +6,8 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, describing, gradient, groups, keys, local, newton, products, score_table, sums
+from colonnade.steps import alignment, describing, gradient, groups, local, newton, products, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
-
-__all__ = ["EXACT", "STUDIES"]
 
 KINDS.update(
     (kind.name, kind)
@@ -23,9 +21,9 @@ KINDS.update(
         groups.GroupChain,
         groups.GroupSums,
         groups.GroupTotals,
-        keys.GroupKey,
-        keys.MembershipSketches,
-        keys.Split,
+        local.GroupKey,
+        local.MembershipSketches,
+        local.Split,
         local.Centres,
         local.Histogram,
         local.Reports,
@@ -41,7 +39,7 @@ KINDS.update(
         products.PairTables,
         products.UnionCross,
         products.UnionOwn,
-        score_table.ScoreHistogram,
+        products.ScoreHistogram,
         sums.CoresetClusters,
         sums.CoresetDraws,
         sums.CoresetGradient,
@@ -96,7 +94,7 @@ _SCHEDULE = (
 _SECOND_STAGE = ("after",)
 """The hash of the plan of a first stage."""
 _CLUSTERS = (local.Centres, local.Histogram)  # a single party's weights are a histogram, whatever the method
-_IMPORTANCE = (keys.GroupKey, sums.CoresetTotal, sums.CoresetDraws, sums.CoresetScores)
+_IMPORTANCE = (local.GroupKey, sums.CoresetTotal, sums.CoresetDraws, sums.CoresetScores)
 _TRAININGS = (sums.CoresetRows, sums.CoresetClusters, sums.CoresetGradient)
 
 TASKS.update(
@@ -116,7 +114,7 @@ TASKS.update(
         },
         "clustering": {
             "secure": _method(*_CLUSTERS, products.PairTables),
-            "sketch": _method(*_CLUSTERS, keys.GroupKey, keys.MembershipSketches),
+            "sketch": _method(*_CLUSTERS, local.GroupKey, local.MembershipSketches),
             "response": _method(*_CLUSTERS, local.Reports),
             "independent": _method(*_CLUSTERS),
         },
@@ -125,9 +123,9 @@ TASKS.update(
             "sketch": _method(local.Sketch),
             "local": _method(local.Rows),
             "functional": _method(products.Coefficients),
-            "newton": _method(products.Gram, newton.NewtonSteps, score_table.ScoreHistogram, parameters=_SECOND_STAGE),
+            "newton": _method(products.Gram, newton.NewtonSteps, products.ScoreHistogram, parameters=_SECOND_STAGE),
             "tables": _method(products.PairTables, local.Histogram, products.Gram, parameters=("stage", "keep")),
-            "gradient": _method(keys.GroupKey, gradient.Gradient, parameters=_SCHEDULE),
+            "gradient": _method(local.GroupKey, gradient.Gradient, parameters=_SCHEDULE),
         },
         "coreset": {
             "importance": _method(*_IMPORTANCE),
@@ -138,12 +136,12 @@ TASKS.update(
             "PCA": _method(products.Gram),
             "LinearRegression": _method(products.Gram),
             "SyntheticTable": _method(products.Gram),
-            "LogisticRegression": _method(score_table.ScoreHistogram),
-            "AdditiveClassifier": _method(score_table.ScoreHistogram),
+            "LogisticRegression": _method(products.ScoreHistogram),
+            "AdditiveClassifier": _method(products.ScoreHistogram),
             "AdditiveRegressor": _method(products.Gram),
-            "Scorecard": _method(score_table.ScoreHistogram),
-            "KMeans": _method(score_table.ScoreHistogram, local.SquaredLength),
-            "KMedian": _method(score_table.ScoreHistogram, local.SquaredLength),
+            "Scorecard": _method(products.ScoreHistogram),
+            "KMeans": _method(products.ScoreHistogram, local.SquaredLength),
+            "KMedian": _method(products.ScoreHistogram, local.SquaredLength),
         },
         "prediction": dict.fromkeys(
             (
@@ -161,6 +159,6 @@ TASKS.update(
         "alignment": {
             kind.mode: _method(kind) for kind in (alignment.ListMatching, alignment.Cohort, alignment.UnionMatching)
         },
-        "split": {"keyed-hash": _method(keys.Split)},
+        "split": {"keyed-hash": _method(local.Split)},
     }
 )

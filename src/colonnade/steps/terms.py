@@ -21,22 +21,6 @@ from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Step
 from colonnade.schema import Category, Number, Schema
 
-__all__ = [
-    "LARGEST_NUMBER",
-    "BoundedScores",
-    "FixedPoint",
-    "ScoreWeights",
-    "number_list",
-    "number_parameter",
-    "only_parameters",
-    "seed_parameter",
-    "valid_scale",
-    "whole_list",
-    "whole_parameter",
-    "word_list",
-]
-
-
 LARGEST_NUMBER = 2.0**200
 """The largest weight, and the largest divisor. Sums and quotients of such numbers are finite."""
 

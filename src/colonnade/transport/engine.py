@@ -37,19 +37,6 @@ from cryptography import x509
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.transport.kit import Certificate, Kit
 
-__all__ = [
-    "BLOCK",
-    "COORDINATOR_CELL",
-    "LARGEST_BLOCK",
-    "BlockAnswer",
-    "BlockCall",
-    "Line",
-    "Status",
-    "Verb",
-    "tls_context",
-]
-
-
 BLOCK = 1 << 20
 """Bytes of a message that travel at a time: large enough for the line's full rate, small beside any process."""
 

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
-from colonnade.event_log import Log
 from colonnade.protocol.agreement import COORDINATOR
 from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.runtime.event_log import Log
 from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
 from colonnade.transport.kit import Kit, KnownCertificates
-
-__all__ = ["FlareTransport"]
 
 PATIENCE = 45.0
 LONGEST = 3_600.0

@@ -49,13 +49,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.event_log import Log
 from colonnade.protocol.agreement import address_of
 from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Ticket
+from colonnade.runtime.event_log import Log
 from colonnade.transport.kit import Kit
 from colonnade.transport.mailbox import Mailbox, Place
-
-__all__ = ["Link", "Listener"]
 
 DIAL = 5.0
 """Seconds to reach a peer, or to wait for another study's letter to it; after that the coordinator relays."""

@@ -26,8 +26,6 @@ from typing import BinaryIO
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.protocol.messages import Ticket
 
-__all__ = ["Mailbox", "Place", "erase_mail"]
-
 ROOM = 4 * LARGEST_FRAME
 """Bytes: what one turn may bring is at most one frame, and a few studies run side by side."""
 

@@ -29,9 +29,6 @@ from colonnade.schema import Column
 from colonnade.steps import sums
 from colonnade.steps.kind import StepKind
 
-__all__ = ["BlockCoefficients", "CoresetFindings", "CoresetStudy", "Training", "vertical_saga"]
-
-
 BlockCoefficients = Mapping[str, NDArray[np.float64]]
 MARGIN_SCALE = 2**32
 EPOCHS = 300

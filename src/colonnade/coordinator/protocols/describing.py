@@ -18,8 +18,6 @@ from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Bins, Column
 from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
 
-__all__ = ["FINE_BINS", "ColumnTables", "CountedTable", "SoughtQuantiles"]
-
 Array = NDArray[np.float64]
 
 FINE_BINS = 1_024

@@ -30,8 +30,6 @@ from colonnade.secure.shamir import reconstruct
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP, Gradient, GradientTerms
 from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
-__all__ = ["Descent", "GradientDescent", "Schedule"]
-
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.coding.columns import ColumnName, columns_at, parties_of
 from colonnade.coordinator.protocols.relaying import open_jointly
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.groups import GroupFigures, Span
+from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
@@ -25,8 +25,6 @@ from colonnade.protocol.messages import Rounds, ask_all
 from colonnade.schema import Category, Number
 from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
 from colonnade.steps.joint import read_joint
-
-__all__ = ["GroupRelease", "Heights", "helpers_for"]
 
 GROUPS = "groups"
 Array = NDArray[np.float64]

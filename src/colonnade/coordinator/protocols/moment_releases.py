@@ -10,32 +10,127 @@ shares before anything is opened, so no party sees an exact coefficient between 
 what is known about its noise (`pooled_correlations`, `NormalEquations`), never by a second draw.
 
 Coded columns are columns after scaling to [−1, 1], or indicators of levels. Matrices here are sums of products of coded columns.
+
+What a wide matrix takes of this machine, before anything is asked: memory, and an order of magnitude of time.
+
+Formulas from the widths alone, so that a preview answers at once, and a study that would not fit is refused before anybody has
+paid for it. The time is for two cores like those of docs/explanation/scale.md, everything in this process or not.
 """
 
+import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from math import isfinite
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coding import columns as coding
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
+from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.moments import Moments, gram_variance, opened_gram
+from colonnade.estimation.moments import MatrixNoise, Moments, WideMoments, gram_variance, opened_gram
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Category, Column
-from colonnade.secure.rectangles import entry_pairs
+from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import products
-from colonnade.steps.joint import Joint
+from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint
 from colonnade.steps.terms import valid_scale
+
+GIGABYTE = 1e9
+WORD = 8
+BASE = 700_000_000
+"""What a process with compiled kernels takes before it has read a row."""
+PER_COLUMN = 40_000
+"""What a column's description and its place in plans take, in all members."""
+DRAWN, MULTIPLIED, DEALT, OPENED, SOLVED = 25e-9, 0.5e-9, 60e-9, 120e-9, 400 * 0.4e-9
+"""Processor seconds per drawn number, product, dealt number, opened number, and entry of the matrix in the solver."""
+PRIMES = 3
+CORES = 2
+
+
+@dataclass(frozen=True)
+class Load:
+    """How long something takes, in seconds, and how much memory, in bytes; the latter within a third or so."""
+
+    seconds: float
+    memory: float
+
+    def words(self) -> dict[str, str]:
+        """Return it in words, for a preview."""
+        minutes, seconds = self.seconds / 60, self.seconds
+        lasts = f"{minutes:,.0f} min" if minutes > 2 else f"{seconds:,.0f} s"
+        return {
+            "time": f"about {lasts} on two cores; more where members are far apart",
+            "memory": f"about {self.memory / GIGABYTE:.2g} GB in this process",
+        }
+
+
+def gram_load(widths: Mapping[str, int], people: int, *, lean: bool, together: bool) -> Load:
+    """Return what a Gram matrix of so many coded columns by party takes.
+
+    Parameters
+    ----------
+    widths, people
+        Coded columns by party, and how many rows.
+    lean
+        Whether it is held once (`WideMoments`), not as several whole matrices.
+    together
+        Whether the members are in this process too, as in a simulation.
+    """
+    columns = sum(widths.values())
+    entries = sum(one.entries for one in rectangles(list(widths.values())))
+    own = sum(width * (width + 1) // 2 for width in widths.values())
+    nodes = max(3, len(widths))
+    at_once = entries if entries + own <= (1 << 25) else min(entries, TILE_ENTRIES)
+    matrix = WORD * columns**2 * (0.55 if lean else 12)
+    coordinator = BASE + PER_COLUMN * columns + matrix + WORD * at_once * (2 * nodes + 4)
+    member = WORD * (9 * at_once + people * columns + 2 * own / len(widths))
+    seconds = (
+        DRAWN * (len(widths) * entries + own)
+        + MULTIPLIED * nodes * entries * people * PRIMES
+        + DEALT * len(widths) * entries * nodes / 3
+        + OPENED * (nodes * entries + own)
+        + SOLVED * columns**2
+    )
+    return Load(seconds / CORES + 5, coordinator + (nodes * member if together else 0))
+
+
+def available_memory() -> float | None:
+    """Return how many bytes this process may still take; ``None`` where the system does not say."""
+    limits = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        limits += [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        limits.append(float(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # another system, or a container without a limit
+        if not limits and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            limits.append(float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    return min(limits, default=None)
+
+
+def require_memory(load: Load, columns: int) -> None:
+    """Refuse what would not fit into the memory that is free here, before anything is spent."""
+    free = available_memory()
+    if free is None or load.memory <= free:
+        return
+    fitting = int(columns * (max(free - BASE, 0.0) / (load.memory - BASE)) ** 0.5) // 100 * 100
+    raise BadInput(
+        f"A matrix of {columns:,} columns would take about {load.memory / GIGABYTE:.2g} GB of memory here, and "
+        f"{free / GIGABYTE:.2g} GB are free.",
+        remedy=f"Name fewer columns, at most about {max(fitting, 100):,}, or run the study where there is more memory.",
+    )
+
 
 DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
 """γ: a coded column takes 2γ + 1 values. Skellam noise has a coarser grid, since it is drawn exactly up to a mean of 2⁵²."""
@@ -429,3 +524,72 @@ class FunctionalRelease:
             },
             price=self.prices[party],
         )
+
+
+WIDE = 1_000
+"""Coded columns from which a matrix is held once, and not decomposed."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WideRelease(GramRelease):
+    """One joint opening of the second moments of many columns; parameters as for `GramRelease`. Read as `WideMoments`."""
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open the matrix, tile by tile if it is too wide to be opened at once, and read it as moments."""
+        reader = _Reader(read_joint(plan, "gram"), float(self.gamma) ** 2)
+        yield from open_in_tiles(plan, "gram", reader.take)
+        noise = self.matrix_noise(reader.joint)
+        return WideMoments.of_release(reader.matrix, reader.sums, noise, reader.joint.people, self.features)
+
+    def matrix_noise(self, joint: Joint) -> MatrixNoise:
+        """Return the variance of every entry."""
+        noise = joint.noise
+        assert isinstance(noise, GramNoise)  # the step's kind decided
+        unit = float(self.gamma) ** 4
+        return MatrixNoise.of(self.features[1:], noise.opened_variance / unit, float(noise.own_variance) / unit)
+
+
+def _square(size: int) -> NDArray[np.float64]:
+    """Return a square of zeros whose pages take memory once they are written, and are small: half of it is never written."""
+    memory = mmap.mmap(-1, 8 * size * size)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory).reshape(size, size)
+
+
+class _Reader:
+    """Writes what is opened into the upper triangle of a matrix, and the columns' sums beside it."""
+
+    def __init__(self, joint: Joint, unit: float) -> None:
+        self.joint = joint
+        self._unit = unit
+        ends = list(accumulate(joint.widths))
+        self._places = dict(zip(joint.owners, zip([0, *ends], ends, strict=False), strict=True))
+        self.matrix = _square(ends[-1])
+        self.sums = np.zeros(ends[-1])
+
+    def take(self, number: int, cross: Integers, own: Mapping[str, Integers]) -> None:
+        """Write one tile."""
+        tile, start = self.joint.tiles[number], 0
+        for one in tile.blocks:
+            block = cross[start : start + one.entries].reshape(one.bottom - one.top, one.right - one.left)
+            np.divide(block, self._unit, out=self.matrix[one.top : one.bottom, one.left : one.right])
+            start += one.entries
+        for party, part in ((party, part) for party, part in own.items() if len(part)):
+            self._take_own(party, 1 + (tile.own.start or 0), part / self._unit)
+
+    def _take_own(self, party: str, place: int, part: NDArray[np.float64]) -> None:
+        """Write a stretch of a party's own triangle, row by row; its first row are the sums, whose first is not released."""
+        first, last = self._places[party]
+        size, row, start = last - first + 1, 0, 0
+        while place >= start + size - row:
+            start, row = start + size - row, row + 1
+        while len(part):
+            taken = min(len(part), start + size - row - place)
+            column = first + row + place - start - 1  # columns are counted from the constant one
+            target = self.sums if row == 0 else self.matrix[first + row - 1]
+            target[column : column + taken], part = part[:taken], part[taken:]
+            place += taken
+            start, row = start + size - row, row + 1

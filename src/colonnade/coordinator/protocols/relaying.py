@@ -12,31 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.agreements import SETTLES
+from colonnade.conversations.products import BEATS
 from colonnade.conversations.sums import chunks_of
-from colonnade.conversations.tiles import BEATS
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol import messages
 from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.joint import Joint, read_joint
-from colonnade.steps.keys import GroupKey
+from colonnade.steps.local import GroupKey
 from colonnade.steps.sums import SumTerms
-
-__all__ = [
-    "JointResult",
-    "Relay",
-    "agree_on_key",
-    "forget_key",
-    "key_steps",
-    "open_in_tiles",
-    "open_jointly",
-    "open_sum",
-    "relay_sum",
-    "settle_once",
-    "shares_of",
-    "unmasked_sum",
-]
 
 
 class Relay:
@@ -144,7 +129,7 @@ class JointResult:
     joint
         What was opened, read from the plan.
     cross
-        One integer per entry between two parties, in the order of `colonnade.secure.rectangles.entry_pairs`.
+        One integer per entry between two parties, in the order of `colonnade.secure.shamir.entry_pairs`.
     own
         Each party's own part, where the statistic has one.
     """

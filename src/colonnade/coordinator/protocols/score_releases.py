@@ -21,19 +21,7 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Level
-from colonnade.steps import products, score_table, sums
-
-__all__ = [
-    "SCALE",
-    "GuessedLabel",
-    "Prediction",
-    "ScoreCounts",
-    "ScoreGram",
-    "ScoreHistogramRelease",
-    "ScoreMoments",
-    "bins_for",
-]
-
+from colonnade.steps import products, sums
 
 SCALE = 1 << 14
 """γ: the number of integer steps of the largest column. Rounding to 1/γ of a column's range is far below the noise."""
@@ -344,7 +332,7 @@ class ScoreHistogramRelease:
                 parameters["guesses"] = self.label.labels
             else:
                 parameters["label"] = ColumnName.of(self.label).column
-        return score_table.ScoreHistogram.ask(
+        return products.ScoreHistogram.ask(
             name=self.name,
             party=party,
             columns=columns,

@@ -12,8 +12,21 @@ public, so nothing is spent on it. Reports are decoded pair by pair and fitted w
 with one axis per party grows with every party. Weights are projected onto non-negative ones with the right total, not clipped at
 zero. Sketches (Algorithms 2 to 5 of the second paper) have phantoms per cell, which all parties derive from the key, and are
 decoded by the joint likelihood of a pair's table (docs/proofs/sketches.md#decoding).
+
+How well centres fit people, from noisy histograms of who is nearer to which of two centres.
+
+The loss is the mean squared distance to the nearest centre. That one centre is nearer than another is the sign of a score that
+adds up over parties, and its histogram is exact up to noise. Which of *all* centres is nearest is not in any pair of them. So the
+party whose columns separate the centres best guesses everybody's centre by its own columns. The histograms of all pairs, divided
+by this guess, say how much a person would gain by moving from the guess g to each other centre:
+
+    mean d_g − Σ_j mean (d_g − d_j)⁺  ≤  loss  ≤  mean d_g − max_j mean (d_g − d_j)⁺,       by guess, and added up.
+
+The two ends meet where at most one other centre is ever better, and so they always meet with two centres. Distances are measured
+after scaling each column to [−1, 1].
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -21,26 +34,34 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName
+from colonnade.coding.columns import ColumnName, coded_width
 from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
-from colonnade.estimation.clustering import Grid, fitted_grid, independent_grid, weighted_kmeans, weighted_kmedian
-from colonnade.estimation.clustering_budget import ClusteringPrices, WeightMethod
+from colonnade.estimation import scoring
+from colonnade.estimation.clustering import (
+    ClusteringPrices,
+    Grid,
+    WeightMethod,
+    fitted_grid,
+    independent_grid,
+    weighted_kmeans,
+    weighted_kmedian,
+)
 from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
-from colonnade.privacy.accounting import Unit
+from colonnade.privacy.accounting import Price, Unit, party_price
+from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.steps.keys import MembershipSketches
+from colonnade.schema import Category, Column
 from colonnade.steps.kind import StepKind
-from colonnade.steps.local import Centres, Histogram, Reports
+from colonnade.steps.local import Centres, Histogram, MembershipSketches, Reports, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep
-
-__all__ = ["SCALE", "ClusteringBlock", "Clusters", "VerticalClustering"]
 
 Array = NDArray[np.float64]
 KEY = "key"
@@ -251,3 +272,229 @@ class VerticalClustering:
         if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
             raise ProtocolError("A party released a histogram of another shape.")
         return margin.astype(np.float64)
+
+
+HEIGHT = 1 << 20
+SQUARES = 4
+"""One part in four of ε pays for the sums of squares, the rest for the histograms."""
+BINS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class LocalCells:
+    """What a clustering says about the parties' own columns: local centres, and the number of people in each combination.
+
+    Parameters
+    ----------
+    centres
+        By party, in coded columns.
+    cells, weights
+        Combinations of local centres, one row each, parties in order; and the number of people in each.
+    """
+
+    centres: Mapping[str, Array]
+    cells: NDArray[np.intp]
+    weights: Array
+
+
+def best_guesser(
+    cells: LocalCells, centres: Array, places: Mapping[str, NDArray[np.int64]]
+) -> tuple[str, NDArray[np.intp], float]:
+    """Return the party whose columns tell most, its guess by local centre, and where the model puts the loss between the ends.
+
+    Everything here is public: it follows from what the model's own study released.
+    """
+    squared = np.zeros((len(cells.cells), len(centres)))
+    for number, (party, local) in enumerate(cells.centres.items()):
+        block = ((local[:, None] - centres[None, :, places[party]]) ** 2).sum(axis=2)
+        squared += block[cells.cells[:, number]]
+    weights = cells.weights / max(float(cells.weights.sum()), 1e-300)
+    nearest = float(weights @ squared.min(axis=1))
+    found = []
+    for number, (party, local) in enumerate(cells.centres.items()):
+        own = cells.cells[:, number]
+        by_cell = np.array([weights[own == cell] @ squared[own == cell] for cell in range(len(local))])
+        guess = by_cell.argmin(axis=1)
+        low, high = _ends(squared, weights, guess[own])
+        within = (nearest - low) / (high - low) if high > low else 0.0
+        found.append((high - low, party, guess, min(max(within, 0.0), 1.0)))
+    _, party, guess, within = min(found, key=lambda one: one[0])
+    return party, guess, within
+
+
+def _ends(squared: Array, weights: Array, guess: NDArray[np.intp]) -> tuple[float, float]:
+    """Return both bounds of the loss for people with known distances and a guess each."""
+    own = squared[np.arange(len(guess)), guess]
+    gains = np.maximum(own[:, None] - squared, 0.0) * weights[:, None]
+    by_guess = [gains[guess == one].sum(axis=0) for one in range(squared.shape[1])]
+    base = float(weights @ own)
+    return base - sum(float(one.sum()) for one in by_guess), base - sum(float(one.max()) for one in by_guess)
+
+
+@dataclass(frozen=True)
+class ClusteringEvaluation:
+    """A private measurement of how well some centres fit.
+
+    Parameters
+    ----------
+    columns, centres
+        The columns, and the centres in coded columns; two or more.
+    guesser, points, guesses
+        The party that guesses, the points (in its own coded columns) whose nearest it takes, and the centre of each point.
+    within
+        Where between its ends the loss is put: a guess that no promise rests on.
+    median
+        Whether the loss is the mean distance and not the mean of its square.
+    price, unit, level
+        The price, the unit that it protects, and the level of the intervals.
+    draw
+        The number of the draw.
+    """
+
+    columns: Mapping[str, Column]
+    centres: Array
+    guesser: str
+    points: Array
+    guesses: NDArray[np.intp]
+    within: float
+    median: bool
+    price: Price
+    unit: Unit
+    level: float
+    draw: int = 1
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of centres."""
+        return list(combinations(range(len(self.centres)), 2))
+
+    def histogram(self, first: int, second: int) -> ScoreHistogramRelease:
+        """Return the histogram of d_first − d_second, among people whose guess is one of the two."""
+        a, b = self.centres[first], self.centres[second]
+        guess = GuessedLabel(self.guesser, self.points, tuple(int(one) for one in self.guesses))
+        return ScoreHistogramRelease(
+            name=f"{first}-{second}",
+            parts=scoring.party_scores(self.columns, 2 * (b - a)[None]),
+            offset=float(a @ a - b @ b),
+            label=guess,
+            kept=(first, second),
+            price=scoring.histogram_price(
+                Price(self.price.nano - self._squares_price.nano, self.price.delta), len(self.pairs)
+            ),
+            draw=self.draw,
+            largest_bins=BINS,
+        )
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party for its sum of squares, and one per party and pair of centres."""
+        scoring.interval_reach(self.level)  # refuses a level outside (0, 1)
+        squares = [self._squares(part) for part in self._parts]
+        return (*squares, *(step for pair in self.pairs for step in self.histogram(*pair).steps()))
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Collect the sums, open the histograms, and compute the metrics."""
+        releases = yield from ask_all(plan, "squares")
+        opened = {}
+        for pair in self.pairs:
+            opened[pair] = yield from self.histogram(*pair).rounds(plan)
+        return scoring.EvaluationResult(self.metrics(self._squared(releases, plan.people), opened, plan.people))
+
+    def metrics(
+        self, squared: tuple[float, float], opened: Mapping[tuple[int, int], ScoreCounts], people: int
+    ) -> tuple[scoring.Metric, ...]:
+        """Return the loss between its two ends.
+
+        Parameters
+        ----------
+        squared
+            The mean squared distance from the first centre, and its variance.
+        opened
+            The histograms.
+        people
+            How many people there are.
+        """
+        base, doubt = squared
+        gains: dict[tuple[int, int], tuple[float, float, float]] = {}
+        for (first, second), histogram in opened.items():
+            ahead = np.maximum(histogram.scores, 0.0)
+            gains[first, second] = _weighted(histogram, 0, ahead, people)
+            gains[second, first] = _weighted(histogram, 1, ahead - histogram.scores, people)
+            if first == 0:
+                moved, moved_doubt, _ = _weighted(histogram, 1, histogram.scores, people)
+                base, doubt = base - moved, doubt + moved_doubt
+        least, most, rounding = base, base, 0.0
+        for guess in range(len(self.centres)):
+            own = [gains[guess, other] for other in range(len(self.centres)) if other != guess]
+            least -= sum(max(gain, 0.0) for gain, _, _ in own)
+            most -= max(max(gain, 0.0) for gain, _, _ in own)
+            doubt += sum(variance for _, variance, _ in own)
+            rounding += sum(moved for _, _, moved in own)
+        error = scoring.interval_reach(self.level) * math.sqrt(doubt) + rounding
+        return self._read(least, most, error)
+
+    def _read(self, least: float, most: float, error: float) -> tuple[scoring.Metric, ...]:
+        most = max(most, least)
+        kind = "exact" if len(self.centres) == 2 else "between what pairs of centres leave open"
+        low, high = max(least - error, 0.0), max(most + error, 0.0)
+        value = min(max(least + self.within * (most - least), low), high)
+        if not self.median:
+            return (scoring.Metric("loss", value, low, high, kind),)
+        squared = scoring.Metric("mean_squared_distance", value, low, high, kind)
+        widest = math.sqrt(sum(4.0 if not isinstance(one, Category) else 2.0 for one in self.columns.values()))
+        bounds = low / widest, math.sqrt(high)
+        middle = min(max(math.sqrt(value), bounds[0]), bounds[1])
+        return (scoring.Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
+
+    @property
+    def _squares_price(self) -> Price:
+        return Price(self.price.nano, 0.0).share(SQUARES)
+
+    @property
+    def _parts(self) -> list[scoring.PartyScores]:
+        return scoring.party_scores(self.columns, -2 * self.centres[:1])
+
+    def _squares(self, part: scoring.PartyScores) -> Step:
+        return SquaredLength.ask(
+            name="squares",
+            party=part.party,
+            columns=part.columns,
+            parameters={
+                "weights": tuple(part.weights[0].tolist()),
+                "largest": self._largest(part),
+                "height": HEIGHT,
+            },
+            price=party_price(self._squares_price, len(self._parts), self.unit),
+        )
+
+    def _largest(self, part: scoring.PartyScores) -> float:
+        """Return the largest ‖x‖² + w·x: 1 + |w| for a number, the largest |1 + w| of its levels for a category."""
+        largest, place = 0.0, 0
+        for name in part.columns:
+            column = self.columns[str(ColumnName(part.party, name))]
+            width = coded_width(column)
+            some = part.weights[0, place : place + width]
+            largest += float(np.abs(1 + some).max() if isinstance(column, Category) else 1 + abs(some[0]))
+            place += width
+        return largest
+
+    def _squared(self, releases: Mapping[str, Released], people: int) -> tuple[float, float]:
+        total, variance = float(self.centres[0] @ self.centres[0]), 0.0
+        for part in self._parts:
+            value = releases[part.party].array("value")
+            if value.shape != (1,) or value.dtype != np.int64:
+                raise ProtocolError(f"Party {part.party!r} released a sum of another shape.")
+            step = self._largest(part) / HEIGHT / people
+            price = party_price(self._squares_price, len(self._parts), self.unit)
+            total += float(value[0]) * step
+            variance += discrete_laplace_variance(laplace_scale(price, HEIGHT)) * step**2
+        return total, variance
+
+
+def _weighted(histogram: ScoreCounts, column: int, weights: Array, people: int) -> tuple[float, float, float]:
+    """Return a weighted count over people, extrapolated to no rounding, its variance, and what the extrapolation moved."""
+    counts = histogram.counts[:, column]
+    sharp = 2 * weights - histogram.smoothed(weights)
+    spread = np.maximum(histogram.smoothed(weights**2) - histogram.smoothed(weights) ** 2, 0.0)
+    variance = histogram.variance * float(sharp @ sharp) + float(spread @ np.maximum(counts, 0.0))
+    value, plain = float(sharp @ counts) / people, float(weights @ counts) / people
+    return value, variance / people**2, abs(value - plain)

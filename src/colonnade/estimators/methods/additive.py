@@ -1,29 +1,34 @@
 """`AdditiveNewton`: tables of every column with the target and Newton steps on secret shares, for additive models."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from colonnade.constraints import OneOf, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import additive_steps, newton_steps
+from colonnade.coordinator.protocols import moment_releases, newton_steps
+from colonnade.coordinator.protocols.counting import table_deviation
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease
-from colonnade.coordinator.protocols.target_tables import table_deviation
 from colonnade.errors import BadInput
 from colonnade.estimation.additive import STEPS, TABLES
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.table_model import NoisyTables, has_library
 from colonnade.estimators.methods.method import Expectation
-from colonnade.estimators.methods.moments import MomentMethod
+from colonnade.estimators.methods.moments import MomentMethod, opened_variance
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps.newton_terms import NewtonTerms
+from colonnade.steps.newton import NewtonTerms
 
 if TYPE_CHECKING:
     from colonnade.estimators.additive import AdditiveClassifier
     from colonnade.estimators.second_moments import MomentStudy
+    from colonnade.estimators.synthetic import SyntheticTable
 
-__all__ = ["AdditiveNewton", "tables_alone"]
 
 ONLY_TABLES = 0.01
 """Tables are all that is worth opening if the noise in one of their counts exceeds this part of the people. Credit card default,
@@ -100,7 +105,7 @@ class AdditiveNewton(MomentMethod):
 
     def protocol(
         self, study: "AdditiveClassifier", federation: Federation, price: Price, repeat: int
-    ) -> additive_steps.AdditiveStudy | ScoreHistogramRelease:
+    ) -> newton_steps.AdditiveStudy | ScoreHistogramRelease:
         """Return a study by tables and steps on shares; or the histogram of a score that tables have made."""
         if study._first is not None and study._first.purpose == "evidence":
             return study._score_histogram(federation, price, repeat)
@@ -111,8 +116,8 @@ class AdditiveNewton(MomentMethod):
             )
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
-        bounds = additive_steps.row_bounds(columns)
-        division = {"tables": TABLES, "steps": STEPS}.get(self.plan) or additive_steps.chosen_division(
+        bounds = newton_steps.row_bounds(columns)
+        division = {"tables": TABLES, "steps": STEPS}.get(self.plan) or newton_steps.chosen_division(
             bounds,
             price,
             federation.people,
@@ -120,7 +125,7 @@ class AdditiveNewton(MomentMethod):
             min(federation.collusion, len(bounds) - 1),
             1 if study._binary(columns) else study._category(columns).size,
         )
-        return additive_steps.AdditiveStudy(
+        return newton_steps.AdditiveStudy(
             columns, target, price, federation.people, division, self.window, smooth=study._smoothness
         )
 
@@ -133,7 +138,7 @@ class AdditiveNewton(MomentMethod):
     def expect(
         self,
         study: "AdditiveClassifier",
-        algorithm: additive_steps.AdditiveStudy | ScoreHistogramRelease,
+        algorithm: newton_steps.AdditiveStudy | ScoreHistogramRelease,
         federation: Federation,
     ) -> Expectation:
         """Return the plan, and how noisy tables and steps are."""
@@ -177,3 +182,52 @@ def _expect_evidence(study: "AdditiveClassifier", federation: Federation) -> Exp
         "intervals": "of marginal effects: what each column tells by itself, times one slope for all",
     }
     return Expectation(words, (), ())
+
+
+MOSTLY_NOISE = 0.5
+LOST = (
+    "Most pair tables would be mostly noise: ask for fewer columns, fewer bins or a larger epsilon. The table is then little "
+    "more than its columns one by one."
+)
+NO_LIBRARY = "fit(...) needs the library mbi, which is not installed here: pip install 'colonnade[synthetic]'."
+
+
+class SecurePairs(MomentMethod):
+    """The tables of all pairs of columns, counted on secret shares. Only the noisy tables are opened.
+
+    It has no options of its own.
+    """
+
+    name = "secure"
+    does = "the tables of all pairs of columns, on secret shares; rows are drawn from a graphical model that is fitted to them"
+    guarantee = "(ε, δ)"
+    adversary = "the coordinator and up to c colluding parties"
+    delta = "needed"
+    reference = "private-pgm"
+    unused = {}
+
+    def protocol(
+        self, study: "SyntheticTable", federation: Federation, price: Price, repeat: int
+    ) -> moment_releases.GramRelease:
+        """Return a release of second moments of levels; over the people in common if the federation is aligned so."""
+        kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
+        return kind(study._chosen(federation.describe()), price)
+
+    def expect(self, study: "SyntheticTable", algorithm: Any, federation: Federation) -> Expectation:
+        """Return the noise of a cell of a pair table, which no data changes."""
+        variance = opened_variance(study, algorithm, federation)
+        released = Moments.of_release(np.zeros_like(variance), variance, federation.people, algorithm.features)
+        tables = NoisyTables(released)
+        cells = {pair: tables.sizes[pair[0]] * tables.sizes[pair[1]] for pair in tables.pairs}
+        noise = math.sqrt(sum(tables.variance(*pair) * many for pair, many in cells.items()) / sum(cells.values()))
+        moved = np.array([tables.deviation(*pair) * many for pair, many in cells.items()])
+        moved = np.minimum(moved * math.sqrt(2 / math.pi) / (2 * federation.people), 1.0)
+        levels = sum(tables.sizes.values())
+        words = {
+            "levels": f"{levels} of {len(tables.columns)} columns, in {len(cells)} pair tables",
+            "noise of a cell": f"{noise:,.3g} people",
+            "noise of a pair table": f"as if {float(np.median(moved)):.1%} of people had moved, before the model is fitted",
+        }
+        warnings = [LOST] if float(np.median(moved)) > MOSTLY_NOISE else []
+        warnings += [] if has_library() else [NO_LIBRARY]
+        return Expectation(words, tuple(warnings), (ExpectedError("pair counts as released", noise, "people"),))

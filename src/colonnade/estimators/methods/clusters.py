@@ -14,26 +14,18 @@ from colonnade.constraints import Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
 from colonnade.errors import BadInput
-from colonnade.estimation import clustering_budget
+from colonnade.estimation import clustering
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.methods.counts import require_sample
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.laws.sketches import MANY, SKETCHES
-from colonnade.steps.keys import LARGEST_SKETCHES
+from colonnade.steps.local import LARGEST_SKETCHES
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import ClusteringStudy
 
-__all__ = [
-    "ClusterMethod",
-    "IndependentClusters",
-    "ResponseClusters",
-    "SecureClusters",
-    "SketchedClusters",
-    "learned_centres",
-]
 
 Array = NDArray[np.float64]
 CELLS = (
@@ -44,15 +36,15 @@ CELLS = (
 class ClusterMethod(Method["ClusteringStudy"]):
     """A method that weights private local centres by how many people are in each combination of local clusters."""
 
-    weights: clustering_budget.WeightMethod
+    weights: clustering.WeightMethod
     """How weights are found."""
     unused = {"size": "Leave out size=: everybody takes part."}
     reference = "clustering"
 
     @property
-    def rule(self) -> clustering_budget.WeightRule:
+    def rule(self) -> clustering.WeightRule:
         """What a weight costs, and how noisy it is, with the options of this method."""
-        return clustering_budget.RULES[self.weights]
+        return clustering.RULES[self.weights]
 
     def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
         """Return what the options of this method change in the algorithm."""
@@ -67,7 +59,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
     ) -> VerticalClustering:
         """Return an algorithm that gets centres and weights from the parties and clusters the weighted grid."""
         blocks = _blocks(study, federation)
-        prices = clustering_budget.clustering_prices(price, len(blocks), study.unit, self.rule, study.split)
+        prices = clustering.clustering_prices(price, len(blocks), study.unit, self.rule, study.split)
         return VerticalClustering(
             blocks=blocks,
             n_clusters=study.n_clusters,
@@ -85,10 +77,10 @@ class ClusterMethod(Method["ClusteringStudy"]):
         study: "ClusteringStudy",
         federation: Federation,
         blocks: tuple[ClusteringBlock, ...],
-        prices: clustering_budget.ClusteringPrices,
+        prices: clustering.ClusteringPrices,
     ) -> int:
         if study.n_local_clusters is None:
-            return clustering_budget.automatic_clusters(
+            return clustering.automatic_clusters(
                 study.n_clusters,
                 federation.people,
                 [block.width for block in blocks],
@@ -109,7 +101,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
     def expect(self, study: "ClusteringStudy", algorithm: VerticalClustering, federation: Federation) -> Expectation:
         """Return how noisy centres and weights are."""
         local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
-        noise = clustering_budget.weight_noise(
+        noise = clustering.weight_noise(
             self.rule, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
         )
         centre_noise = {block.party: _centre_noise(block, people, local, prices.centres) for block in algorithm.blocks}
@@ -181,9 +173,9 @@ class SketchedClusters(ClusterMethod):
         self.sketches = sketches
 
     @property
-    def rule(self) -> clustering_budget.WeightRule:
+    def rule(self) -> clustering.WeightRule:
         """What M sketches cost, and how noisy they are."""
-        return clustering_budget.sketch_rule(self.sketches)
+        return clustering.sketch_rule(self.sketches)
 
     def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
         """Return M."""
@@ -220,9 +212,9 @@ class ResponseClusters(ClusterMethod):
         self.sample = sample
 
     @property
-    def rule(self) -> clustering_budget.WeightRule:
+    def rule(self) -> clustering.WeightRule:
         """What reports of a sample cost, and how noisy they are."""
-        return clustering_budget.response_rule(float(self.sample))
+        return clustering.response_rule(float(self.sample))
 
     def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
         """Return the share of people that report, and the number of the draw that chooses them."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from colonnade.estimators.releases import Coreset as CoresetEstimator
     from colonnade.estimators.study import Study
 
-__all__ = ["SHARE", "ClusterCoreset", "Coreset", "Importance", "Uniform", "require_consent"]
 
 """The name by which a party's policy allows coresets, and models trained on them."""
 ERROR, FAILURE = 0.1, 0.05

@@ -22,10 +22,10 @@ from colonnade.coordinator.protocols.counting import (
     ResponseCounts,
     table_layout,
 )
-from colonnade.coordinator.protocols.power_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
+from colonnade.coordinator.protocols.local_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.estimation.independence import CountNoise, discrete_gaussians, discrete_laplaces
+from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import EVENT, RELATION, Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price
@@ -36,16 +36,6 @@ from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.releases import Moment, PatternCount
-
-__all__ = [
-    "Independent",
-    "LocalPowers",
-    "Response",
-    "SecureTables",
-    "SketchedPowers",
-    "noise_of_counts",
-    "require_sample",
-]
 
 
 Array = NDArray[np.float64]

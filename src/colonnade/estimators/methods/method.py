@@ -23,7 +23,6 @@ from colonnade.protocol.messages import Algorithm
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
 
-__all__ = ["Expectation", "GivenMethod", "Method", "StudyType", "method_from"]
 
 StudyType = TypeVar("StudyType", bound="Study", contravariant=True)  # noqa: PLC0105
 """The estimators that offer a method."""

@@ -33,16 +33,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from colonnade.durable_file import sync_folder
 from colonnade.errors import BadInput, DiskFull, LedgerCorrupt, disk_is_full
 from colonnade.party.ledger.decisions import Forfeit
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.privacy.accounting import NANO, Loss
+from colonnade.runtime.durable_file import sync_folder
 from colonnade.secure.keys import Identity
-
-__all__ = ["Evidence", "Restored", "back_up", "restore"]
 
 UNSEEN = 1_000
 """How many data versions are left out where nobody knows how many rows were lost."""

@@ -31,8 +31,6 @@ from colonnade.secure.history import Earlier, History
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
 
-__all__ = ["KeptPlans", "LedgerState", "LedgerView", "RowChain", "first_row", "folded"]
-
 
 def first_row(genesis: rows.Genesis, written: int) -> Facts:
     """Return the row with which a ledger begins."""

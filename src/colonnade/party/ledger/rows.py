@@ -31,45 +31,6 @@ from colonnade.party.ledger.decisions import CapDecision, Decision, read_decisio
 from colonnade.plan import About
 from colonnade.privacy.accounting import NANO, ORDERS, Budget, Loss
 
-__all__ = [
-    "APPLICATION",
-    "BEFORE_THE_FIRST",
-    "CHARGED",
-    "COSTLESS",
-    "FACTS",
-    "FORMAT",
-    "HOLDS",
-    "SCHEMA",
-    "SEEDED",
-    "TABLES",
-    "TRIGGERS",
-    "Ceiling",
-    "Entry",
-    "Facts",
-    "Genesis",
-    "Head",
-    "Kind",
-    "LabelledRow",
-    "RowTerms",
-    "about_hash",
-    "answer_hash",
-    "as_entry",
-    "ceiling_of",
-    "check_hash",
-    "check_identified",
-    "check_kept",
-    "checked_cost",
-    "checked_name",
-    "corrupt",
-    "least_entry",
-    "read_loss",
-    "row_digest",
-    "row_hash",
-    "seed_hash",
-    "table_mark",
-]
-
-
 FORMAT = 3
 BEFORE_THE_FIRST = bytes(32)
 LONGEST_NAME = 200
@@ -399,7 +360,7 @@ HOLDS = """CREATE TABLE holds (
     held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
     payable INTEGER NOT NULL CHECK (typeof(payable) = 'integer')
 )"""
-"""What is set aside for studies (`colonnade.party.ledger.holds`): the one table whose rows go again. Times in microseconds."""
+"""What is set aside for studies (`colonnade.party.ledger.ledger`): the one table whose rows go again. Times in microseconds."""
 
 LOADED = """CREATE TABLE loaded (
     version INTEGER PRIMARY KEY,

@@ -16,8 +16,8 @@ from pathlib import Path
 from colonnade.coding.columns import ColumnName, columns_at
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.chain import LedgerView
+from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.refused import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import About, Plan, Step, one_line
 from colonnade.protocol import codec
@@ -26,21 +26,6 @@ from colonnade.result import COORDINATOR
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of
-
-__all__ = [
-    "Keys",
-    "PlansByHash",
-    "Reading",
-    "Requester",
-    "RowInWords",
-    "Standing",
-    "analysts_beside",
-    "epsilon_in_words",
-    "kind_in_words",
-    "parse_plan",
-    "plans_of",
-    "read_rows",
-]
 
 Keys = Mapping[str, PublicIdentity]
 """The analysts of a federation's papers, by name."""

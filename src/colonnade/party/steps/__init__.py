@@ -2,20 +2,8 @@
 
 from collections.abc import Mapping
 
-from colonnade.party.steps import (
-    agreements,
-    coresets,
-    describing,
-    gradient,
-    groups,
-    local,
-    newton,
-    predictions,
-    products,
-)
+from colonnade.party.steps import agreements, coresets, local, newton, predictions, products
 from colonnade.steps.kind import StepKind
-
-__all__ = ["PRIVATE_HALVES"]
 
 PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
     half.name: half
@@ -32,12 +20,12 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
         coresets.PrivateCoresetSample,
         coresets.PrivateCoresetScores,
         coresets.PrivateCoresetTotal,
-        describing.PrivateColumnCounts,
-        describing.PrivateQuantilePositions,
-        gradient.PrivateGradient,
-        groups.PrivateGroupChain,
-        groups.PrivateGroupSums,
-        groups.PrivateGroupTotals,
+        local.PrivateColumnCounts,
+        local.PrivateQuantilePositions,
+        newton.PrivateGradient,
+        products.PrivateGroupChain,
+        products.PrivateGroupSums,
+        products.PrivateGroupTotals,
         local.PrivateCentres,
         local.PrivateHistogram,
         local.PrivateMembershipSketches,

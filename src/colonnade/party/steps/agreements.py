@@ -30,25 +30,12 @@ from colonnade.party.table.sources import BLOCK
 from colonnade.party.table.stored_table import part_of
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
-from colonnade.steps.keys import PARTS, GroupKey, Split, part_identity
+from colonnade.steps.local import PARTS, GroupKey, Split, part_identity
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
     from colonnade.party.handles import Reservation
     from colonnade.party.policy import Policy
-
-__all__ = [
-    "CohortPart",
-    "KeyPart",
-    "MatchingPart",
-    "PrivateCohort",
-    "PrivateGroupKey",
-    "PrivateListMatching",
-    "PrivateSplit",
-    "PrivateUnionMatching",
-    "SplitPart",
-    "in_second_part",
-]
 
 
 class PrivateGroupKey(GroupKey):

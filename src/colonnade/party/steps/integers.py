@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from colonnade.errors import SchemaMismatch
 
-__all__ = ["require_within", "whole_numbers"]
-
 
 def whole_numbers(
     numbers: NDArray[np.float64],

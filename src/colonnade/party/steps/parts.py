@@ -34,26 +34,6 @@ if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
     from colonnade.party.handles import Reservation
 
-__all__ = [
-    "Arrays",
-    "Disclosed",
-    "Joined",
-    "JointHalf",
-    "JointPart",
-    "Local",
-    "OpensJointly",
-    "Prepared",
-    "RestsOnEarlier",
-    "SumHalf",
-    "SumPart",
-    "bounded_scores",
-    "coded_rows",
-    "partial_scores",
-    "prepare",
-    "require_earlier",
-    "require_no_price",
-]
-
 
 def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
     """Return some people's rows as integers, a column of the table along each row of the result."""

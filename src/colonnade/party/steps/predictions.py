@@ -17,8 +17,6 @@ from colonnade.steps.sums import Predictions
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
 
-__all__ = ["PredictionPart", "PrivatePredictions"]
-
 
 class PrivatePredictions(Predictions):
     """Partial scores as integers."""

@@ -28,8 +28,6 @@ from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source
 from colonnade.schema import THOUSANDS, Category, Column, Date, Indicator, Numeric, Schema
 
-__all__ = ["ColumnCheck", "IdCheck", "TableCheck", "check_table"]
-
 NOTHINGS = (
     "-",
     "--",

@@ -5,7 +5,7 @@ where the source has its rows, and cuts it into pieces, one for each range that 
 range together. From then on the range stays with the workers, and each question about it is one task: a fold, rows that leave as
 shares, or some cells. There is no distributed shuffle: the guard knows where every row belongs, and nobody sorts.
 
-Cells are stored as those of a table on disk are (`colonnade.party.table.stored_cells`), so a worker sees a range as such a table,
+Cells are stored as those of a table on disk are (`colonnade.party.table.stored_table`), so a worker sees a range as such a table,
 behind the same encoders and with the same result. A fold adds whole numbers, whose sum does not depend on who adds what.
 
 The guard holds the ids, the order of rows and the sums. It keeps gate, ledger and keys, and draws all noise.
@@ -20,16 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.table.dask_cluster import Cluster, Sealed
-from colonnade.party.table.dask_rows import DaskRows, partition_changed
+from colonnade.party.table.dask_cluster import Cluster, DaskRows, Sealed, partition_changed
 from colonnade.party.table.private_table import PrivateTable, places_of_rows, require_schema
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_cells import CellForm, form_of
-from colonnade.party.table.stored_table import StoredTable, stored_columns
+from colonnade.party.table.stored_table import CellForm, StoredTable, form_of, stored_columns
+from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema
-from colonnade.spilled_rows import SpilledRows
-
-__all__ = ["DaskTable", "RangeTable", "range_length"]
 
 Result = TypeVar("Result")
 Cells = tuple[bytes, NDArray[np.bool_], dict[str, NDArray[Any]]]

@@ -18,14 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from colonnade.coding.cells import flatten
-from colonnade.durable_file import replacing
 from colonnade.errors import BadInput
 from colonnade.party.table.large_ids import LargeIds
 from colonnade.party.table.row_order import text_bytes
 from colonnade.party.table.sources import Source
+from colonnade.runtime.durable_file import replacing
 from colonnade.schema import Schema
-
-__all__ = ["KeptFingerprint"]
 
 KEY = 32
 

@@ -28,10 +28,8 @@ from colonnade.coding.cells import flatten
 from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_type
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
+from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Category, Column, Crossed, Number, Schema
-from colonnade.spilled_rows import SpilledRows
-
-__all__ = ["PrivateTable", "fewer_rows", "places_of_rows", "require_schema"]
 
 Result = TypeVar("Result")
 

@@ -31,32 +31,6 @@ from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 from colonnade.steps.alignment import IdRules
 
-__all__ = [
-    "WHOLE_IDS",
-    "ComparableIds",
-    "RowOrder",
-    "align",
-    "common_ids",
-    "common_order",
-    "comparable_ids",
-    "id_pieces",
-    "identity_hash",
-    "ids_of",
-    "incomplete_ids",
-    "nobody_in_common",
-    "normal_ids",
-    "normal_text",
-    "order_identity",
-    "read_ids",
-    "require_capacity",
-    "require_id_column",
-    "require_nobody_lacking",
-    "text_bytes",
-    "unaligned",
-    "undeclared_ids",
-]
-
-
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 
 

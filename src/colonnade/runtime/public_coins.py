@@ -4,8 +4,6 @@ import numpy as np
 
 from colonnade.errors import BadInput
 
-__all__ = ["PublicGenerator", "public_generator"]
-
 PublicGenerator = np.random.Generator  # noqa: TID251  # a name for annotations
 
 

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Pace", "Progress", "progress_bar"]
-
 Progress = Callable[[str], None]
 MINUTE, HOUR = 60, 3_600
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 
-__all__ = ["SpilledRows"]
-
 BLOCK = 65_536
 NEAR = 1 << 16
 """Bytes between two rows that are read together."""

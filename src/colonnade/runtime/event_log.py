@@ -19,8 +19,6 @@ from typing import Any, TextIO
 
 from colonnade.errors import BadInput
 
-__all__ = ["EVENTS", "FIELDS", "Event", "Log", "LogFile", "read_events", "read_status", "write_status"]
-
 EVENTS = frozenset(
     {
         "answered",
@@ -111,7 +109,7 @@ class Log:
         if name not in EVENTS or not set(fields) <= FIELDS:
             raise BadInput(
                 f"The event {name!r} or one of its fields is not in the log's vocabulary.",
-                remedy="Use the words of EVENTS and FIELDS in colonnade.event_log.",
+                remedy="Use the words of EVENTS and FIELDS in colonnade.runtime.event_log.",
             )
         if any(isinstance(value, str) and not _PLAIN.fullmatch(value) for value in fields.values()):
             raise BadInput(

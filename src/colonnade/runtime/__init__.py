@@ -1,0 +1,1 @@
+"""What has no subject of its own: durable files, logs, progress, workers, memory and public coins."""
