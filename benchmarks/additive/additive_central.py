@@ -13,16 +13,21 @@ import numpy as np
 from additive_sets import Joined
 
 from colonnade.coding.columns import features_of
+from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.coordinator.protocols.newton_steps import chosen_division
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
-from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.estimation.additive import STEPS, AdditiveSearch
-from colonnade.estimation.additive import expected_spread, marginal_shapes, recalibration, rescaled
+from colonnade.estimation.additive import (
+    STEPS,
+    AdditiveSearch,
+    expected_spread,
+    marginal_shapes,
+    recalibration,
+    rescaled,
+)
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
 from colonnade.estimation.scoring import party_scores
-from colonnade.estimation.shape_belief import AdditiveFit
-from colonnade.estimation.shape_belief import ShapePrior, TargetCounts, places_by_column
+from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCounts, places_by_column
 from colonnade.estimators import shape_study
 from colonnade.estimators.methods.additive import tables_alone
 from colonnade.estimators.shape_study import centring

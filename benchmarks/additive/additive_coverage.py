@@ -4,8 +4,7 @@ import numpy as np
 from additive_sets import Joined
 
 from colonnade.estimation.additive import marginal_shapes
-from colonnade.estimation.shape_belief import AdditiveFit
-from colonnade.estimation.shape_belief import ShapePrior, TargetCounts
+from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCounts
 from colonnade.estimators.shape_study import centring
 
 __all__ = ["covered", "marginal_without_noise", "without_noise"]

@@ -8,8 +8,7 @@ from benchmarks.clustering.clustering_sets import Points
 from sklearn.cluster import KMeans
 
 import colonnade as cn
-from colonnade.estimation.clustering import Grid, fitted_grid
-from colonnade.estimation.clustering import RULES, clustering_prices
+from colonnade.estimation.clustering import RULES, Grid, clustering_prices, fitted_grid
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.tables import consistent_tables
 from colonnade.privacy.accounting import Price

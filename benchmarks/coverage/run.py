@@ -24,9 +24,7 @@ from scipy import stats
 import colonnade as cn
 from colonnade.coding.columns import coefficients_to_own_units, free_coefficients, written_levels
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.estimation.inference import RESOLVED, Inference
-from colonnade.estimation.inference import level_sums
-from colonnade.estimation.inference import COUNTED, MomentScore, linear_inference
+from colonnade.estimation.inference import COUNTED, RESOLVED, Inference, MomentScore, level_sums, linear_inference
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import linear_from_moments
 from colonnade.privacy.accounting import Price

@@ -22,9 +22,8 @@ import numpy as np
 
 from colonnade.conversations.conversation import CheckedProduct
 from colonnade.secure.keys import SeedStream
-from colonnade.secure.shamir import entry_pairs
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, Elements, gram_bound
-from colonnade.secure.shamir import Dealing, Products, ShareProduct, default_threshold, reconstruct
+from colonnade.secure.shamir import Dealing, Products, ShareProduct, default_threshold, entry_pairs, reconstruct
 
 NODES = (3, 4)
 CHUNK_ROWS = 8192

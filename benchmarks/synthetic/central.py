@@ -17,8 +17,7 @@ import pandas as pd
 
 from colonnade.coding.columns import features_of
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables
-from colonnade.estimation.table_model import TableModel
+from colonnade.estimation.table_model import NoisyTables, TableModel
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_share_variance
 from colonnade.schema import Category

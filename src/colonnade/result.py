@@ -16,8 +16,8 @@ from itertools import combinations, islice
 import pandas as pd
 
 from colonnade.errors import BadInput
-from colonnade.plan import EVENT, RELATION, Unit
-from colonnade.privacy.accounting import NOTHING, Loss, total
+from colonnade.plan import EVENT, RELATION
+from colonnade.privacy.accounting import NOTHING, Loss, Unit, total
 
 COORDINATOR = "coordinator"
 COORDINATOR_ALONE = "assumes the coordinator colludes with no party"

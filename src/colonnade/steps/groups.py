@@ -5,10 +5,10 @@ indicator of the people in it, and for each of its values the same column times 
 combination, with everybody who has a record. A count is then a sum over people of a product of one indicator per party, and a
 sum of values the same with one factor replaced.
 
-*Two parties* multiply once (`colonnade.conversations.products`), and of the products only those are opened that are a count or a
-sum of one value. *Three parties* multiply twice: the nodes multiply the columns of two of them person by person, deal the products
-again, and multiply by the third's. *A helper* holds none of the columns. It shares a column
-of zeros, which enters no product that is opened, and a share of the noise: with more shares, each may be smaller.
+*Two parties* multiply once (`colonnade.conversations.products`), and of the products only those are opened that are a count or
+a sum of one value. *Three parties* multiply twice: the nodes multiply the columns of two of them person by person, deal the
+products again, and multiply by the third's. *A helper* holds none of the columns. It shares a column of zeros, which enters no
+product that is opened, and a share of the noise: with more shares, each may be smaller.
 
 *Heights.* An indicator of a party that has values is w high, a value at most γ, another party's indicator 1. So every count is
 released in steps of w^m, with m parties that have values, and every sum in steps of γ·w^(m−1)

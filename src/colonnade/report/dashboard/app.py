@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt
 from colonnade.party.ledger.decisions import RefusedStudies, RefusedStudy
-from colonnade.party.ledger.ledger import Entry, SqliteLedger
+from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import Entry
 from colonnade.party.ledger.words import Reading, RowInWords, Standing, analysts_beside, plans_of
 from colonnade.party.policy import Permission, Policy
 from colonnade.privacy.accounting import total
