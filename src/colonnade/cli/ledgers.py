@@ -21,7 +21,8 @@ from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, LedgerCorrupt
 
 if TYPE_CHECKING:
-    from colonnade.party.ledger.ledger import Entry, SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.party.ledger.rows import Entry
     from colonnade.party.ledger.words import RowInWords
     from colonnade.plan import Plan
 

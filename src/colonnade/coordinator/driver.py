@@ -55,8 +55,8 @@ from colonnade.errors import (
     ProtocolError,
 )
 from colonnade.estimation.expected_errors import estimating
-from colonnade.plan import About, Parameter, Plan, Step, Unit, checked_analyst_name, one_line
-from colonnade.privacy.accounting import Loss, Price, total
+from colonnade.plan import About, Parameter, Plan, Step, checked_analyst_name, one_line
+from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.messages import Accounted, GetAccount, Refused
 from colonnade.result import COORDINATOR

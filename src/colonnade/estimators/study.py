@@ -32,8 +32,8 @@ from colonnade.estimators.answers import (
 from colonnade.estimators.frames import OUTPUT, presenter
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
-from colonnade.plan import Plan, Step, Unit
-from colonnade.privacy.accounting import Price
+from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
