@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator, clone
 
 from colonnade.coding.columns import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
+from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.expected_errors import estimating
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
