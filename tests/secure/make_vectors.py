@@ -59,7 +59,7 @@ def _group() -> dict[str, object]:
         "purpose": "sketches",
         "step": GROUP_STEP,
         "seeds": {name: runs.seed("group", name).hex() for name in group},
-        "view": group["ana"].view.hex(),
+        "view": group["ana"]._view.hex(),
         "key": group["ana"].settle(_to("ana", reveals)).expose().hex(),
     }
 

@@ -115,7 +115,7 @@ class NewtonPart:
     def noise(self, number: int) -> Integers:
         """Draw this party's share of the noise of a round."""
         assert self._reservation is not None  # the run begins first
-        return self._half.terms.noise.draw_share(number, self._reservation.noise(f"round {number}"))
+        return self._half.terms.noise.draw_round(number, self._reservation.noise(f"round {number}"))
 
 
 class PrivateGradient(Gradient):

@@ -183,6 +183,10 @@ class NewtonNoise(SharedNoise):
             f"standard deviation {math.sqrt(self.variance(last)) / unit:.6g} of a number opened in the last step",
         )
 
+    def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Refuse: rounds have noise of different sizes, and only `draw_round` knows which."""
+        raise NotImplementedError("Draw the noise of a round: draw_round.")
+
     def draw_round(self, number: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise of one round. Of the curvature row by row, twice the variance on the diagonal."""
         share, entries = self.share_of(number), self.entries_of(number)
