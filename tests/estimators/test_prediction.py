@@ -12,7 +12,7 @@ from colonnade.conversations import sums as sum_run
 from colonnade.party.steps.predictions import PrivatePredictions
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Posted
-from colonnade.secure.group_secret import SumRing
+from colonnade.secure.summation import SumRing
 from colonnade.transport.direct import Direct, Recorded
 from tests import kit
 from tests.federations import TEST_KEY, federation, frames, joined

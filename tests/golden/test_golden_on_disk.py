@@ -9,7 +9,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import SMALLEST_MEMORY
 from colonnade.party.table.stored_table import StoredTable
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.secure.batches import PEOPLE
+from colonnade.secure.signs import PEOPLE
 from tests.golden.record import recomputed, recorded
 from tests.golden.studies import STUDIES
 

@@ -17,7 +17,7 @@ from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.secure.batches import PEOPLE, Signs
+from colonnade.secure.signs import PEOPLE, Signs
 from tests import kit
 
 SCHEMA = Schema(age=Numeric(18, 95), kind=Category(["a", "b", "c"]), visits=Numeric(0, 20, integer=True))

@@ -123,14 +123,14 @@ def test_the_frozen_group_key_follows_from_the_contributions() -> None:
     group = FROZEN["group"]
     drawn = {}
     for name in PARTIES:
-        context = (RUN, transcript(), name, group["purpose"], group["step"])
+        context = (PLAN, name, group["purpose"], group["step"])
         seed = bytes.fromhex(group["seeds"][name])
         labels = ("colonnade group nonce v1", "colonnade group contribution v1")
         drawn[name] = tuple(hkdf(seed, framed(label, *context)) for label in labels)
-    where = (RUN, transcript(), group["purpose"])
-    commitments = [[name, hashed("colonnade group commitment v1", *where, name, *drawn[name])] for name in PARTIES]
-    view = hashed("colonnade group view v1", transcript(), group["purpose"], *commitments)
+    where = (PLAN, group["purpose"])
+    commitments = [[name, hashed("colonnade group commitment v2", *where, name, *drawn[name])] for name in PARTIES]
+    view = hashed("colonnade group view v2", *where, *commitments)
     assert view.hex() == group["view"]
     joined = framed("colonnade group contributions v1", *([name, drawn[name][1]] for name in PARTIES))
-    key = hkdf(joined, framed("colonnade group key v1", transcript(), group["purpose"]), view)
+    key = hkdf(joined, framed("colonnade group key v2", *where), view)
     assert key.hex() == group["key"]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.group_secret import PairwiseMasks, SumRing
 from colonnade.secure.keys import Secret
+from colonnade.secure.summation import PairwiseMasks, SumRing
 from tests.kit import ALPHA, chi_square_p, source
 from tests.secure.runs import sessions
 

@@ -16,7 +16,7 @@ from colonnade.party.steps import coresets
 from colonnade.party.steps import coresets as cluster_scores
 from colonnade.party.steps import coresets as leverage
 from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetRows, coded_columns
-from colonnade.secure.group_secret import PairwiseMasks, SumRing
+from colonnade.secure.summation import PairwiseMasks, SumRing
 from tests.conversations import test_sum_run as sums
 from tests.coordinator import test_importance_sampling as sampling
 from tests.estimators import test_coreset as studies

@@ -11,7 +11,7 @@ from colonnade.party.steps.local import PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws.additive import DiscreteGaussian
 from colonnade.privacy.laws.values import PerturbedValues, WholeValues
-from colonnade.secure.batches import Signs
+from colonnade.secure.signs import Signs
 from colonnade.steps.local import Sketch
 from tests.estimators import test_moment as moments
 from tests.estimators import test_sketch as sketches

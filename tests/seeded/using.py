@@ -19,7 +19,7 @@ from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
 from colonnade.party.steps.agreements import SplitPart
 from colonnade.party.steps.products import PrivateScoreHistogram
-from colonnade.secure.group_secret import PairwiseMasks, SumRing
+from colonnade.secure.summation import PairwiseMasks, SumRing
 from colonnade.steps.local import SquaredLength
 from colonnade.steps.products import DROPPED, ScoreTable
 from tests import test_coding as coding

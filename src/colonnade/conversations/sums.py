@@ -13,7 +13,7 @@ SAGA on a coreset (Coresets, Section 6) opens residuals, which are sums over par
     turn j ≥ 2      inputs: step, residuals of the batch before      out: my masked part of the next batch's residuals
     any turn        inputs: as before, and ``stop``                  out: my block of coefficients
 
-*What a coalition sees*: the sum of the others, whatever its size (`colonnade.secure.group_secret`,
+*What a coalition sees*: the sum of the others, whatever its size (`colonnade.secure.summation`,
 docs/proofs/secure-arithmetic.md#masks). With two parties, one of them the recipient, that is the other's vector, as
 under any protocol. Masks are preferred to shares among compute nodes: there is no threshold above which everything is open,
 no third node is needed, and each value travels once per party in four or eight bytes instead of once per party and node.
@@ -45,7 +45,7 @@ from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
 from colonnade.secure import mail
-from colonnade.secure.group_secret import PairwiseMasks
+from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 from colonnade.steps.terms import LARGEST_NUMBER
 

@@ -42,8 +42,8 @@ from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_ch
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Category, Schema
-from colonnade.secure.batches import Signs
 from colonnade.secure.mail import OVERHEAD
+from colonnade.secure.signs import Signs
 from colonnade.steps.kind import (
     HELLO,
     SEED,

@@ -28,7 +28,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.public_choice import public_positions
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
-from colonnade.secure.group_secret import SumRing
+from colonnade.secure.summation import SumRing
 from colonnade.steps.kind import Admission, Channel, Earlier, StepKind, WholeStep, nothing_earlier
 from colonnade.steps.terms import LARGEST_NUMBER, ScoreWeights, number_list, number_parameter, whole_parameter
 

@@ -34,7 +34,7 @@ from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_si
 from colonnade.privacy.laws.values import Carrier, Change, WholeValues
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
-from colonnade.secure.batches import Signs
+from colonnade.secure.signs import Signs
 from colonnade.steps.kind import StepKind
 from colonnade.steps.local import Rows, Sketch, Total, Values, ValueSketch
 from colonnade.steps.terms import valid_scale

@@ -25,7 +25,7 @@ from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Number, Schema
-from colonnade.secure.batches import PEOPLE, Signs
+from colonnade.secure.signs import PEOPLE, Signs
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership, MembershipSketches
