@@ -245,12 +245,12 @@ def test_a_study_file_names_the_parties_prices(tmp_path):
 # The repair -----------------------------------------------------------------------------------------------------------------
 
 
-def release(noise, people=5_000, columns=12):
+def release(noise, people=5_000, columns=12, draw=""):
     """Moments of plain correlated numbers, the target first, with Laplace noise of one scale on everything but the count."""
     frame = numbers(columns, people).drop(columns="person_id")
     coded = np.column_stack([np.ones(people), (frame.to_numpy() - 1) / 4])
     exact = coded.T @ coded
-    drawn = np.triu(kit.generator("repair").laplace(0, noise or 1.0, exact.shape)) * (noise > 0)
+    drawn = np.triu(kit.generator(f"repair{draw}").laplace(0, noise or 1.0, exact.shape)) * (noise > 0)
     features = FunctionalRelease(
         {f"p{place % 2}.c{place:02d}": cn.Numeric(-3, 5) for place in range(columns)},
         "p0.c00",
@@ -272,16 +272,20 @@ def test_without_noise_nothing_is_pulled():
 
 
 def test_under_heavy_noise_products_come_closer_to_the_truth_and_the_slope_stays():
-    moments, exact = release(400.0)
-    pulled = pooled_correlations(moments, "p0.c00")
-    places = [place for place, feature in enumerate(moments.features) if place and feature.column != "p0.c00"]
-    aim = next(place for place, feature in enumerate(moments.features) if feature.column == "p0.c00")
-    block = np.ix_(places, places)
-    before, after = (np.abs(one.matrix - exact)[block].sum() for one in (moments, pulled))
-    assert after < 0.8 * before
-    np.testing.assert_array_equal(pulled.matrix[aim], moments.matrix[aim])
-    np.testing.assert_array_equal(np.diag(pulled.matrix), np.diag(moments.matrix))
-    assert np.all(pulled.variance <= moments.variance)
+    before = after = 0.0
+    for draw in range(10):
+        moments, exact = release(400.0, draw=draw)
+        pulled = pooled_correlations(moments, "p0.c00")
+        places = [place for place, feature in enumerate(moments.features) if place and feature.column != "p0.c00"]
+        aim = next(place for place, feature in enumerate(moments.features) if feature.column == "p0.c00")
+        block = np.ix_(places, places)
+        before, after = (
+            total + np.abs(one.matrix - exact)[block].sum() for total, one in ((before, moments), (after, pulled))
+        )
+        np.testing.assert_array_equal(pulled.matrix[aim], moments.matrix[aim])
+        np.testing.assert_array_equal(np.diag(pulled.matrix), np.diag(moments.matrix))
+        assert np.all(pulled.variance <= moments.variance)
+    assert after < 0.85 * before  # of one draw the ratio is 0.63, give or take 0.10
 
 
 def test_when_all_is_noise_no_correlation_is_left():

