@@ -16,6 +16,7 @@ from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
 from tests.federations import as_if_agreed, federation, frames
+from tests.test_record_and_replay import plain
 
 METHODS = ("secure", "response", "independent")
 BOTH = (cn.KMeans, cn.KMedian)
@@ -328,7 +329,7 @@ def test_a_person_removed_changes_one_category_given_the_same_centres(method, pe
         record(tables, method, released, monkeypatch) for tables in neighbours(person)
     )
     for (asked_one, told_one), (asked_other, told_other) in zip(said_one, said_other, strict=True):
-        assert asked_one == asked_other
+        assert plain(asked_one) == plain(asked_other)
         assert {party: blank(data) for party, data in told_one.items()} == {
             party: blank(data) for party, data in told_other.items()
         }

@@ -12,6 +12,7 @@ from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.estimators.clustering_samples import federated, groups, joined, loss, split
 from tests.estimators.test_kmeans import best_loss, blank, exchange, neighbours
+from tests.federations import as_if_agreed
 
 BOTH = (cn.KMeans, cn.KMedian)
 SKETCH = {"method": "sketch", "epsilon": 1.0, "delta": 1e-5}
@@ -166,6 +167,8 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
     tables = split(groups("early", people=200, width=2), 2)
     with federated(tables) as f:
         algorithm, plan = cn.KMeans(2, **SKETCH)._prepare(f, 1)
+        for party in tables:
+            as_if_agreed(f.transport._endpoints[party], plan)
         rounds = algorithm.rounds(plan)
         requests = next(rounds)
         while not any(isinstance(one, Ask) and one.step == "sketches" for one in requests.values()):
