@@ -463,10 +463,7 @@ class Stage(ABC):
     def rows(self) -> list[tuple]:
         """All rows of both ledgers, in order, but for what they cover of released bytes."""
         body = "CASE kind WHEN 'opening' THEN NULL ELSE body END"  # that of an opening is a hash of what is released
-        label = (
-            "CASE kind WHEN 'version' THEN version ELSE label END"  # beside it a hash of the table, under a secret salt
-        )
-        facts = f"kind, {label}, request, {body}, loss, pure, detail, together, event_level, plan, version"
+        facts = f"kind, label, request, {body}, loss, pure, detail, together, event_level, plan, version"
         kept = "answer IS NULL, seed IS NULL"
         found = []
         for party in SCHEMAS:

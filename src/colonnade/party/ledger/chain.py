@@ -63,8 +63,6 @@ class LedgerState:
     """The format of the rows that come next: 2 until a row says that the ledger was migrated."""
     version: int | None = None
     """The data version declared last."""
-    table: str = ""
-    """The mark of its table, in the row's own words."""
     used: int = 0
     """The highest data version that may ever have been declared, also in rows that are lost."""
     salt: bytes = b""
@@ -112,9 +110,8 @@ class LedgerState:
         if facts.format != self.format:
             raise rows.corrupt(facts.sequence)
         if facts.kind == "version" and facts.version is not None and facts.version > (self.version or 0):
-            table = facts.label.removeprefix(f"data version {facts.version}").strip()
             used = max(self.used, facts.version)
-            return dataclasses.replace(self, version=facts.version, table=table, used=used, restored=False)
+            return dataclasses.replace(self, version=facts.version, used=used, restored=False)
         if facts.version not in (None, self.version):
             raise rows.corrupt(facts.sequence)
         if facts.kind in rows.CHARGED and facts.loss is not None:

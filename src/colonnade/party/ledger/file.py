@@ -40,7 +40,7 @@ import msgspec
 
 from colonnade.durable_file import AlternatingFile, sync_folder
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
-from colonnade.party.ledger.rows import APPLICATION, FORMAT, HOLDS, SCHEMA, Head
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, LATER, SCHEMA, Head
 
 __all__ = ["HeadMemory", "LedgerFile", "Stake"]
 
@@ -169,11 +169,16 @@ class LedgerFile:
         for statement in SCHEMA:
             self.run(statement)
 
-    def add_holds(self) -> None:
-        """Add the table of holds to a file of before there were any."""
+    def missing(self) -> list[str]:
+        """Return the tables that a file of 0.2.0 lacks (inside a transaction)."""
+        found = {name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        return [statement for name, statement in LATER.items() if name not in found]
+
+    def add_tables(self) -> None:
+        """Add the tables that a file of 0.2.0 lacks."""
         with self.writing():
-            if not self.run("SELECT 1 FROM sqlite_master WHERE name = 'holds'").fetchall():
-                self.run(HOLDS)
+            for statement in self.missing():
+                self.run(statement)
 
     def run(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         """Run one statement of the transaction that is open."""

@@ -139,7 +139,7 @@ class SqliteLedger:
         ledger = cls(LedgerFile(path, patience=patience), clock)
         try:
             migrate(ledger._file, _now(clock))
-            ledger._add_holds()
+            ledger._add_tables()
             ledger.verify()
             ledger._require_salt()
             ledger.refuse_set_back()
@@ -150,12 +150,11 @@ class SqliteLedger:
             raise
         return ledger
 
-    def _add_holds(self) -> None:
+    def _add_tables(self) -> None:
         with self._file.reading():
-            here = self._file.run("SELECT 1 FROM sqlite_master WHERE name = 'holds'").fetchone()
-            known = self._file.format() == FORMAT
-        if known and here is None:
-            self._file.add_holds()
+            lacking = self._file.format() == FORMAT and self._file.missing()
+        if lacking:
+            self._file.add_tables()
 
     def _require_salt(self) -> None:
         """Add the salt to a ledger of before peers were shown roots, by a row of its own."""
@@ -216,7 +215,8 @@ class SqliteLedger:
         """Declare that this party's data are now of this version, by a row of its own; return its sequence number.
 
         Versions are whole numbers that grow. They are public, and say nothing about whether rows have changed. Of ``table``, a
-        hash of the table where there is one, the row keeps a mark that only this ledger can compare (`restored_version`).
+        hash of the table where there is one, a mark is kept beside the rows that only this ledger can compare
+        (`restored_version`).
         """
         if type(version) is not int or not 1 <= version <= LARGEST_VERSION:
             raise BadInput("A data version is a whole number from 1.", remedy="For example 1, then 2.")
@@ -225,9 +225,10 @@ class SqliteLedger:
             state = self._chain.catch_up()
             if version <= state.used:
                 raise BadInput(f"Version {state.used} was declared before.", remedy="Declare a higher one.")
-            mark = f" {rows.table_mark(state.salt, table)}" if table else ""
-            facts = state.row("version", written, f"data version {version}{mark}", version=version)
+            facts = state.row("version", written, f"data version {version}", version=version)
             self._chain.append(facts)
+            if table:
+                self._file.run("INSERT INTO loaded VALUES (?, ?)", (version, rows.table_mark(state.salt, table)))
             self._holds.end_all()  # their plans name the version before
         return facts.sequence
 
@@ -237,8 +238,10 @@ class SqliteLedger:
 
     def restored_version(self, table: bytes) -> int | None:
         """Return the current data version if this is its table, and nothing was declared or asked since a restore."""
-        state = self._read()
-        same = state.restored and state.table == rows.table_mark(state.salt, table)
+        with self._file.reading():
+            state = self._chain.catch_up()
+            kept = self._file.run("SELECT mark FROM loaded WHERE version = ?", (state.version,)).fetchone()
+        same = state.restored and kept is not None and kept[0] == rows.table_mark(state.salt, table)
         return state.version if same else None
 
     def current_version(self) -> int | None:

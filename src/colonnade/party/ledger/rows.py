@@ -283,9 +283,9 @@ def row_digest(salt: bytes, row: bytes) -> bytes:
     return _digest("salted row", salt, row)
 
 
-def table_mark(salt: bytes, table: bytes) -> str:
-    """Return how a table is named in the row of its version: without the ledger, nobody can try tables out against it."""
-    return _digest("salted table", salt, table).hex()
+def table_mark(salt: bytes, table: bytes) -> bytes:
+    """Return how the ledger knows a table again: without the ledger, nobody can try tables out against it."""
+    return _digest("salted table", salt, table)
 
 
 def answer_hash(row: bytes, answer: bytes, *, written_in: int = FORMAT) -> bytes:
@@ -427,6 +427,15 @@ HOLDS = """CREATE TABLE holds (
 )"""
 """What is set aside for studies (`colonnade.party.ledger.holds`): the one table whose rows go again. Times in microseconds."""
 
+LOADED = """CREATE TABLE loaded (
+    version INTEGER PRIMARY KEY,
+    mark BLOB NOT NULL CHECK (typeof(mark) = 'blob' AND length(mark) = 32)
+)"""
+"""Salted hashes of tables, by data version. No row of ``entries`` depends on a table, and so no root does."""
+
+LATER = {"holds": HOLDS, "loaded": LOADED}
+"""Tables that a file of 0.2.0 does not have."""
+
 TABLES = (
     f"""CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
@@ -474,7 +483,7 @@ TABLES = (
     requester TEXT NOT NULL CHECK (typeof(requester) = 'text'),
     signature BLOB NOT NULL CHECK (typeof(signature) = 'blob')
 )""",
-    HOLDS,
+    *LATER.values(),
 )
 
 _UNCHANGED = "\n        AND ".join(f"OLD.{column} IS NEW.{column}" for column in (*Facts._fields, "hash"))
