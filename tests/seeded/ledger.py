@@ -1,21 +1,13 @@
-"""Deliberate bugs in the ledger, each with the test that must fail under it.
+"""Bugs in the ledger and in what is remembered of it.
 
-Each is planted, and its victim run: a test that takes a folder and nothing else. A bug that several defences catch
-(most do: the code, the database's own constraints, verification on opening) is planted in one of them only, unless its
-name says otherwise.
+A bug that several defences catch (most do: the code, the database's own constraints, verification on opening) is planted in
+one of them only, unless its name says otherwise.
 """
 
 import dataclasses
 import os
-import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-import pytest
-
-from colonnade.errors import ColonnadeError
 from colonnade.party.guard import Guard
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
@@ -32,6 +24,7 @@ from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults
 from tests.party import test_ledger_file as outside
+from tests.seeded.bug import Bug
 
 
 def _remembers_before_the_commit(patch):
@@ -63,13 +56,6 @@ def _ignores_how_much_was_written(patch):
         self._durable = slot
 
     patch.setattr(AlternatingFile, "_overwrite", overwrite)
-
-
-@dataclass(frozen=True)
-class Bug:
-    name: str
-    plant: Callable[[pytest.MonkeyPatch], None]
-    victim: Callable[[Path], None]
 
 
 def _rounds_costs_down(patch):
@@ -252,7 +238,7 @@ def _remembers_an_old_ledger(self, data):
         ledger.remember_head()
 
 
-SEEDED_BUGS = [
+BUGS = [
     Bug(
         "costs are rounded down",
         _rounds_costs_down,
@@ -416,18 +402,3 @@ SEEDED_BUGS = [
         memory.test_wherever_a_party_is_cut_off_its_ledger_is_not_behind_its_memory_and_it_goes_on,
     ),
 ]
-
-
-@pytest.mark.parametrize("bug", SEEDED_BUGS, ids=lambda bug: bug.name)
-def test_a_seeded_bug_is_caught_by_the_test_that_it_names(tmp_path, bug):
-    with pytest.MonkeyPatch.context() as patch:
-        bug.plant(patch)
-        with pytest.raises((AssertionError, ColonnadeError, sqlite3.Error, pytest.fail.Exception)):
-            bug.victim(tmp_path)
-
-
-def test_without_a_bug_every_victim_passes(tmp_path):
-    for number, bug in enumerate(SEEDED_BUGS):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        bug.victim(folder)
