@@ -27,6 +27,7 @@ def test_without_noise_predictions_equal_least_squares_although_one_hot_groups_a
     assert not np.any(fit.errors)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("ridge", [0.5, 20.0, 3000.0])
 def test_without_noise_a_ridge_path_equals_ridge_regression_on_coded_columns(ridge):
     table = people(kit.generator("ridge"), 500)

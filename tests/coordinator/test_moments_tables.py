@@ -117,6 +117,7 @@ def test_plain_iterative_fitting_on_the_raw_tables_does_collapse_which_is_why_th
     assert ours < plain
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 4, 5), (2, 3, 2, 4)])
 def test_without_noise_a_pairwise_markov_table_is_recovered_exactly(sizes):
     truth = pairwise_markov(kit.generator(f"markov {sizes}"), sizes, 5000.0)

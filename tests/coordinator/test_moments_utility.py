@@ -61,6 +61,7 @@ def coded_model(features, fit):
     return solved[:-1], solved[-1]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("epsilon", BARS)
 def test_logistic_accuracy_on_adult_reaches_its_bar(epsilon, shared_data):
     features, owners, rows = study(adult(shared_data), signed=("tax.income",))
