@@ -18,12 +18,12 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.runtime.durable_file import AlternatingFile
-from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults
 from tests.party import test_ledger_file as outside
+from tests.runtime import test_alternating_file as alternating
 from tests.seeded.bug import Bug
 
 

@@ -9,7 +9,7 @@ from colonnade.estimation.newton import NewtonClass, OpenedGradient, expected_in
 from colonnade.estimation.newton_inference import newton_inference, pooled_gradient, weighted_information
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
-from tests.coordinator.test_inference import refute_coverage, within
+from tests.estimation.test_inference import refute_coverage, within
 
 FEATURES = features_of({name: column for name, column in COLUMNS.items() if name != "insurer.premium"})
 DRAWS = 120
