@@ -44,9 +44,8 @@ def test_the_command_prints_the_schema_which_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(printed)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_examples_fit_the_schema(path: Path) -> None:
-    assert fits_schema(path.read_text(encoding="utf-8"))
+def test_the_examples_fit_the_schema() -> None:
+    assert [path for path in FILES if not fits_schema(path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("text", [STUDY, WHOLE], ids=["plain", "whole"])
