@@ -331,6 +331,7 @@ BUGS = [
         "the stored answer is ignored",
         _forgets_answers,
         gates.test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit,
+        slow=True,
     ),
     Bug(
         "the body's hash is ignored",
@@ -403,6 +404,7 @@ BUGS = [
         "the row of an attempt holds a hash of the list",
         replaced(OrderRecords, "record_attempt", _with_a_hash_of_the_list),
         forged.test_rows_of_attempts_say_which_request_and_nothing_about_the_list,
+        slow=True,
     ),
     # floors
     Bug(
@@ -439,6 +441,7 @@ BUGS = [
             lambda: pooling.logistic("poisson"),
             0,
         ),
+        slow=True,
     ),
     Bug(
         "names in a plan are not looked up",
@@ -458,11 +461,13 @@ BUGS = [
         "a reservation is bound to the values of its columns, and says so",
         both(replaced(Terms, "require_version", lambda *_: None), attacks.as_it_was),
         in_a_folder(attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed),
+        slow=True,
     ),
     Bug(
         "a step that is pending is resumed on another version of the data",
         replaced(Terms, "require_version", lambda *_: None),
         in_a_folder(attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed),
+        slow=True,
     ),
     Bug(
         "a kept order outlives its version",
@@ -549,8 +554,8 @@ BUGS = [
         consents.test_what_is_held_counts_towards_a_requesters_cap_and_towards_approval,
     ),
     # asking
-    Bug("anybody's signature is taken", replaced(About, "require_signed", lambda *_: None), FORGED),
-    Bug("a signature holds for every plan", replaced(About, "_message", _bound_to_no_plan), FORGED),
+    Bug("anybody's signature is taken", replaced(About, "require_signed", lambda *_: None), FORGED, slow=True),
+    Bug("a signature holds for every plan", replaced(About, "_message", _bound_to_no_plan), FORGED, slow=True),
     Bug("an approval is for every study", wrapped(Permission, "approved", _any_approval), ONE_PLAN),
     Bug(
         "a decision needs no signature",

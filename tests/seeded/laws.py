@@ -298,6 +298,7 @@ BUGS = [
         "nobody checks that shared rows keep their bound",
         replaced(coding, "require_within", lambda rows, largest: None),
         integer_bounds.test_rows_beyond_their_bound_are_not_shared,
+        slow=True,
     ),
     Bug(
         "numbers are scaled by the data's own maximum",
@@ -428,6 +429,7 @@ BUGS = [
         "displacements that nobody clips",
         wrapped(local_clustering, "fold", _unclipped_of_clustering),
         local.test_a_record_zeroed_out_moves_one_cell_of_each_question_within_its_bound,
+        slow=True,
     ),
     Bug(
         "half the noise in every round",

@@ -341,11 +341,13 @@ BUGS = [
         "the last row is known by its place",
         _knows_the_last_row_by_its_place,
         partial(damage.test_a_last_row_that_is_changed_after_it_was_read_is_noticed, change="label = 'other'"),
+        slow=True,
     ),
     Bug(
         "a ledger that went back is opened",
         lambda patch: patch.setattr(HeadMemory, "check", lambda self, continues: None),
         memory.test_a_party_does_not_open_a_ledger_that_went_back,
+        slow=True,
     ),
     Bug(
         "the highest head is overwritten where it stands",

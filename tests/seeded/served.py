@@ -36,6 +36,7 @@ def _network() -> list[Bug]:
             "peers forget where a ledger stood",
             replaced(LedgerHeads, "_measure", lambda self, party, statement, floor: True),
             _on_a_site(papers.test_peers_refuse_a_party_whose_ledger_has_gone_back),
+            slow=True,
         ),
         Bug(
             "papers are good without signatures",
@@ -44,6 +45,7 @@ def _network() -> list[Bug]:
                 papers.test_papers_that_one_member_has_not_signed_are_refused_by_every_party,
                 name="telco",
             ),
+            slow=True,
         ),
     ]
 
@@ -110,11 +112,13 @@ def _operations() -> list[Bug]:
             "the coordinator's private key is sent to everybody",
             wrapped(federation_setup, "_certify", _with_its_key),
             _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+            slow=True,
         ),
         Bug(
             "the authority lies in the folder that is sent to everybody",
             replaced(federation_setup, "authority_folder", lambda folder: folder / "authority"),
             _with(sent.test_nothing_that_is_sent_holds_a_private_key),
+            slow=True,
         ),
         Bug(
             "a trace quotes what members say",
@@ -135,6 +139,7 @@ def _operations() -> list[Bug]:
             "a new identity key needs no signature of the old one",
             replaced(FederationAgreement, "keys_of", all_keys),
             _with(rotation.test_a_new_key_that_the_old_one_did_not_sign_is_refused, forge=rotation.stranger),
+            slow=True,
         ),
     ]
 
@@ -195,11 +200,13 @@ def _links() -> list[Bug]:
                 "bank",
                 who="outsider",
             ),
+            slow=True,
         ),
         Bug(
             "bytes are kept under a hash that is not theirs",
             replaced(Listener, "_write", lambda self, connection, place, size: b"x" * 32),
             _with_kits(tests.test_bytes_under_another_hash_than_their_own_are_not_kept, "kits", "bank"),
+            slow=True,
         ),
     ]
 

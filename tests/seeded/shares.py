@@ -259,21 +259,25 @@ BUGS = [
         "the noise of a round is another after a restart",
         wrapped(NewtonPart, "noise", _fresh),
         _at_a_party(parts.test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once),
+        slow=True,
     ),
     Bug(
         "a round may be run again at other weights",
         replaced(endpoint, "inputs_digest", lambda inputs: b""),
         _in_a_folder(kills.test_a_round_that_was_begun_is_not_run_again_at_other_weights),
+        slow=True,
     ),
     Bug(
         "rounds are shared unpaid",
         replaced(AdmittedStep, "reserve", lambda self, **options: None),
         _at_a_party(parts.test_all_rounds_are_paid_for_before_the_first_is_shared),
+        slow=True,
     ),
     Bug(
         "a product is sent on without being dealt again",
         replaced(conversation.sine_link, "redealt", lambda dealing, values: (values,) * dealing.nodes),
         partial(runs.test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise, "three parties"),
+        slow=True,
     ),
     # gradient
     Bug(
@@ -285,6 +289,7 @@ BUGS = [
         "scores are not clipped",
         replaced(PrivateGradient, "scores", _unclipped_of_gradient),
         parts_of_gradient.test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights,
+        slow=True,
     ),
     Bug(
         "half the noise in a step",
@@ -393,6 +398,7 @@ BUGS = [
         "the plan chooses how long a list looks",
         refusals._capacity_from_the_plan,
         partial(refusals.test_no_question_about_the_length_of_a_list_is_answered, None),
+        slow=True,
     ),
     Bug(
         "a longer list than declared is opened, and fails on request",
@@ -403,6 +409,7 @@ BUGS = [
         "a list that has changed is refused, and only such a one",
         refusals._refuses_a_changed_list,
         _in_a_folder_of_aligning(refusals.test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come),
+        slow=True,
     ),
     Bug(
         "an alignment to a public list is not recorded",
@@ -429,16 +436,19 @@ BUGS = [
         partial(
             aligned.test_an_intersection_is_in_every_account_before_the_first_letter_leaves, options={"size": "hidden"}
         ),
+        slow=True,
     ),
     Bug(
         "an intersection is allowed by default",
         refusals._intersections_by_default_and_off_the_account,
         refusals.test_nobody_learns_whom_a_bank_has_unless_it_says_so_and_then_its_account_shows_it,
+        slow=True,
     ),
     Bug(
         "a run taken up again draws its noise anew",
         wrapped(AdmittedStep, "reserve", _draws_again_of_aligning),
         aligned.test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise,
+        slow=True,
     ),
     Bug(
         "a noisy size opened a second time, over another number",
