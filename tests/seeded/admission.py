@@ -252,7 +252,8 @@ def _left_out(honest, self, plan, yeses):
 
 
 FORGED = partial(
-    requests.test_words_that_the_named_analyst_has_not_signed_for_this_plan_are_refused_and_cost_nothing, kind="asked"
+    requests.test_words_that_the_named_analyst_has_not_signed_for_this_plan_are_refused_and_cost_nothing,
+    kind="proposed",
 )
 
 
