@@ -24,8 +24,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every fault and audit matrix whole")
 
 
+LAST = ("tests/network", "tests/packaging", "tests/benchmarks")
+"""What runs after the rest: it takes longest to say the least about a change."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what its author marked ``full``, and of a test marked ``every(n)`` all sets of parameters but every n-th."""
+    items.sort(key=lambda item: item.nodeid.startswith(LAST))
     if config.getoption("--full"):
         return
     seen: Counter[str] = Counter()
