@@ -16,7 +16,7 @@ help:
 	@echo "make demo      three organisations in one process: a story in ten questions, and its price"
 	@echo "make test      the tests (a fixed slice of every fault and audit matrix)"
 	@echo "make test-all  the tests, the matrices whole"
-	@echo "make lint      format, lint, types, layers"
+	@echo "make lint      format, lint, types, layers, style"
 	@echo "make docs      the documentation, in site/; fails on a broken link"
 	@echo "make dist      wheel and archive of sources, in dist/, checked; the wheel runs the README's example in a clean environment"
 	@echo "make release   what a release needs: lint, recordings and pages of the present code, and dist"
@@ -42,6 +42,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/style.py
 
 format: $(STAMP)
 	$(BIN)/ruff format .

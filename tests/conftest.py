@@ -24,33 +24,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every fault and audit matrix whole")
 
 
-_WHOLE_STUDIES = (
-    "conversations coordinator estimators golden network party privacy report test_what_refusals test_record_and_replay"
-)
-THINNED = tuple(f"tests/{place}" for place in _WHOLE_STUDIES.split())
-"""Where tests run whole studies: there the usual run takes a part of each test's sets of parameters."""
-FEW, MANY = 3, 8
-"""Of so many sets every second is taken, and of so many every third."""
-
-
-def slice_of(item: pytest.Item, parameters: int) -> int:
-    """Return the n of "every n-th set of parameters", by the mark of a test or by how many it has."""
-    if every := item.get_closest_marker("every"):
-        return int(every.args[0])
-    if parameters < FEW or not item.nodeid.startswith(THINNED):
-        return 1
-    return 2 if parameters < MANY else 3
+LAST = ("tests/network", "tests/packaging", "tests/benchmarks")
+"""What runs after the rest: it takes longest to say the least about a change."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a fixed slice of every large matrix, or all of it under ``--full``: every test with its first parameters at least."""
+    """Leave out what its author marked ``full``, and of a test marked ``every(n)`` all sets of parameters but every n-th."""
+    items.sort(key=lambda item: item.nodeid.startswith(LAST))
     if config.getoption("--full"):
         return
-    tests = [item.nodeid.partition("[")[0] for item in items]
-    parameters, seen = Counter(tests), Counter[str]()
+    seen: Counter[str] = Counter()
     taken, left = [], []
-    for item, test in zip(items, tests, strict=True):
-        out = "full" in item.keywords or seen[test] % slice_of(item, parameters[test])
+    for item in items:
+        test, every = item.nodeid.partition("[")[0], item.get_closest_marker("every")
+        out = "full" in item.keywords or (every and seen[test] % every.args[0])
         (left if out else taken).append(item)
         seen[test] += "full" not in item.keywords
     items[:] = taken

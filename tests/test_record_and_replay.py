@@ -81,6 +81,7 @@ def plain(requests: dict[str, bytes]) -> dict[str, object]:
     return {party: len(requests[party]) if isinstance(one, GetYes | Begin) else one for party, one in decoded.items()}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("person", [0, 57, 199])
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_person_removed_changes_nothing_but_the_gates_own_outputs(name, person, monkeypatch):

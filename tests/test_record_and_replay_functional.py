@@ -77,6 +77,7 @@ def _own(result):
     return {p: own_entries(widths_of(s), target=s.parameters["target"] is True) for p, s in steps.items()}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("person", [0, 199])
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_person_removed_changes_nothing_but_contents_and_those_within_the_price(name, person, monkeypatch):

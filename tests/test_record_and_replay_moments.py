@@ -82,6 +82,7 @@ def record(study, tables, monkeypatch):
     return recorded.exchanges, [inputs[party] for party in sorted(inputs)]  # parties answer in any order
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("person", [0, 57, 199])
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_person_removed_changes_nothing_but_the_gates_own_outputs(name, person, monkeypatch):

@@ -67,6 +67,7 @@ BAD_PLANS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fault", BAD_PLANS)
 def test_a_plan_with_this_is_refused_and_costs_nothing(fault, site):
     """By the bank, to whom it is put, when it is proposed and when a run is begun at once, unannounced."""
@@ -200,6 +201,7 @@ def test_a_node_without_data_answers_proposals_turns_and_what_it_opened_and_noth
     assert isinstance(pair.ask("coordinator", Recall(plan=plan, step=STEP)), NotKept)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("changes", [{"federation": "0" * 64}, {"threshold": 0}, {"compute_nodes": ("bank", "telco")}])
 def test_a_node_without_data_checks_the_plan_too(changes, pair):
     plan = replaced(pair.plan(), **changes)

@@ -48,6 +48,7 @@ def published(arithmetic, dealing, chunks, challenge, tamper=None):
     }
 
 
+@pytest.mark.every(3)
 @every_size
 @every_arithmetic
 def test_an_honest_dealing_passes_its_check_and_a_higher_degree_does_not(arithmetic, nodes, threshold):
@@ -59,6 +60,7 @@ def test_an_honest_dealing_passes_its_check_and_a_higher_degree_does_not(arithme
         verify_degree(arithmetic, published(arithmetic, higher, chunks, seed("challenge")), threshold)
 
 
+@pytest.mark.every(3)
 @every_arithmetic
 @pytest.mark.parametrize("place", [(0, 0, 0, 0), (3, 1, 2, 16), (2, 0, 1, 39)])
 def test_one_wrong_value_modulo_one_prime_is_caught(arithmetic, place):

@@ -143,6 +143,7 @@ def killed(site: Disturbed, run: Run, at: int, victim: str, repeat: int, *, late
 ROLES = ("bank", "telco", NODE, "coordinator")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("victim", ROLES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kind, victim, disturbed, request):

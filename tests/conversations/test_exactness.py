@@ -25,6 +25,7 @@ from tests.federations import SCHEMAS, federation, frames, joined
 # Who computes, who holds data
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("nodes", "threshold"), SIZES)
 def test_every_number_of_nodes_thresholds_and_data_parties(nodes, threshold):
     generator = kit.generator(f"exactness {nodes} {threshold}")
@@ -35,6 +36,7 @@ def test_every_number_of_nodes_thresholds_and_data_parties(nodes, threshold):
         assert stage.opened == stage.plain
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("owners", "nodes"),
     [
@@ -95,6 +97,7 @@ def test_any_shape_and_any_values_up_to_the_bound(data):
     assert stage.opened == stage.plain
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("scale", [1, 4095, 2**20])
 def test_extreme_tables_with_extreme_noise(sign, scale):
@@ -184,6 +187,7 @@ def test_a_party_whose_rows_exceed_the_declared_scale_shares_nothing():
         Stage(plan, tables).play()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 10.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_bound_of_tables_covers_their_noise(epsilon, delta):
@@ -230,6 +234,7 @@ def run_joint(f: cn.Federation, steps: tuple[Step, ...], price: Price):
     return plan, f.run(algorithm, plan).value
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("parties", [("bank", "telco", "insurer"), ("bank", "telco")])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_released_tables_minus_regenerated_noise_are_the_counts(parties, delta, monkeypatch):

@@ -190,6 +190,7 @@ def test_the_matrix_above_leaves_an_unspoiled_run_alone(site):
 # Whole messages -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["telco", pytest.param("bank", marks=full), pytest.param("insurer", marks=full)])
 @pytest.mark.parametrize("turn", [0, 2, 3, 4])
 @pytest.mark.parametrize("reply", [False, True])
@@ -220,6 +221,7 @@ def test_when_a_message_of_the_first_dealing_is_lost_the_error_still_says_what_w
     fails(site, site.plan())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", PARTIES)
 def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(name, site):
     plan = site.plan()
@@ -240,6 +242,7 @@ def test_a_party_that_only_computes_sends_its_share_again_too(site):
     assert len(site.run(plan)) == 6
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("turn", range(LAST + 1))
 def test_garbage_in_place_of_a_request_costs_nothing_more(turn, site):
     plan = site.plan()
@@ -291,6 +294,7 @@ def test_copies_of_a_turn_at_the_same_time_get_one_answer(site):
     assert site.spent() == once_each(site)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["bank", "coordinator"])
 @pytest.mark.parametrize("turn", [-1, 1, 2, LAST, LAST + 1, 10**6])
 def test_a_turn_of_a_run_that_was_never_begun_is_refused(turn, name, pair):
@@ -301,6 +305,7 @@ def test_a_turn_of_a_run_that_was_never_begun_is_refused(turn, name, pair):
     assert set(pair.spent().values()) == {0}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["bank", "coordinator"])
 @pytest.mark.parametrize("skipped", [0, 2, 3, LAST, LAST + 1, -1])
 def test_turns_are_taken_in_order_only(skipped, name, pair):

@@ -154,6 +154,7 @@ def test_noise_covers_what_a_policy_insists_on_or_all_parties_but_one(collusion,
 # Nothing is lowered in silence -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("parties", "missing"), [(2, 3), (3, 2), (4, 1)])
 def test_too_few_compute_nodes_are_refused_with_the_number_to_add_and_that_number_suffices(parties, missing):
     names = NAMES[:parties]
@@ -173,6 +174,7 @@ def test_too_few_compute_nodes_are_refused_with_the_number_to_add_and_that_numbe
     assert not study.privacy_.coordinator_computes
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("asked", [2, 3, 4, 5])
 def test_both_numbers_are_the_requested_ones_or_all_parties_but_one(asked):
     with a_federation() as f:
@@ -286,6 +288,7 @@ def test_a_data_party_that_does_not_compute_has_its_rows_shared_between_the_othe
         assert round(count) == true.loc[one, other]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_a_descent_runs_with_any_number_of_nodes_beyond_the_three_that_it_needs(nodes):
     columns = ["bank.k", "bank.x", "telco.x"]

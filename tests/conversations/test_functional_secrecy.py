@@ -90,6 +90,7 @@ class Watched:
         return found
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", STUDIES)
 def test_no_letter_that_anybody_receives_holds_an_exact_coefficient(name, monkeypatch):
     seen = Watched(STUDIES[name], monkeypatch)
@@ -99,6 +100,7 @@ def test_no_letter_that_anybody_receives_holds_an_exact_coefficient(name, monkey
         assert seen.seen_by(letters) == 0, party
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", STUDIES)
 def test_what_is_opened_carries_the_noise_of_every_party_so_that_none_can_take_it_off(name, monkeypatch):
     seen = Watched(STUDIES[name], monkeypatch)

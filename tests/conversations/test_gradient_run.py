@@ -20,6 +20,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_is_opened_is_the_plain_sum_plus_everyones_noise_exactly(name: str) -> None:
     widths, nodes = SETTINGS[name]

@@ -128,6 +128,7 @@ SETTINGS: dict[str, tuple[Parts, dict]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_is_opened_is_every_count_and_sum_plus_everyones_noise(name):
     parts, changes = SETTINGS[name]
@@ -311,6 +312,7 @@ def three(tmp_path, monkeypatch):
     site.close()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("turn", range(LAST + 1))
 @pytest.mark.parametrize("after", [False, True])
 def test_a_party_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, three):

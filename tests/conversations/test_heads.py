@@ -214,6 +214,7 @@ def refused(heads: LedgerHeads, ana: Ana) -> str:
     return refusal.value.code
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_a_rolled_back_ledger_is_refused_however_often_it_tries_and_however_far_it_grows_until_its_owner_forfeits(
     rows, tmp_path

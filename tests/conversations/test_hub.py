@@ -71,6 +71,7 @@ def test_another_plan_is_noticed_before_anything_is_paid_also_where_no_signature
     assert stage.tables["dee"].begun == 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("withheld", NODES)
 def test_a_data_party_goes_on_only_with_the_word_of_every_node(withheld: str) -> None:
     def relay(turn: int, letters: Letters) -> Letters:

@@ -142,6 +142,7 @@ def played(f, plan, run, turns, parties=PARTIES):
     return letters
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("settled", [set(some) for n in range(1, 3) for some in itertools.combinations(PARTIES, n)])
 def test_a_coordinator_that_stops_half_way_and_starts_again_leaves_no_two_keys(settled):
     f = federation()
@@ -166,6 +167,7 @@ def test_two_runs_side_by_side_end_with_one_key_or_none():
     assert len({key_at(f, party, plan) for party in PARTIES}) == 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("turn", range(1, SETTLES + 1))
 @pytest.mark.parametrize("fault", ["missing", "swapped", "flipped", "replayed"])
 def test_a_letter_that_is_missing_swapped_flipped_or_replayed_leaves_nobody_with_a_key(turn, fault):
@@ -190,6 +192,7 @@ def test_a_letter_that_is_missing_swapped_flipped_or_replayed_leaves_nobody_with
     assert key_at(f, "bank", plan) is None
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("algorithm", "error"),
     [

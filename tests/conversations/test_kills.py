@@ -44,6 +44,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("turn", "after", "name"), KILLS)
 def test_a_member_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, name, pair):
     """Killed before it takes the turn, or after it has taken it and before the reply is out."""
@@ -56,6 +57,7 @@ def test_a_member_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, na
     assert pair.spent() == once_each(pair)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("turn", range(LAST + 1))
 @pytest.mark.parametrize("after", [False, True])
 def test_a_coordinator_killed_at_any_turn_starts_again(turn, after, site):
@@ -82,6 +84,7 @@ def test_a_coordinator_killed_at_any_turn_starts_again(turn, after, site):
     assert site.spent() == once_each(site)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", PARTIES)
 @pytest.mark.parametrize("after", [False, True])
 def test_a_party_killed_as_the_result_is_kept_finds_it_with_the_others(after, name, site):
@@ -106,6 +109,7 @@ def test_a_party_killed_as_the_result_is_kept_finds_it_with_the_others(after, na
     assert site.spent() == once_each(site)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("changed", [False, True])
 @pytest.mark.parametrize("name", PARTIES)
 def test_a_new_version_ends_a_step_that_was_reserved_whether_or_not_a_row_has_changed(name, changed, site):

@@ -37,6 +37,7 @@ def _stage(people: int = 40, **changes: object) -> NewtonStage:
     return NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], people=people, **changes))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(name: str) -> None:
     """As near as the tables are rounded: by the bounds on that, for each of forty people."""
@@ -107,6 +108,7 @@ def test_weights_in_the_middle_of_a_round_are_refused() -> None:
         stage.turn(stage.weights(1.0))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("phase", [Phase.PARTS, Phase.FACTORS, Phase.SERIES, Phase.WEIGH])
 @pytest.mark.parametrize("spoil", ["lost", "swapped", "changed", "too many"])
 def test_a_letter_that_is_missing_or_wrong_opens_nothing(spoil: str, phase: Phase) -> None:
@@ -166,6 +168,7 @@ def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> N
     assert abs(above - 0.5) < 0.01
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("nodes", [3, 4, 5, 7])
 @pytest.mark.parametrize("parties", [2, 3, 4, 5])
 @pytest.mark.parametrize("apart", [False, True], ids=["parties compute", "a committee computes"])
@@ -182,6 +185,7 @@ def test_no_set_of_members_that_may_collude_has_all_numbers_of_a_score(nodes: in
         assert not (set(terms.maskers) <= set(group) and told & set(group))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("nodes", [3, 5])
 @pytest.mark.parametrize("parties", [2, 3, 4])
 @pytest.mark.parametrize("apart", [False, True], ids=["parties compute", "a committee computes"])
@@ -325,6 +329,7 @@ def test_redundant_nodes_do_not_compute() -> None:
     assert set(terms.members) == set(NAMES[:4])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("nodes", "parties", "holders"), [(3, 2, 2), (3, 4, 2), (5, 4, 3), (5, 2, 3), (7, 5, 4)])
 def test_there_is_one_holder_more_than_may_collude_and_the_target_is_at_the_first(
     nodes: int, parties: int, holders: int
@@ -378,6 +383,7 @@ def test_where_there_is_little_room_tables_are_coarser_and_where_there_is_none_t
         terms(2**40, 2**15 - 1)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("parties", [2, 3, 4, 5])
 @pytest.mark.parametrize("nodes", [3, 5, 7])
 def test_there_is_room_for_a_million_people_at_the_default_scale(parties: int, nodes: int) -> None:

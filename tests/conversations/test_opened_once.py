@@ -106,6 +106,7 @@ def attacked(nodes: tuple[str, ...] = ()) -> float | Refused:
 TRUE = float(tables()["bank"].x[TARGET])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("nodes", [(), ("shop", "clinic", "club"), ("clinic",)])
 def test_a_step_is_not_opened_a_second_time_by_nodes_that_did_not_open_it_before(nodes):
     refused = attacked(nodes)

@@ -32,6 +32,7 @@ def swapped_keys(name: str) -> Stage:
     return Stage(plan, some_tables(plan, kit.generator("swapped")), pinned={name: wrong})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", NAMES[:3])
 def test_swapped_identity_keys_end_the_run_before_anybody_deals_to_the_one_deceived(name):
     stage = swapped_keys(name)
@@ -123,6 +124,7 @@ BAD_LETTERS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fault", BAD_LETTERS)
 def test_a_member_that_writes_this_is_refused_before_anything_is_opened(fault):
     stage = a_stage(BAD_LETTERS[fault])
@@ -151,6 +153,7 @@ class Talks(Watched):
         return letters
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "body",
     [b"", b"not a letter", codec.encode(ProductLetter()) + b"\0", codec.encode(Propose(plan=a_plan({"a": 1, "b": 1})))],
@@ -193,6 +196,7 @@ class _Mixed:
         return (self.other if self.chunk in (None, number) else self.honest).shares(number, *secrets)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("nodes", "threshold", "degree"), [(4, 1, 2), (4, 1, 3), (5, 2, 3), (5, 2, 4), (7, 2, 3), (6, 1, 2)]
 )

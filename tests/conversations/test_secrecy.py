@@ -109,6 +109,7 @@ SOME_SIZES = [(3, 1), (4, 1), (5, 2), pytest.param(7, 3, marks=full), pytest.par
 CELLS = {1: 128, 2: 16, 3: 6, 4: 4, 6: 3}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("nodes", "threshold"), SOME_SIZES)
 @pytest.mark.parametrize("value", [0, 1])
 def test_any_t_nodes_shares_of_a_table_are_uniform(nodes, threshold, value):
@@ -129,6 +130,7 @@ def test_t_plus_one_nodes_shares_are_not():
     assert uniform_p(pair, prime, 16) < kit.ALPHA
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("nodes", "threshold"), SOME_SIZES)
 def test_any_2t_nodes_shares_of_noise_are_uniform(nodes, threshold):
     stage = constant_stage(nodes, threshold, side=120)
@@ -291,6 +293,7 @@ def shape_of(data: bytes) -> tuple:
     return (reply.mechanism, reply.loss, len(data), [(name, array.shape) for name, array in reply.values.items()])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("person", [0, pytest.param(31, marks=full), pytest.param(59, marks=full)])
 @pytest.mark.parametrize("name", SECURE)
 def test_a_person_removed_changes_no_size_no_order_and_no_flow(name, person, monkeypatch):

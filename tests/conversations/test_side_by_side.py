@@ -78,6 +78,7 @@ def check(site: Site, plans: Sequence[Plan], results: Sequence[object]) -> None:
         assert kinds.count("reserve") == len(plans)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("order", ["in turn", "at random", "the last first"])
 def test_studies_whose_turns_are_interleaved_are_all_right_and_paid_once(order, site):
     generator = kit.generator(f"interleaved {order}")

@@ -99,6 +99,7 @@ def vectors_of(parties: int, length: int, bound: int = 2**30) -> dict[str, np.nd
     return {name: draw.integers(-bound, bound + 1, length) for name in NAMES[:parties]}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("parties", "length", "bound"), [(2, 1, 5), (3, 1_000, 2**30), (5, 70_001, 2**40)])
 def test_a_sum_opened_to_the_coordinator_is_exact(monkeypatch, parties, length, bound):
     monkeypatch.setattr(sum_run, "CHUNK", 20_000)
@@ -108,6 +109,7 @@ def test_a_sum_opened_to_the_coordinator_is_exact(monkeypatch, parties, length, 
     assert np.array_equal(found, sum(vectors.values()))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("parties", [2, 3, 4])
 def test_a_sum_opened_to_a_party_reaches_it_and_nobody_else(monkeypatch, parties):
     monkeypatch.setattr(sum_run, "CHUNK", 300)

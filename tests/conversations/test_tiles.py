@@ -59,6 +59,7 @@ def moments(noise: str = "gaussian", **more) -> cn.Federation:
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("entries", [1, 7, pytest.param(20, marks=full)])
 @pytest.mark.parametrize("piece", [3, 1 << 20])
 def test_a_release_in_tiles_is_that_of_one_opening_bit_for_bit(entries, piece, monkeypatch):
@@ -187,6 +188,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("tile", "beat", "after", "name"), KILLS)
 def test_a_member_killed_between_tiles_is_paid_once_and_tiles_that_all_have_kept_are_not_opened_again(
     tile, beat, after, name, wide
@@ -236,6 +238,7 @@ def test_no_tile_is_multiplied_before_every_dealing_was_checked(monkeypatch):
     assert not multiplied
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("fault", ["dropped", "of the tile before", "to oneself", "a bit flipped"])
 def test_noise_that_was_spoilt_on_its_way_opens_nothing(fault, wide):
     plan, turn, seen = wide.plan(), BEGIN + 3 + READY, {}

@@ -122,6 +122,7 @@ def test_a_cohort_that_is_no_list_of_distinct_ids_is_refused(bad):
 # Stored, and reused at no cost --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [{"size": "public"}, {"size": "hidden"}, {"epsilon": 0.5}])
 def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
     with unaligned() as federation:
@@ -469,6 +470,7 @@ def test_one_party_has_nothing_to_align():
         federation.align(size="hidden")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", ["intersection", "union", "cohort"])
 def test_ids_that_become_equal_or_none_have_no_place_and_nobody_is_told(mode):
     lists = {"bank": ["a", "b ", "c", "d", " "], "telco": ["a", "A", "b", "C", "e"]}

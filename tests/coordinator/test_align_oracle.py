@@ -20,6 +20,7 @@ print(json.dumps(sorted(own[place] for place in found)))
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_oracle_finds_the_same_people(seed):
     python = os.environ.get("COLONNADE_PSI_PYTHON")

@@ -61,6 +61,7 @@ def test_a_committee_too_small_for_the_collusion_is_refused_when_a_study_needs_i
         cn.PCA(1, epsilon=1.0, delta=1e-5).fit(f)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("parties", "nodes"), [(3, 3), (4, 3), (5, 5), (6, 5), (7, 7)])
 def test_an_even_number_of_nodes_leaves_one_out(parties, nodes):
     names = [f"p{place}" for place in range(parties)]

@@ -172,6 +172,7 @@ def test_after_a_kill_the_words_are_those_of_the_ledgers(study, message, when, n
     assert run(site, estimator, federation) in ("done", "release-lost")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_matrix_above_kills_at_each_message(study, site):
     assert len(list(cases())) >= 200

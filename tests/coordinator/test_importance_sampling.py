@@ -79,6 +79,7 @@ def test_within_its_maximum_a_party_cannot_take_more_than_its_columns_are_worth(
     assert shares["a"] / 20_000 == pytest.approx(12 / 28, abs=0.02)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("task", "width", "people", "clusters", "target", "expected"),
     [

@@ -83,6 +83,7 @@ def test_every_cell_is_found_within_its_predicted_error():
     assert 0.5 < scores.std() < 1.15  # and the error is what is foreseen, or less
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("epsilon", "bar"), [(0.5, 0.06), (1.0, 0.05), (2.0, 0.04)])
 def test_half_the_price_of_a_study_gives_tables_within_the_bar(epsilon, bar):
     prices = clustering_prices(Price.of(epsilon, 5e-5), 2, "person", RULES["sketch"])
@@ -183,6 +184,7 @@ def test_three_parties_tables_are_made_to_agree():
 # Who pays what --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("parties", [2, 3, 5])
 @pytest.mark.parametrize("price", [Price.of(0.3, 1e-6), Price.of(2.0, 5e-5)], ids=str)

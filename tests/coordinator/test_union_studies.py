@@ -169,6 +169,7 @@ def test_who_is_in_common_is_in_neither_partys_keeping():
             ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "study",
     [

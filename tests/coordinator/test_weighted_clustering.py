@@ -52,6 +52,7 @@ def one_median(points, weights) -> float:
     return float(min(min(cost(start), minimize(cost, start, method="Nelder-Mead").fun) for start in starts))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("count", "clusters", "width"), [(5, 1, 2), (6, 2, 2), (5, 3, 1), (6, 2, 3)])
 def test_k_median_finds_what_brute_force_finds_on_tiny_sets(count, clusters, width):
     rng = kit.generator(f"tiny {count} {clusters} {width}")
@@ -181,6 +182,7 @@ def test_grid_points_are_local_centres_side_by_side():
 # Who pays what --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("parties", [1, 2, 5])
@@ -202,6 +204,7 @@ def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, p
     assert prices.weights.delta == (price.delta if joint else 0.0)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["secure", "sketch", "response", "independent"])
 def test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta(method):
     """At a δ of 1/200 a ρ below 3·10⁻⁵ has an ε of 0: δ alone pays for it."""
@@ -223,6 +226,7 @@ def test_a_price_too_small_to_share_is_refused():
         clustering_prices(Price(3, 0.0), 8, "person", RULES["secure"])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_more_people_or_budget_never_means_fewer_local_clusters(method):
     def chosen(people, epsilon):

@@ -312,6 +312,7 @@ def _without_noise(rows: np.ndarray, labels: np.ndarray, believed: np.ndarray) -
     return weights
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("lost", [(), (0,), (1,), (2, 3)])
 def test_without_noise_the_gradient_vanishes_whatever_opening_was_lost(lost) -> None:
     search, rows, labels = _searched(lost=lost)

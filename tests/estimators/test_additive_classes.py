@@ -119,6 +119,7 @@ def test_the_preview_says_that_each_class_pays(federation):
     assert "pays for its own tables and steps" in " ".join(shown.split())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -162,6 +162,7 @@ def test_where_there_is_nothing_to_choose_there_is_one_stage(federation) -> None
     assert "after" not in model.plan_.parameters
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("columns", ["auto", "auto:", "auto:0", "auto:-1", "auto:x", "bank.age"])
 def test_a_choice_is_auto_and_how_many(federation, columns) -> None:
     with pytest.raises(cn.BadInput, match="columns must be"):

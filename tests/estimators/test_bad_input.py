@@ -37,6 +37,7 @@ def test_an_epsilon_that_cannot_be_meant_is_refused(epsilon, method):
         assert (f.budget().releases == 0).all()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan, "0", None, True])
 def test_a_delta_that_cannot_be_meant_is_refused(delta):
     with federation() as f, pytest.raises(cn.BadInput) as refusal:
@@ -44,6 +45,7 @@ def test_a_delta_that_cannot_be_meant_is_refused(delta):
     check(refusal)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("columns", "error"),
     [
@@ -67,6 +69,7 @@ def test_columns_that_are_not_there_are_refused_by_name(columns, error):
         assert (f.budget().spent == 0).all()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -85,6 +88,7 @@ def test_parameters_that_cannot_be_meant_are_refused(parameters):
     check(refusal)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("repeat", [0, -1, 1.5, True, "2"])
 def test_a_repeat_that_cannot_be_meant_is_refused(repeat):
     with federation() as f, pytest.raises(cn.BadInput) as refusal:
@@ -92,6 +96,7 @@ def test_a_repeat_that_cannot_be_meant_is_refused(repeat):
     check(refusal)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("what", [None, 5, pd.DataFrame()])
 def test_fit_takes_a_federation(what):
     with pytest.raises(cn.BadInput) as refusal:

@@ -66,30 +66,35 @@ def test_perturbed_rows_take_a_positive_delta(untouched):
     assert "delta" in str(refuse(untouched, pca(delta=0.0, method="local")))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan, math.inf, "1e-5", None, True])
 @pytest.mark.parametrize("method", ["secure", "local"])
 def test_a_delta_that_cannot_be_meant_is_refused(untouched, delta, method):
     refuse(untouched, pca(delta=delta, method=method))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("epsilon", [None, 0, -1.0, math.nan, math.inf, "1", True, 1e-12, 1e9, [1.0]])
 @EVERY
 def test_an_epsilon_that_cannot_be_meant_is_refused(untouched, study, epsilon):
     refuse(untouched, study(epsilon=epsilon))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("options", [{}, {"noise": "skellam"}, {"method": "local"}])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-4])
 def test_an_epsilon_too_small_for_its_delta_is_refused(untouched, epsilon, options):
     refuse(untouched, pca(epsilon=epsilon, **options))
 
 
+@pytest.mark.every(2)
 @EVERY
 def test_one_party_alone_needs_no_federation(untouched, study):
     columns = ["bank.segment"] if study is not pca else ["bank.segment", "bank.age"]
     assert "two parties" in str(refuse(untouched, study(columns=columns)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("columns", [None, FEATURES])
 @pytest.mark.parametrize(
     ("study", "target", "error"),
@@ -116,6 +121,7 @@ def test_the_target_is_no_feature(untouched, study):
     assert "target" in str(refuse(untouched, study(columns=[name, *FEATURES])))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("columns", "error"),
     [
@@ -137,18 +143,21 @@ def test_columns_that_are_not_there_are_refused(untouched, study, columns, error
     refuse(untouched, study(columns=columns), error)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("method", ["secure", "local"])
 @pytest.mark.parametrize("components", [0, -1, 14, 1_000, 1.0, 2.5, True, "2", None, [2], math.nan])
 def test_a_number_of_components_out_of_range_is_refused(untouched, components, method):
     assert "1 to 13" in str(refuse(untouched, pca(components, method=method)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("ridge", [-1e-9, math.nan, math.inf, "1", None, True, [1.0]])
 @pytest.mark.parametrize("study", [linear, logistic])
 def test_a_ridge_that_cannot_be_meant_is_refused(untouched, study, ridge):
     refuse(untouched, study(ridge=ridge))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("scale", [0, -1, 1.5, "64", True, (1 << 20) + 1, 1 << 40])
 @pytest.mark.parametrize("options", [{}, {"noise": "skellam"}, {"method": "local"}])
 def test_a_scale_that_cannot_be_meant_is_refused(untouched, scale, options):
@@ -159,12 +168,14 @@ def test_skellam_noise_too_large_to_draw_exactly_is_refused(untouched):
     assert "scale" in str(refuse(untouched, pca(noise="skellam", scale=1 << 20)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("noise", ["laplace", "normal", "", None, 1, ["gaussian"]])
 @EVERY
 def test_noise_is_gaussian_or_skellam(untouched, study, noise):
     refuse(untouched, study(noise=noise))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "norms",
     [
@@ -191,6 +202,7 @@ def test_what_goes_with_the_secure_method_is_refused_by_the_local_one(untouched)
     refuse(untouched, pca(method="local", noise="skellam"))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "study",
     [pca(method="sketchy"), linear(method="local"), logistic(method=None), pca(unit="household"), linear(unit=None)],
@@ -199,6 +211,7 @@ def test_methods_and_units_that_do_not_exist_are_refused(untouched, study):
     refuse(untouched, study)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("what", [None, 5, np.zeros((3, 3))])
 @EVERY
 def test_fit_takes_a_federation_or_a_release(study, what):
@@ -220,6 +233,7 @@ def test_a_repeat_that_cannot_be_meant_is_refused(untouched, repeat):
             call(untouched, repeat=repeat)
 
 
+@pytest.mark.every(2)
 @EVERY
 def test_a_study_past_one_partys_cap_costs_nobody_anything(study):
     policies = {"telco": cn.Policy(max_epsilon=0.5)}

@@ -165,6 +165,7 @@ def full_fit(penalty: str | None, alpha: float) -> tuple[np.ndarray, float]:
     return model.coef_, float((residuals**2).sum() + 400 * size * penalised)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("penalty", [None, "l2", "l1", "elasticnet"])
 def test_a_regression_on_a_coreset_is_close_to_that_on_everybody_in_its_own_objective(penalty):
     rows, target = coded()
@@ -254,6 +255,7 @@ def estimators() -> dict[str, object]:
     }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", estimators())
 def test_nothing_runs_without_the_users_consent(kind):
     federation = a_federation()
@@ -267,6 +269,7 @@ def test_nothing_runs_without_the_users_consent(kind):
     assert federation.budget()["nonprivate"].sum() == 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", estimators())
 def test_nothing_runs_where_one_party_does_not_allow_it_by_name(kind):
     """A served party's own policy is cn.Policy(): it refuses, whatever the coordinator says."""
@@ -279,6 +282,7 @@ def test_nothing_runs_where_one_party_does_not_allow_it_by_name(kind):
         assert federation.budget()["nonprivate"].sum() == 0  # the others have given nothing away either
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", estimators())
 def test_it_says_everywhere_that_it_is_not_private(kind):
     federation = a_federation()
@@ -317,6 +321,7 @@ def test_a_party_that_is_not_asked_gives_nothing():
     assert federation.budget().loc["insurer", "nonprivate"] == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("study", "error"),
     [
@@ -435,6 +440,7 @@ def posted(federation: cn.Federation, step: str, inputs: dict, *, run: bytes = b
     return {name: codec.decode_reply(reply) for name, reply in replies.items()}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("counts", [[50, 50, 51], [-1, 100, 51], [75, 75], [50.0, 50.0, 50.0]])
 def test_parties_draw_as_many_rows_together_as_the_plan_says(counts):
     replies = posted(a_federation(), "draws", {"counts": pack(np.array(counts))})

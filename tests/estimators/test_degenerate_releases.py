@@ -109,7 +109,6 @@ def check(found: object) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # of overflows, and of scikit-learn: the answer is what counts here
-@pytest.mark.every(1)
 @pytest.mark.parametrize(
     ("kind", "method"),
     [pytest.param(kind, method, marks=NEEDS.get(kind, ())) for kind, method in CASES],
@@ -147,7 +146,6 @@ def broken(*_: object) -> None:
     raise np.linalg.LinAlgError("Matrix is not positive definite")
 
 
-@pytest.mark.every(1)
 @pytest.mark.parametrize(
     ("owner", "name", "finished"),
     [(Newton, "learn", True), (NewtonSearch, "bend", False), (GramRelease, "read", False)],

@@ -125,6 +125,7 @@ def test_every_public_estimator_is_checked():
     assert public == set(MAKE) == set(every_estimator_there_is())
 
 
+@pytest.mark.every(3)
 @every_method
 def test_a_policy_knows_the_study_by_the_estimators_name(kind, method, fitted):
     task = fitted(kind, method).plan_.task
@@ -134,6 +135,7 @@ def test_a_policy_knows_the_study_by_the_estimators_name(kind, method, fitted):
 # Parameters -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @every_method
 def test_parameters_are_set_as_they_are_shown(kind, method):
     study = made(kind, method)
@@ -145,6 +147,7 @@ def test_parameters_are_set_as_they_are_shown(kind, method):
     assert clone(study) is not study
 
 
+@pytest.mark.every(3)
 @every_method
 def test_an_estimator_reads_as_it_would_be_typed(kind, method):
     study = made(kind, method)
@@ -152,6 +155,7 @@ def test_an_estimator_reads_as_it_would_be_typed(kind, method):
     assert again.get_params() == study.get_params()
 
 
+@pytest.mark.every(3)
 @every_method
 def test_a_method_is_named_given_or_written_down(kind, method):
     for given in (method.name, np.str_(method.name), method(), {"name": method.name}):
@@ -178,6 +182,7 @@ def test_options_of_a_method_are_set_nested_and_shown_in_its_repr():
         model.set_params(method__steps=7)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("study", "words"),
     [
@@ -202,6 +207,7 @@ def test_an_object_serves_every_estimator_that_offers_a_method_of_its_name(feder
     assert cn.Moment(WHOLE, 2, method=cn.methods.Sketch(), **GAUSSIAN).fit(federation).plan_.method == "sketch"
 
 
+@pytest.mark.every(3)
 @every_method
 def test_a_parameter_that_a_method_has_no_use_for_is_refused_by_name(kind, method, federation):
     wrong = {
@@ -304,6 +310,7 @@ def test_every_declared_constraint_refuses_wrong_types_and_values_and_names_the_
     assert before.equals(federation.budget())
 
 
+@pytest.mark.every(3)
 @every_estimator
 def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kind):
     assert set(kind.constraints) <= set(inspect.signature(kind).parameters)
@@ -360,6 +367,7 @@ def test_what_is_allowed_becomes_plain():
     assert checked("x", {np.str_("bank"): np.float64(1.0)}, PerParty(Real(0))) == {"bank": 1.0}
 
 
+@pytest.mark.every(3)
 @every_method
 def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federation, fitted):
     """The plan is the same, so that what was released before is returned."""
@@ -378,6 +386,7 @@ def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federatio
 # Fitting --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @every_method
 def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, federation, fitted):
     first = fitted(kind, method)
@@ -391,6 +400,7 @@ def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, feder
             np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
 
 
+@pytest.mark.every(3)
 @every_method
 def test_fit_returns_the_estimator_and_leaves_its_parameters_alone(kind, method, federation):
     study = made(kind, method)
@@ -401,6 +411,7 @@ def test_fit_returns_the_estimator_and_leaves_its_parameters_alone(kind, method,
     assert study.receipt_.splitlines()[2].startswith(f"{kind.__name__}(method='{method.name}')")
 
 
+@pytest.mark.every(3)
 @every_estimator
 def test_rows_and_a_target_are_refused_with_a_word_about_federations(kind):
     rows, target = pd.DataFrame({"bank.age": [1, 2]}), pd.Series([0, 1])
@@ -412,12 +423,14 @@ def test_rows_and_a_target_are_refused_with_a_word_about_federations(kind):
         made(kind).preview(rows)
 
 
+@pytest.mark.every(3)
 @every_estimator
 def test_a_target_beside_a_federation_is_refused(kind, federation):
     with pytest.raises(cn.BadInput, match="constructor"):
         made(kind).fit(federation, pd.Series([0, 1]))
 
 
+@pytest.mark.every(3)
 @every_method
 def test_a_fit_by_another_method_leaves_nothing_of_the_one_before(kind, method, federation, fitted):
     study = made(kind).fit(federation)
@@ -480,6 +493,7 @@ def test_scikit_learns_own_error_catches_it_and_it_survives_pickling():
     assert str(again) == str(refusal.value)
 
 
+@pytest.mark.every(3)
 @every_method
 def test_estimators_survive_pickling_fitted_or_not(kind, method, fitted):
     plain = pickle.loads(pickle.dumps(made(kind, method)))
@@ -491,6 +505,7 @@ def test_estimators_survive_pickling_fitted_or_not(kind, method, fitted):
     assert again.privacy_.table().equals(study.privacy_.table())
 
 
+@pytest.mark.every(3)
 @every_method
 def test_a_model_by_any_method_can_be_saved_and_loaded(kind, method, fitted, tmp_path):
     study = fitted(kind, method)
@@ -527,6 +542,7 @@ def scored(model, frame):
     return model.transform(frame) if isinstance(model, cn.PCA) else model.predict(frame)
 
 
+@pytest.mark.every(3)
 @every_model
 def test_a_model_knows_its_features(kind, fitted):
     model = fitted(kind)
@@ -534,6 +550,7 @@ def test_a_model_knows_its_features(kind, fitted):
     assert not hasattr(made(kind), "n_features_in_")
 
 
+@pytest.mark.every(3)
 @every_model
 def test_columns_are_found_by_name_whatever_their_order_and_whatever_else_there_is(kind, fitted):
     model, frame = fitted(kind), joined(frames(300))
@@ -595,6 +612,7 @@ def test_a_method_says_what_it_does_what_it_guarantees_and_whether_it_needs_a_de
         assert made(kind, method, delta=1e-5).preview(federation).statement.delta() == 0.0
 
 
+@pytest.mark.every(3)
 @every_method
 def test_only_the_name_of_a_method_stands_in_the_plan(kind, method, fitted):
     assert fitted(kind, method).plan_.method == method.name

@@ -101,6 +101,7 @@ def _lenient(parties):
 # What it costs --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @every_study
 def test_top_down_epsilon_is_pure_and_every_partys_part_is_reported(name):
     with federation(budget=cn.Budget(epsilon=10.0)) as f:  # a cap without any delta
@@ -117,6 +118,7 @@ def test_top_down_epsilon_is_pure_and_every_partys_part_is_reported(name):
     assert 1.0 <= statement.epsilon_if_replaced() <= 2.0
 
 
+@pytest.mark.every(2)
 @every_study
 def test_a_delta_that_is_named_is_not_spent(name):
     with federation() as f:
@@ -126,6 +128,7 @@ def test_a_delta_that_is_named_is_not_spent(name):
     assert "nothing spent" in again.receipt_  # it is the same release
 
 
+@pytest.mark.every(2)
 @every_study
 def test_bottom_up_every_ledger_is_debited_what_its_party_named(name):
     with federation(budget=cn.Budget(epsilon=10.0)) as f:
@@ -139,6 +142,7 @@ def test_bottom_up_every_ledger_is_debited_what_its_party_named(name):
     assert study.plan_.unit == "party"
 
 
+@pytest.mark.every(2)
 @every_study
 def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
     with federation() as f:
@@ -151,6 +155,7 @@ def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("price", [{"epsilon": 1.0}, {"method": NAMED}], ids=["top-down", "bottom-up"])
 @every_study
 def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, price):
@@ -200,6 +205,7 @@ def test_it_behaves_like_a_scikit_learn_estimator():
 # Refusals -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "parameters",
     [

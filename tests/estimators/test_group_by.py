@@ -36,6 +36,7 @@ def truth(tables, by, values, schemas=SCHEMAS):
     return pd.DataFrame(found).reindex(index)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("study", STUDIES)
 def test_with_a_generous_price_the_figures_are_the_true_ones(study):
     by, values = STUDIES[study]
@@ -58,6 +59,7 @@ def test_a_pure_price_gives_a_pure_guarantee():
     assert study.privacy_.delta() == 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("study", ["two parties", "three parties"])
 def test_every_party_whose_columns_enter_is_charged_the_whole_and_a_helper_next_to_nothing(study, unit):
@@ -209,6 +211,7 @@ def test_the_same_groups_in_another_order_are_the_same_release():
     pd.testing.assert_series_equal(first.table_["count"], swapped)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_can_be_saved_and_loaded(study, tmp_path):
     by, values = STUDIES[study]
@@ -254,6 +257,7 @@ def test_on_a_union_people_that_one_party_lacks_are_in_no_group():
 # Refusals -----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("study", "error", "words"),
     [

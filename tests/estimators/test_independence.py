@@ -28,6 +28,7 @@ def noisy_table(generator, probabilities, count, noise):
     return (drawn + noise.draw(generator, probabilities.shape)).astype(float)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_independent_columns_are_rejected_as_often_as_the_level_says(setting):
     count, (rows, columns), noise, exponent = SETTINGS[setting]
@@ -72,6 +73,7 @@ def test_simulated_noise_has_the_variance_that_it_says(noise, variance):
         assert noise.variance == pytest.approx(variance, rel=1e-9)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("columns", [["bank.segment", "telco.plan"], ["bank.segment", "bank.default"]])
 def test_the_noise_of_a_study_is_the_one_that_its_errors_say(columns, delta):

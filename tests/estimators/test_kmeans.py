@@ -31,6 +31,7 @@ def best_loss(points, clusters) -> float:
 # How good it is -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("parties", [2, 4])
 def test_separated_groups_are_recovered(estimator, parties):
@@ -43,6 +44,7 @@ def test_separated_groups_are_recovered(estimator, parties):
     assert study.feature_names_in_.tolist() == list(joined(tables).columns)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_generous_price_comes_close_to_clustering_without_privacy(method):
     tables = split(groups("generous", people=8_000, width=4), 2)
@@ -106,6 +108,7 @@ def non_private(points, blocks, clusters, seed) -> float:
     return float(np.mean(nearest_squared(points[:, [column for block in blocks for column in block]], centres)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["secure", "independent", pytest.param("response", marks=pytest.mark.full)])
 def test_eight_parties_with_eight_local_clusters_work_in_bounded_memory(method):
     points = groups("eight", people=3_000, width=8)
@@ -148,6 +151,7 @@ def test_a_persons_loss_over_all_parties_is_the_price_and_no_more(method, delta,
     assert not study.privacy_.local
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_for_the_party_unit_each_party_pays_the_price_and_no_more(method, delta):
@@ -249,6 +253,7 @@ def test_memberships_before_their_centres_are_refused_and_cost_nothing(method):
         assert isinstance(exchange(f, "party0", Ask(plan=plan, step=algorithm.weight_step[0])), Released)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("parameters", "columns"),
     [
@@ -322,6 +327,7 @@ def record(tables, method, released, monkeypatch):
     return recorded.exchanges, counted
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["response", "independent"])
 @pytest.mark.parametrize("person", [0, 149])
 def test_a_person_removed_changes_one_category_given_the_same_centres(method, person, monkeypatch):
@@ -407,6 +413,7 @@ def test_it_is_a_scikit_learn_estimator_without_labels_or_inertia(estimator):
     assert study.receipt_.splitlines()[2].startswith(f"{estimator.__name__}(method='secure'): ε=1")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "parameters",
     [

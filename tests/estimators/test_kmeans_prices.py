@@ -41,6 +41,7 @@ def test_no_ordinary_price_is_refused_by_a_preview(people, delta, epsilon):
             assert study.preview(_federation(people)).epsilon == epsilon
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("people", "delta", "epsilon"),
     [

@@ -21,6 +21,7 @@ SKETCH = {"method": "sketch", "epsilon": 1.0, "delta": 1e-5}
 # How good it is -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("parties", [2, 3])
 def test_separated_groups_are_recovered(estimator, parties):
@@ -78,6 +79,7 @@ def test_one_party_alone_has_nobody_to_share_a_key_with():
 # What it costs --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("parties", [2, 3])
 @pytest.mark.parametrize("unit", ["person", "party"])
 def test_the_price_is_kept_towards_the_coordinator_for_either_unit(parties, unit):
@@ -292,6 +294,7 @@ def test_more_sketches_give_better_weights_at_the_same_price_and_that_many_leave
     assert errors[4_096] < errors[256] / 2
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("sketches", [0, 33, 2**17])
 def test_sketches_that_no_party_would_make_are_refused_before_anything_is_spent(sketches):
     tables = split(groups("bad", people=100, width=2), 2)

@@ -61,6 +61,7 @@ def tables() -> dict[str, pd.DataFrame]:
     return people()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "descent",
     [
@@ -163,6 +164,7 @@ def test_one_partys_record_can_be_the_unit(tables) -> None:
         assert f.budget("bank").spent <= 1.0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
@@ -320,6 +322,7 @@ def _kill_at(site: Site, turn: int, name: str) -> None:
     site.spoil = spoil
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("turn", [1, 4, 9, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 10))])
 def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_for(tmp_path, turn: int) -> None:
     site = _Descending(tmp_path)

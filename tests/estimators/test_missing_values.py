@@ -90,6 +90,7 @@ def test_the_counting_methods_agree_with_the_truth_and_so_with_each_other(method
         assert abs(sums.mean()) < stats.t.isf(kit.ALPHA / 2, TABLES - 1) * sums.std(ddof=1) / math.sqrt(TABLES)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_shares_of_people_with_a_value_are_counts_divided_by_their_sum(method):
     left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
@@ -327,6 +328,7 @@ def neighbours(record: str) -> list[dict[str, pd.DataFrame]]:
     return found
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("name", STUDIES)
 def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own_outputs(name, record, monkeypatch):

@@ -163,6 +163,7 @@ def test_attributes_follow_the_order_of_parties_and_schemas_with_every_level():
     assert (np.diff(whole.explained_variance_) <= 0).all()
 
 
+@pytest.mark.every(2)
 @every_study
 def test_they_behave_like_scikit_learn_estimators(name):
     study = STUDIES[name](**PRICE)
@@ -175,6 +176,7 @@ def test_they_behave_like_scikit_learn_estimators(name):
     assert name in repr(study)
 
 
+@pytest.mark.every(2)
 @every_study
 def test_no_learned_attribute_is_a_row(name):
     with federation() as f:
@@ -188,6 +190,7 @@ def test_no_learned_attribute_is_a_row(name):
 # Price ----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @every_study
 def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name):
     with federation() as f:
@@ -204,6 +207,7 @@ def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name):
     assert preview.statement.epsilon() == study.privacy_.epsilon()
 
 
+@pytest.mark.every(2)
 @every_study
 def test_fitting_again_is_free_and_identical_and_a_repeat_is_a_new_draw_at_a_new_price(name):
     with federation() as f:
@@ -277,6 +281,7 @@ def test_rows_are_coded_as_the_parties_code_them(cells):
     np.testing.assert_allclose(ours, theirs, atol=1 / scale)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", ["Int64", "category", "bool", "string"])
 def test_rows_of_any_frame_are_understood(dtype):
     values = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [True, False, True], "string": ["1", "0", None]}
@@ -292,6 +297,7 @@ def test_rows_of_any_frame_are_understood(dtype):
 CODE = cn.Category([0, 1])
 
 
+@pytest.mark.every(2)
 @every_study
 def test_predictions_stand_for_missing_unknown_and_excessive_values(name):
     tables = frames()
@@ -338,6 +344,7 @@ def two_parties(**options):
     return federation({name: tables[name] for name in ("bank", "telco")}, **options)
 
 
+@pytest.mark.every(2)
 @every_study
 def test_two_parties_take_the_coordinator_as_third_and_the_statement_says_so(name):
     with two_parties() as f:
@@ -361,6 +368,7 @@ def test_a_node_without_data_replaces_the_coordinator():
     assert not any("colludes with no party" in words for words in statement.assumptions)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("collusion", [0, 1, 2])
 def test_the_promise_holds_against_as_many_colluders_as_stated(collusion):
     with federation(compute_nodes=["auditor", "ombudsman"], collusion=collusion) as f:
@@ -383,6 +391,7 @@ def test_more_colluders_cost_noise_and_no_price():
     assert spread[2] / spread[0] == pytest.approx(3, rel=1e-6)
 
 
+@pytest.mark.every(2)
 @every_study
 def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
     with federation() as f:
@@ -396,6 +405,7 @@ def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
         assert spent[party] == pytest.approx(statement.epsilon(unit="party", party=party), rel=1e-9)
 
 
+@pytest.mark.every(2)
 @every_study
 def test_skellam_noise_keeps_the_promise_and_costs_a_little_more_noise(name):
     with federation() as f:

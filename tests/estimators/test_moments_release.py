@@ -90,6 +90,7 @@ def is_standard_normal(values: np.ndarray) -> bool:
 # The noise ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_the_noise_of_a_release_is_as_large_as_it_says(setting):
     assert is_standard_normal(z_scores(setting))
@@ -111,6 +112,7 @@ def test_no_two_entries_and_no_two_draws_share_noise():
             assert 2 * stats.norm.sf(abs(product.sum()) / np.sqrt(len(product))) > kit.ALPHA
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_stated_variances_are_those_of_the_row_bound_and_the_price(setting):
     """V = (R⁴ − γ⁴)/2ρ on the diagonal (the constant column stays), V/2 inside a party, P/(P−c) times that between
@@ -196,6 +198,7 @@ def refuted(views, loss) -> bool:
     return any(finding.epsilon > loss.epsilon(finding.delta) for finding in findings)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("law", ["gaussian", "skellam"])
 @pytest.mark.parametrize("colluders", [0, 1, 2])
 def test_an_audit_of_the_gram_matrix_does_not_refute_its_loss_and_convicts_half_the_noise(law, colluders):
@@ -322,6 +325,7 @@ def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-3)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "model", [cn.PCA(2), cn.LinearRegression("bank.age"), cn.LogisticRegression("bank.default", method="secure")]
 )

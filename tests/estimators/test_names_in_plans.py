@@ -113,7 +113,6 @@ def test_tasks_and_methods_are_those_of_the_estimators():
     assert offered == listed - {("moments", "tables")}  # the first stage of a study in two
 
 
-@pytest.mark.every(1)
 @pytest.mark.parametrize(("task", "does"), [("evaluation", "_evaluator"), ("prediction", "_prediction")])
 def test_models_that_are_evaluated_and_that_score_people_are_those_of_the_registry(task, does):
     assert set(TASKS[task]) == offering(does)
@@ -227,6 +226,7 @@ def test_a_users_subclass_goes_by_the_name_of_its_parent():
     assert result.plan_.method == "PCA"
 
 
+@pytest.mark.every(3)
 @every_method
 def test_an_estimators_task_is_that_of_the_registry(kind, method):
     study = made(kind, method)._checked()

@@ -149,6 +149,7 @@ def test_two_parties_need_a_node_that_is_not_the_coordinator() -> None:
         assert _study(columns=columns, epsilon=10.0).fit(helped).coef_.shape == (1, 2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -266,6 +267,7 @@ def _check(site: Site) -> None:
     assert all(0 < spent <= 2.0 for spent in site.federation.budget().spent)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "turn", [1, 4, 8, 13, 20, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 5, 6, 7, 9, 12, 16, 19))]
 )

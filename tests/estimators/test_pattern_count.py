@@ -19,6 +19,7 @@ def truth(tables, columns):
     return joined(tables).groupby(columns, observed=False).size().reindex(index, fill_value=0)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("method", ["response", "independent"])
 @pytest.mark.parametrize("columns", [TWO[:1], TWO, THREE, ["bank.segment", "insurer.product", "bank.default"]])
 def test_counts_are_non_negative_add_up_and_are_labelled_by_the_columns_asked_for(method, columns):

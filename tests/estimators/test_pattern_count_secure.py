@@ -21,6 +21,7 @@ def truth(tables, columns):
     return joined(tables).groupby(columns, observed=False).size().reindex(index, fill_value=0)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("columns", [TWO, THREE, MIXED, TWO[::-1], ["bank.segment"]])
 def test_counts_are_non_negative_add_up_and_are_labelled_by_the_columns_asked_for(columns, delta):
@@ -33,6 +34,7 @@ def test_counts_are_non_negative_add_up_and_are_labelled_by_the_columns_asked_fo
     assert study.privacy_.epsilon() == pytest.approx(1.0, rel=1e-6)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("columns", [TWO, MIXED, TWO[::-1]])
 def test_with_a_generous_price_counts_of_two_parties_are_the_true_ones(columns):
     tables = frames(2_000)

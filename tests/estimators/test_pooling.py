@@ -51,6 +51,7 @@ def require_true(statement: PrivacyStatement) -> None:
         assert any(most(beyond, unit) > epsilon for unit, epsilon in alone.items())
 
 
+@pytest.mark.every(3)
 @every_method
 def test_c_is_the_largest_coalition_that_weakens_nothing_for_every_estimator_and_method(kind, method, federation):  # noqa: F811
     require_true(made(kind, method).preview(federation).statement)
@@ -67,6 +68,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_c_is_true_for_every_shape_of_a_federation(shape):
     names, options, expected = SHAPES[shape]
@@ -79,6 +81,7 @@ def test_c_is_true_for_every_shape_of_a_federation(shape):
     require_true(local)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("study", "expected"),
     [
@@ -135,6 +138,7 @@ RENDERINGS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("rendering", RENDERINGS)
 def test_every_rendering_says_that_the_coordinator_is_assumed_to_collude_with_nobody_and_what_if_it_did(
     rendering, fitted

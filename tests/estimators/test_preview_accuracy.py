@@ -100,6 +100,7 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
     }  # its tables' noise is known; what a model makes of them is not
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [
@@ -125,6 +126,7 @@ def _without_noise(study: Any, data: Sample) -> Any:
         return clone(study).set_params(epsilon=3_000.0).fit(federation)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_an_error_that_data_decides_is_unknown_with_a_reason_at_every_price(name):
     data = _sample("ordinary")

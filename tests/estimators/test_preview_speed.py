@@ -62,12 +62,14 @@ def test_the_work_of_a_preview_grows_with_the_columns_and_not_with_their_square(
         assert _calls(STUDIES[name](), wide) < 4.5 * _calls(STUDIES[name](), narrow)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["linear", "pca", "logistic gradient"])
 def test_the_work_of_a_preview_does_not_grow_with_the_people(name):
     with _federation(5, people=50) as few, _federation(5, people=5_000) as many:
         assert _calls(STUDIES[name](), many) < 1.2 * _calls(STUDIES[name](), few)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_preview_decomposes_no_matrix_and_draws_no_noise_at_five_hundred_coded_columns(name):
     def refuse(*_: object, **__: object) -> None:

@@ -68,6 +68,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", STUDIES)
 def test_noise_that_is_next_to_nothing_neither_overflows_nor_divides_by_nothing(name):
     with federations.federation(300, epsilon=10_000.0) as f:

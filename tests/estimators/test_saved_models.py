@@ -66,6 +66,7 @@ def same(one, other):
     return type(one) is type(other) and one == other
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_model_is_the_saved_one_to_the_last_bit(name, fitted, tmp_path):
     model = fitted[name]
@@ -81,6 +82,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_last_bit(name, fitted, tmp_path)
     assert loaded.transcript_ == model.transcript_
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_estimator_declares_whatever_it_learns(name, fitted):
     model = fitted[name]

@@ -191,6 +191,7 @@ def test_fitting_again_is_free_another_draw_has_other_signs_and_a_preview_says_w
     assert len(seeds) == 2
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -301,6 +301,7 @@ def test_without_the_library_it_is_refused_before_anything_is_spent_and_the_extr
     assert any("colonnade[synthetic]" in warning for warning in preview.warnings)
 
 
+@pytest.mark.every(2)
 @kit.needs_mbi
 @pytest.mark.parametrize(
     ("study", "words", "remedy"),

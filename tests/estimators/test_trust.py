@@ -31,6 +31,7 @@ def test_with_two_parties_preview_receipt_and_print_say_what_a_coordinator_that_
     assert math.isinf(study.privacy_.epsilon(observer=("coordinator", "bank")))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5])
 def test_a_preview_charges_what_the_receipt_then_says_was_paid_and_the_budget_what_remains(delta):
     """The study's own δ is another than the cap's: the ledger's figure is at the cap's."""
@@ -127,6 +128,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_second_line_is_what_a_search_over_all_coalitions_finds(name):
     parties, nodes, threshold, losses, *scores = STATEMENTS[name]
@@ -173,6 +175,7 @@ def _gaussian_delta(epsilon: float, shift: float) -> float:
     return float(norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("rho", [Fraction(1, 200), Fraction(1, 8), Fraction(2), Fraction(8)])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
 def test_the_figure_for_replaced_records_holds_for_gaussian_noise_whose_distance_doubles(rho, delta):

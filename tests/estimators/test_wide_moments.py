@@ -38,6 +38,7 @@ def wide(between: float = 3.0, within: float = 2.0, people: int = 500) -> WideMo
     return WideMoments.of_release(np.ascontiguousarray(matrix), rows.sum(axis=0), noise, people, features)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("count", [1, 4])
 def test_components_are_those_of_a_whole_decomposition(standardise, count):
@@ -103,6 +104,7 @@ def everything_is_wide(patch: pytest.MonkeyPatch) -> list[object]:
     return kinds
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("entries", [None, 7, 1])
 def test_a_wide_release_is_the_plain_one(entries, monkeypatch):
     """Also where it comes in tiles that end in the middle of a party's own rows."""

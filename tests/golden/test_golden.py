@@ -12,6 +12,7 @@ from tests.golden.studies import ESTIMATORS, KINDS, STUDIES
 GOLDEN = recorded()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", STUDIES)
 def test_releases_are_those_recorded(name):
     lines = recomputed(name, GOLDEN[name])

@@ -159,6 +159,7 @@ def test_a_slow_guard_is_waited_for_and_says_so(tmp_path, monkeypatch):
         guard.close()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("answer", [b"", b"\x00\x00", b"\xff" * 8, bytes(8), (LARGEST_FRAME + 1).to_bytes(8, "big")])
 def test_a_guard_that_hangs_up_or_babbles_is_away(tmp_path, answer, monkeypatch):
     monkeypatch.setattr(relay, "PATIENCE", 0.5)

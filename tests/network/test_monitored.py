@@ -169,6 +169,7 @@ def watched(template, folder, tables: sides.Tables) -> tuple[list[dict], dict, l
     return stage.seen()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["a record changed", "levels that are not listed", "nobody in common"])
 def test_log_status_and_metrics_are_the_same_on_neighbouring_tables(name, template, tmp_path):
     tables = sides.tables()

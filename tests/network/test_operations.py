@@ -102,6 +102,7 @@ def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tm
     assert reason in call("party", "status", str(folder)).output
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("fault", "check"),
     [

@@ -602,6 +602,7 @@ def test_a_list_longer_than_the_declared_capacity_is_refused_to_the_owner_who_st
     site.members["bank"].guard().close()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("change", ["somebody came", "somebody went", "somebody else"])
 def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_path, change):
     """Everything but contents: who says what to whom in which turn, how long it is, and which rows it leaves."""

@@ -25,6 +25,7 @@ def started(**options) -> subprocess.Popen:
     return process
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 @pytest.mark.parametrize("everybody", [False, True])
 def test_a_signal_that_ends_a_member_leaves_a_line_that_names_it(name, everybody):

@@ -131,6 +131,7 @@ def matrix(turns, slice_):
     return [turn if turn in slice_ else pytest.param(turn, marks=pytest.mark.full) for turn in turns]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("process", ["guard", "relay"])
 @pytest.mark.parametrize("turn", matrix(range(TURNS), (1,)))
 @pytest.mark.parametrize("after", [False, pytest.param(True, marks=pytest.mark.full)])

@@ -143,11 +143,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
 }
 """What is filled into words, by module and expression, and the public fact that it is. Constants in capitals need no line."""
 
-KINDS = {
-    name: kind
-    for name in errors.__all__
-    if isinstance(kind := getattr(errors, name), type) and issubclass(kind, Exception)
-}
+KINDS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
 
 
 class UnknownWordsError(Exception):

@@ -34,6 +34,7 @@ def refused(cells: object, kind: str = "pandas", folder: Path | None = None) -> 
     return caught.value.message
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cells", [[30, 10, 20], ["c30", "a10", "é"], ["007", "7", "08"]])
 def test_ids_are_the_same_from_every_source(kind: str, cells: list, tmp_path: Path) -> None:
@@ -42,6 +43,7 @@ def test_ids_are_the_same_from_every_source(kind: str, cells: list, tmp_path: Pa
     assert ids.type == (pa.int64() if isinstance(cells[0], int) else pa.large_string())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_missing_and_repeated_ids_are_counted_and_never_shown(kind: str, tmp_path: Path) -> None:
     cells = [f"{CANARY}-{row % 7}" for row in range(10)] + [None, None]
@@ -51,6 +53,7 @@ def test_missing_and_repeated_ids_are_counted_and_never_shown(kind: str, tmp_pat
     assert "3 repeated" in message
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("cells", "said"),
     [

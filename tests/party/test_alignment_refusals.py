@@ -208,6 +208,7 @@ def test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come(
     assert "another data version, less than 30 days ago" in heard.pop()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_new_version_closes_matching_for_the_period_and_leaves_public_lists_open(mode, tmp_path):
     options = {"ids": ["p1"]} if mode == "cohort" else {"size": "hidden"}
@@ -389,6 +390,7 @@ def among(lists: dict[str, list[str]], which: Sequence[str] | None) -> list[list
     return [bank for name, bank in lists.items() if which is None or name in which]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", ALIGNMENTS)
 @pytest.mark.parametrize("which", WHICH)
@@ -456,6 +458,7 @@ def _breaks_by_the_list(ids: pa.Array, rules: object) -> None:
     raise RuntimeError(f"{len(ids)} ids, such as {ids[0]}, under {rules}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("mode", "name"),
     [(mode, name) for name, fault in FAULTS.items() for mode in fault.get("modes", MODES)],

@@ -33,6 +33,7 @@ def test_scores_are_the_papers_formula_on_the_clusters_that_were_found():
         assert scores_of(found)[row] == pytest.approx(expected)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("clusters", [1, 3, 7])
 def test_scores_sum_to_twice_k_plus_one_and_none_is_below_one_in_n(clusters):
     rows = rows_of()

@@ -278,7 +278,6 @@ def _enough() -> None:
     raise _Enough
 
 
-@pytest.mark.every(1)
 @pytest.mark.parametrize("kind", FALSE)
 def test_nobody_pays_after_a_yes_that_is_forged_replayed_missing_or_to_another_plan(kind):
     refuse_false_yeses(kind)

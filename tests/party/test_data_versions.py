@@ -79,6 +79,7 @@ def test_a_version_never_goes_back(tmp_path):
 # What a request about another version gets ------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", [1, 3, 2**40])
 def test_a_plan_about_another_version_is_lost_for_everybody_alike(name):
     with opened(versions={"bank": 2}) as f:

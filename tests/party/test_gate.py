@@ -136,6 +136,7 @@ def test_cosmetic_changes_to_a_plan_are_new_questions_at_a_new_price_and_stop_at
         assert spent(f) == pytest.approx(2.0)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "change",
     [
@@ -167,6 +168,7 @@ def test_a_step_that_is_not_in_the_plan_is_refused():
         assert reply.code == PlanMismatch.code
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -201,6 +203,7 @@ def test_two_steps_of_one_name_are_refused():
         assert reply.code == PlanMismatch.code
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("policy", "allowed"),
     [
@@ -265,6 +268,7 @@ def test_a_plan_that_asks_nothing_of_a_party_is_not_agreed_to():
         assert reply.code == PlanMismatch.code
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("data", [b"", b"\x00", b"colonnade\x01\x00\x00\x00\x05hello", b"colonnade\x02" + bytes(50)])
 def test_bytes_that_are_no_request_are_refused(data):
     with federation() as f:

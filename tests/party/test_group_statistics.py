@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", CASES)
 @given(records=st.lists(RECORDS, min_size=1, max_size=6))
 def test_a_person_has_one_indicator_and_values_within_their_bound(case, records):
@@ -75,6 +76,7 @@ def test_a_person_has_one_indicator_and_values_within_their_bound(case, records)
     assert not np.any(apart[1:] * (apart[0] == 0))  # a value stands where the indicator does, and nowhere else
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("case", CASES)
 @given(records=st.lists(RECORDS, min_size=1, max_size=6), place=st.integers(0, 5))
 def test_zeroing_a_record_out_takes_the_person_out_of_every_column_and_nobody_else(case, records, place):

@@ -35,6 +35,7 @@ def test_text_that_is_no_number_has_no_place_among_numbers():
     assert rows(["1", "x", "1.5", "9" * 19, "2"], IdRules(kind="whole")) == [0, 4]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
 def test_every_way_to_write_an_accent_is_the_same_id(form):
     assert normal([unicodedata.normalize(form, "Zoë Ångström")]) == normal(["Zoë Ångström"])
@@ -54,6 +55,7 @@ def test_without_a_form_text_is_compared_as_it_is():
     assert len(normal(["é", "e\u0301"], IdRules(form=""))) == 2
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("ids", "kept"),
     [

@@ -118,6 +118,7 @@ def test_a_sound_ledger_is_not_replaced_by_an_older_copy(path, tmp_path):
             put_back(tmp_path / "copy.sqlite", path, evidence(HeadMemory(path).read()), forfeit=forfeit)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("lost", [1, 2, 25])
 def test_a_forfeit_charges_the_highest_total_and_its_owner_signs_for_it(lost, path, tmp_path):
     back_up(path, tmp_path / "copy.sqlite")
@@ -203,6 +204,7 @@ def test_a_charge_that_does_not_fit_takes_what_is_left(path, tmp_path):
     assert found.head.forfeited
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("epsilon", [0.5, 1.25, 3.0])
 def test_what_the_owner_says_was_spent_becomes_the_total_and_is_not_charged_on_top(epsilon, path, tmp_path):
     back_up(path, tmp_path / "copy.sqlite")  # which shows 0.5

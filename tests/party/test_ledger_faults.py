@@ -276,6 +276,7 @@ def test_a_write_that_fails_at_any_size_refuses_and_loses_budget_at_most(tmp_pat
     assert refused > 5
 
 
+@pytest.mark.every(2)
 @linux
 @pytest.mark.parametrize("suffix", ["", "-journal"])
 @pytest.mark.parametrize("device", ["/dev/full", "/dev/null"])  # one takes no data; the other takes it and cannot sync

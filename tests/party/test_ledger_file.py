@@ -180,6 +180,7 @@ def test_a_link_to_a_ledger_is_refused(tmp_path):
         SqliteLedger.open(tmp_path)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["a b?c#d%41.ledger", "ünïcode", "x&mode=ro"])
 def test_a_path_with_any_letters_names_that_file_and_no_other(tmp_path, name):
     with SqliteLedger.create(tmp_path / name, party="bank", budget=Budget(epsilon=1.0)) as ledger:

@@ -69,6 +69,7 @@ def test_who_asked_is_judged_by_the_signature_and_the_papers():
 EVIL = ["\x1b[2J", "a\nb", "\u202eevil", "\x00", "x" * 5_000, "\ud800"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("text", EVIL)
 def test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen(text):
     assert one_line(text).isprintable()
@@ -89,6 +90,7 @@ def test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen(text):
         assert len(words) < 1_000
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "=cmd|'/C calc'!A1"])
 def test_no_cell_is_a_formula(text):
     assert ledgers._cell(text) == f"'{text}"
@@ -140,6 +142,7 @@ def test_an_account_has_words_where_they_are_asked_for_and_only_there():
 # What an alignment told -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("size", "rows"), [({"epsilon": 0.5}, 2), ({"size": "public"}, 2), ({"size": "hidden"}, 1)])
 def test_an_intersection_says_that_membership_left_and_to_whom(size, rows):
     """Before, the row without a bound was called "discrete Laplace on the number of people"."""

@@ -75,6 +75,7 @@ KINDS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_equal_a_rank_revealing_reference(kind):
     rows = a_block(kind)

@@ -58,6 +58,7 @@ def questions(mechanism, rows, name) -> list[Query]:
 # What it costs --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
 @pytest.mark.parametrize("width", [1, 2, 3, 8, 50])
 @pytest.mark.parametrize("people", [10, 20_000])
@@ -233,6 +234,7 @@ def test_an_audit_does_not_refute_the_claim_and_catches_half_the_noise():
 # How good it is -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("width", "price", "bar"), [
     (1, Price.of(0.5, 1e-5), 1.1),
     (2, Price.of(0.5, 1e-5), 1.1),
@@ -250,6 +252,7 @@ def test_separated_groups_are_found(width, price, bar):
     assert loss(points, centres) < bar * best
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
 @pytest.mark.parametrize("width", [1, 3])
 def test_degenerate_blocks_give_centres_within_the_box(price, width):

@@ -119,6 +119,7 @@ def test_memberships_of_something_else_are_refused(plan):
         category_of(plan, plan.step("bank", "count"), SCHEMA, earlier)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [

@@ -115,6 +115,7 @@ def test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint():
 # Price and noise ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("change", "sensitivity"), [(1, 1), (4, 4), (100, 21), ("bounds", 21)])
 def test_the_scale_is_the_change_over_epsilon(change, sensitivity):
     for kind in (PrivateValues, PrivateTotal):
@@ -123,6 +124,7 @@ def test_the_scale_is_the_change_over_epsilon(change, sensitivity):
         assert mechanism.loss.pure == 500_000_000
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("value", [0, 7, 20])
 def test_the_noise_has_its_law_and_not_that_of_another_scale(value):
     mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
@@ -157,6 +159,7 @@ def test_noise_does_not_depend_on_the_values_nor_on_how_they_are_divided():
     np.testing.assert_array_equal(first.astype(int) - none, values)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("high", "scale", "dtype"), [(20, 2, "<u2"), (10**5, 2, "<i4"), (20, 10**4, "<i4"), (2**40, 2**41, "<i8")]
 )

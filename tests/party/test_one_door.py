@@ -94,6 +94,7 @@ def through_the_gate(watch: Watch) -> bool:
     return watch.makers <= {door, handle} and door in places and places <= {door, orders}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_writes_and_draws_in_the_gate_alone(name, monkeypatch):
     with federation(200, epsilon=100.0) as f:
@@ -103,6 +104,7 @@ def test_a_study_writes_and_draws_in_the_gate_alone(name, monkeypatch):
     assert through_the_gate(watch)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [{"size": "public"}, {"epsilon": 0.5}, {"mode": "cohort", "ids": ["p1", "p2"]}])
 def test_an_alignment_writes_and_draws_in_the_gate_alone(options, monkeypatch):
     with unaligned() as f:

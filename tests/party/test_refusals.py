@@ -169,6 +169,7 @@ def sizes_of(kind: str, name: str) -> list[tuple[str, int]]:
         return [(type(codec.decode_reply(note)).__name__, len(note)) for note in notes]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", [name for name in STUDIES if name != "sums"]
 )  # whose sizes are themselves disclosed by name
@@ -177,6 +178,7 @@ def test_no_table_stops_a_party_or_changes_the_size_of_a_reply(kind, name):
     assert sizes_of(kind, name) == sizes_of("ordinary", name)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["all alike", "at a bound", "far outside"])
 def test_no_table_stops_a_party_that_discloses(kind):
     assert "Refused" not in {what for what, _ in sizes_of(kind, "sums")}
@@ -195,6 +197,7 @@ def write(frame: pd.DataFrame, path) -> None:
     frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("change", ["touched", "a cell", "a row", "gone", "garbage"])
 def test_a_file_that_changed_under_a_party_stops_it_and_neither_its_name_nor_what_changed_is_said(
@@ -271,6 +274,7 @@ def weights(count: int):
     return pack(np.full(count, np.nan))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.full)], ids=["slice", "every-change"])
 @pytest.mark.parametrize("name", STUDIES)
 def test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table(name, every):
@@ -312,6 +316,7 @@ def test_an_answer_has_one_size_however_many_different_rows_there_are():
     assert shapes == {(3, 1)}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e300, 1e-300, 2.0**41])
 def test_weights_that_could_make_a_computation_fail_are_refused_before_a_row_is_read(weight):
     data, guard = clustered(alike=False, weight=weight)

@@ -215,6 +215,7 @@ def people_of(count, seed):
     return list(zip(segments, rng.uniform(0, 120, count), rng.uniform(-2, 12, count), labels, strict=True))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("parties", [("bank", "telco"), ("telco", "bank", "insurer"), ("telco", "u", "bank", "v")])
 def test_the_histogram_counts_everybody_once_in_the_bin_of_their_rounded_score(parties):
     made, parts = statistics(parties, 200)
@@ -229,6 +230,7 @@ def test_the_histogram_counts_everybody_once_in_the_bin_of_their_rounded_score(p
     assert np.max(np.abs(rounded - exact)) < len(parties) * made.step
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("lacking", ["bank", "telco", "insurer", "everybody"])
 @pytest.mark.parametrize("parties", [("telco", "bank", "insurer"), ("insurer", "bank", "telco")])
 def test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one(parties, lacking):

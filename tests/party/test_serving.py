@@ -141,6 +141,7 @@ RUDE = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("act", RUDE)
 def test_a_client_that_is_rude_loses_its_connection_and_nobody_else_notices(act, echo):
     for _ in range(5):

@@ -71,6 +71,7 @@ def learned(study):
     return study.unbiased_.to_numpy() if isinstance(study, cn.PatternCount) else np.array([study.value_, study.stderr_])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", STUDIES)
 def test_shards_give_the_same_result_as_the_undivided_table(name, tmp_path):
     clinic, shop = frame(2_500, 0), frame(2_400, 1)
@@ -81,6 +82,7 @@ def test_shards_give_the_same_result_as_the_undivided_table(name, tmp_path):
     assert divided.privacy_.epsilon() == whole.privacy_.epsilon()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", DIVIDED)
 def test_no_perturbation_sees_people_of_two_shards_and_no_statistic_the_undivided_table(name, monkeypatch):
     """Each mechanism's input is one shard's people; nobody computes the statistic of all rows together."""

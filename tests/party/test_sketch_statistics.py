@@ -88,6 +88,7 @@ def test_signs_are_a_public_function_of_the_seed_and_do_not_change_with_the_numb
     assert (dense(first, 3_000) != dense(other, 3_000)).mean() == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("people", [1, 63, 64, 65, 1_023, 1_024, 1_025, 2_500])
 def test_sums_of_signs_are_those_of_the_matrix(people):
     signs = Signs(bytes.fromhex(SEED), 9)
@@ -107,6 +108,7 @@ def test_signs_are_fair_and_pairwise_independent():
 # Products and sensitivity ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("people", [5, 1_024, 2_600])
 @pytest.mark.parametrize("scale", [64, 1_024, 2**20])
 def test_a_sketch_is_the_exact_product_of_signs_and_coded_rows_under_their_sums(people, scale):
@@ -169,6 +171,7 @@ def test_the_noise_is_that_of_the_exact_length_at_the_ledgers_own_rho():
     assert mechanism.loss.epsilon(1e-6) <= 1.0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("factor", [0.9, 1.0, 1.1])
 def test_released_noise_has_the_stated_variance_and_no_other(factor):
     statistic = made(PrivateSketch, ("age",), 3, size=20_000, scale=4, row_bound=16, width=1)

@@ -51,6 +51,7 @@ def frame(rows: int = 10) -> pd.DataFrame:
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_source_gives_the_same_rows_in_blocks(kind: str, tmp_path: Path) -> None:
     source = Source(make(kind, frame(), tmp_path))
@@ -64,6 +65,7 @@ def test_every_kind_of_source_gives_the_same_rows_in_blocks(kind: str, tmp_path:
     assert cells == [str(row) for row in range(10)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_may_be_text_and_batches_may_be_read_again(kind: str, tmp_path: Path) -> None:
     data = make(kind, frame(), tmp_path)
@@ -282,6 +284,7 @@ def cells(source: Source, columns: list[str]) -> list[list]:
     ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_columns_of_a_csv_file_are_written_cell_by_cell(tmp_path, separator, encoding):

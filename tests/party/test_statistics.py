@@ -171,6 +171,7 @@ def test_who_is_sampled_is_a_public_function_of_seed_and_rate(rate, people, seed
     assert not np.any(drawn & ~chosen(seed, (1 + rate) / 2, people))  # a higher rate takes the same people and more
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.99])
 def test_the_sample_has_the_rate_that_was_asked_for(rate):
     drawn = chosen(kit.source(f"sample {rate}").bytes(32), rate, 200_000).sum()

@@ -118,6 +118,7 @@ def test_a_number_is_coded_to_the_nearest_integer(age, scale):
     assert abs(coded - exact) <= Fraction(1, 2) + Fraction(scale, 2**50)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("answer", "signed"), [("yes", 1), ("no", -1), (None, 0), ("maybe", 0)])
 def test_a_sign_has_three_values(answer, signed):
     coding = FixedPoint(("flag",), SCHEMA, scale=7, signed=("flag",), row_bound=49)

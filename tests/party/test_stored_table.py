@@ -83,6 +83,7 @@ def require_same(one: PrivateTable, other: PrivateTable, rows: int = 700) -> Non
     assert np.array_equal(one.joint_codes(["kind", "level"], 3, 90)[0], other.joint_codes(["kind", "level"], 3, 90)[0])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("ids", ["whole", "text"])
 @pytest.mark.parametrize("mode", ["intersection", "cohort"])
 def test_a_table_on_disk_reads_as_in_memory_in_the_same_order_under_the_same_name(ids: str, mode: str) -> None:
@@ -127,6 +128,7 @@ def test_another_order_of_rows_is_the_same_too() -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("block", [3, 64, BLOCK])
 def test_an_order_is_inverted_on_disk_as_in_memory_however_far_apart_its_rows_are(
     block: int, monkeypatch: pytest.MonkeyPatch

@@ -85,12 +85,14 @@ def read(table: PrivateTable) -> dict[str, list[float]]:
     }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_source_gives_the_same_codes_and_values(kind: str, tmp_path: Path) -> None:
     frame = people()
     assert read(PrivateTable(Source(make(kind, frame, tmp_path)), SCHEMA)) == expected(frame)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_order_is_honoured_and_other_rows_are_ignored(kind: str, tmp_path: Path) -> None:
     frame = people()
@@ -138,6 +140,7 @@ def test_several_columns_take_one_pass() -> None:
     assert source.asked == [("segment", "children", "member"), ("age", "floor")]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("column", "cells", "codes"),
     [
@@ -214,6 +217,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("cells", "values"), NUMBERS)
 def test_a_number_is_clipped_and_a_missing_one_is_the_midpoint(cells: list, values: list[float]) -> None:
     encode = NumericEncoder(Numeric(-10, 20))
@@ -243,6 +247,7 @@ def test_objects_of_every_sort_become_numbers_or_nothing() -> None:
     assert values.tolist() == [0.5, 3, 0.25, 5, 5, 5, 5, 5, 5, 1]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("column", "cells", "values"),
     [
@@ -409,6 +414,7 @@ def test_a_source_that_lost_rows_since_it_was_aligned_is_refused(tmp_path: Path)
         PrivateTable(Source(path), SCHEMA, order=np.array([0, 200])).values("age")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("memory", [0, 1000, 2000, 5000])
 def test_a_table_larger_than_its_memory_reads_the_same(memory: int) -> None:
     frame = people()

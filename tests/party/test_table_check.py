@@ -57,6 +57,7 @@ def refused(bank: cn.Party, *, counts: str, remedy: str) -> None:
     assert refusal.value.spent is None
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_thousands_separators(kind: str, tmp_path: Path) -> None:
     true = balances()

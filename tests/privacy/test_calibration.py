@@ -200,6 +200,7 @@ def test_exact_skellam_divergences_are_the_known_ones() -> None:
         assert divergences(log_p, shift, [order])[0] == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(3)])
 @pytest.mark.parametrize("shares", [1, 2, 3, 5])
 def test_exact_divergences_of_summed_discrete_gaussians_stay_below_the_bound(variance: Fraction, shares: int) -> None:

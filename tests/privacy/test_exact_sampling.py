@@ -101,6 +101,7 @@ def ends(table: Table) -> list[tuple[int, int, int]]:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_alias_table_picks_each_cell_with_its_weight_exactly(law: Distribution) -> None:
     table = build_table(law)
@@ -115,6 +116,7 @@ def test_the_alias_table_picks_each_cell_with_its_weight_exactly(law: Distributi
     assert not any(mass[len(table.weight) :])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_cells_and_tails_cover_the_support_once(law: Distribution) -> None:
     table = build_table(law)
@@ -129,6 +131,7 @@ def test_cells_and_tails_cover_the_support_once(law: Distribution) -> None:
         assert start[order[0]] == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_weights_are_upper_bounds_and_shortcuts_are_lower_bounds(law: Distribution) -> None:
     table = build_table(law)
@@ -141,6 +144,7 @@ def test_weights_are_upper_bounds_and_shortcuts_are_lower_bounds(law: Distributi
     assert not table.quick[table.cells :].any()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_tail_weights_are_upper_bounds_for_every_block(law: Distribution) -> None:
     table = build_table(law)
@@ -153,6 +157,7 @@ def test_tail_weights_are_upper_bounds_for_every_block(law: Distribution) -> Non
                 assert mpmath.exp(reference_log(law, k)) * rational(table.exact_factor(cell, block)) <= 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_a_step_of_the_stated_width_halves_the_law(law: Distribution) -> None:
     step = 1 << law.halving
@@ -164,6 +169,7 @@ def test_a_step_of_the_stated_width_halves_the_law(law: Distribution) -> None:
             assert reference_log(law, k - step) - reference_log(law, k) <= -mpmath.log(2)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_float_logarithm_keeps_its_error_bound(law: Distribution) -> None:
     table = build_table(law)
@@ -179,6 +185,7 @@ def test_the_float_logarithm_keeps_its_error_bound(law: Distribution) -> None:
     assert SLACK >= 8 * ACCURACY
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_exact_logarithm_is_enclosed_tightly(law: Distribution) -> None:
     table = build_table(law)
@@ -196,6 +203,7 @@ def test_the_exact_logarithm_is_enclosed_tightly(law: Distribution) -> None:
 # --- draws -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_exact_arithmetic_alone_gives_the_very_same_draws(law: Distribution) -> None:
     """Float64 and the integer shortcut settle nearly everything, and settle it as exact arithmetic does."""
@@ -236,6 +244,7 @@ def cell_of(table: Table, pick: int) -> int:
     return column if rest < int(table.own[column]) else int(table.other[column])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_a_slow_reference_fed_the_same_words_gives_the_same_draws(law: Distribution) -> None:
     count = 400

@@ -33,6 +33,7 @@ def epsilon(loss):
 # Known answers --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("features", [1, 2, 3, 5, 14])
 @pytest.mark.parametrize("emphasis", [1, 3])
 def test_replacement_among_numbers_is_reached_between_the_extremes(features, emphasis):

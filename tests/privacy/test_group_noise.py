@@ -27,6 +27,7 @@ def noise_of(
 # Known answers --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("values", [0, 1, 5])
 @pytest.mark.parametrize(("parties", "collusion"), [(1, 0), (2, 1), (3, 1), (3, 0), (5, 2)])
 def test_gaussian_noise_is_that_of_one_curator_times_what_colluders_may_take_off(values, parties, collusion):

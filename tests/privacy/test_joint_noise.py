@@ -83,6 +83,7 @@ def test_the_curve_gives_the_known_client_figures_with_the_papers_doubling(parti
     assert loss.epsilon(1e-5) == pytest.approx(known, abs=1e-5)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("parties", [2, 3, 5, 10])
 @pytest.mark.parametrize("law", ["gaussian", "skellam"])
 def test_twice_the_squared_movement_costs_what_the_client_figures_say(parties, law):
@@ -380,6 +381,7 @@ def test_two_parties_tables_have_the_known_deviation():
     assert math.sqrt(noise.opened_variance) == pytest.approx(2.86, abs=0.005)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("parties", [2, 3, 6])
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -29,6 +29,7 @@ def is_just_above(entry: int, value: mpmath.mpf) -> bool:
     return nano <= entry <= nano * (1 + mpmath.mpf("1.1e-12")) + 1.001
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("nano", NANOS)
 def test_a_pure_curve_is_that_of_binary_randomised_response_rounded_up(nano: int) -> None:
     with mpmath.workdps(60):

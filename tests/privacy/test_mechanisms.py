@@ -98,6 +98,7 @@ def test_additive_noise_has_its_law_and_not_that_of_another_scale(
     assert p[1.1] < kit.ALPHA
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("channel", CHANNELS, ids=str)
 @pytest.mark.parametrize("category", [0, 1, -1])
 def test_reports_have_their_law_and_not_that_of_another_price(channel: Channel, category: int) -> None:
@@ -191,6 +192,7 @@ def _fractional_part(channel: Channel) -> float:
         return float(mpmath.frac(p * mpmath.mpf(2) ** 64))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("nano", [1, 60 * ONE, 10**13])
 @pytest.mark.parametrize("kind", ["grr", "subset", "oue"])
 def test_extreme_prices_still_release(kind: str, nano: int) -> None:

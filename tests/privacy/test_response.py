@@ -79,6 +79,7 @@ def test_the_best_channels_are_the_known_ones() -> None:
 # Channels ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("channel", SMALL, ids=str)
 def test_the_law_has_the_stated_ratio_and_no_less(channel: Channel) -> None:
     _, law = report_law(channel)
@@ -86,6 +87,7 @@ def test_the_law_has_the_stated_ratio_and_no_less(channel: Channel) -> None:
     assert math.log(ratio) == pytest.approx(channel.nano / 1e9, rel=1e-12)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("channel", SMALL, ids=str)
 def test_null_records_are_within_the_ratio_too(channel: Channel) -> None:
     _, law = report_law(channel)
@@ -93,6 +95,7 @@ def test_null_records_are_within_the_ratio_too(channel: Channel) -> None:
     assert max((law / null).max(), (null / law).max()) <= math.exp(channel.nano / 1e9) * (1 + 1e-12)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("channel", SMALL, ids=str)
 def test_decoding_is_unbiased_and_has_the_stated_variance_exactly(channel: Channel) -> None:
     reports, law = report_law(channel)

@@ -108,6 +108,7 @@ def _mixtures(order: int, rate: float, one: float, other: float, sigma: float) -
     return float((logsumexp(powers) + math.log(line[1] - line[0])) / (order - 1))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("sigma", [0.3, 0.9, pytest.param(3.0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("rate", [0.05, *(pytest.param(rate, marks=pytest.mark.full) for rate in (0.001, 0.4))])
 def test_a_part_of_a_record_is_bounded_where_the_rest_of_it_takes_part(rate: float, sigma: float) -> None:

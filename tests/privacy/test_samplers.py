@@ -221,6 +221,7 @@ SAMPLERS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("size", [0, 1, 3, 32_767, 32_768, 32_769, 70_001, (), (0, 4), (2, 3), (5, 1, 7)])
 def test_any_size_and_shape_can_be_asked_for(name: str, size: int | tuple[int, ...]) -> None:

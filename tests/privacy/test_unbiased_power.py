@@ -55,6 +55,7 @@ def test_the_mean_is_the_power_exactly_whatever_the_power_the_noise_and_the_sum(
     assert found == pytest.approx(float(lowest + above) ** power, abs=1e-9 * max(size, 1.0))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("power", [0.5, 1.5, 2, 2.5, 3, 4, 5])
 @pytest.mark.parametrize("scales", [[TWO], [TWO, Fraction(5)], [Fraction(10)] * 3])
 def test_above_the_free_side_it_is_the_operator_applied_to_the_power(power, scales):

@@ -244,6 +244,7 @@ REFUSALS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", REFUSALS)
 def test_no_refusal_quotes_anything_that_was_planted(name, secrets, caplog, capfd):
     caplog.set_level(logging.DEBUG)

@@ -107,6 +107,7 @@ def stranger(address):
 PAGES = ["/", "/party/bank", "/party/bank/live", "/party/telco", "/coordinator", "/coordinator/live"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_is_shown_under_a_strict_policy(client, page):
     answer = client.get(page)
@@ -117,6 +118,7 @@ def test_every_page_is_shown_under_a_strict_policy(client, page):
     assert answer.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("page", [*PAGES, "/static/style.css", "/report/first.html"])
 def test_nothing_is_shown_without_the_token(stranger, page):
     assert stranger.get(page).status_code == 401
@@ -144,6 +146,7 @@ def test_every_route_is_for_reading(sources):
     assert all(set(route.methods) <= {"GET", "HEAD"} for route in routes if getattr(route, "methods", None))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("host", ["attacker.example", "127.0.0.1.attacker.example", "10.0.0.1", ""])
 def test_another_name_for_this_machine_is_refused(client, host):
     assert client.get("/", headers={"host": host}).status_code == 421
@@ -186,6 +189,7 @@ def test_a_report_is_served_as_it_is_and_runs_nothing(client):
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "page", ["/party/nobody", "/report/..%2Fbank.log", "/report/%2e%2e/bank.log", "/report/x.html"]
 )

@@ -82,6 +82,7 @@ def test_releases_without_privacy_raise_an_alarm(folder):
     assert any("ε = ∞" in words for words in view.alarms)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("today", "before", "rises"), [(5, 0, True), (4, 0, False), (20, 70, False), (21, 70, True), (0, 0, False)]
 )

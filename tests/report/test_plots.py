@@ -68,6 +68,7 @@ def fitted() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", [*STUDIES, "preview"])
 def test_no_text_leaves_the_figure(name, fitted):
     figure = fitted[name].plot()
@@ -79,6 +80,7 @@ def test_no_text_leaves_the_figure(name, fitted):
     assert drawn.y1 <= height + 0.02
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", [*STUDIES, "preview"])
 def test_labels_do_not_run_into_each_other(name, fitted):
     figure = fitted[name].plot()
@@ -89,6 +91,7 @@ def test_labels_do_not_run_into_each_other(name, fitted):
             assert max(one.y0, other.y0) >= min(one.y1, other.y1) - 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_figure_shows_itself_in_a_notebook_and_no_label_is_read_as_mathematics(name, fitted):
     figure = fitted[name].plot()

@@ -80,6 +80,7 @@ def read(path: Path) -> Page:
     return Page(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", ["secure", "response", "independent", "gram", "sketch", "rows", "clusters", "logistic"]
 )
@@ -100,6 +101,7 @@ def test_a_report_is_one_small_file_that_fetches_nothing_and_runs_nothing(name, 
     assert not re.search(r'(href|src)="(?!#|data:image/png;base64,)', drawing)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", ["secure", "response", "independent", "gram", "sketch", "rows", "clusters", "logistic"]
 )
@@ -186,6 +188,7 @@ def test_without_matplotlib_there_is_a_report_and_it_names_the_extra(studies, tm
     assert "colonnade[plots]" in page.text
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("largest", "images"), [(200_000, 2), (120_000, 2), (50_000, 0)])
 def test_a_report_that_grows_too_large_first_loses_drawn_letters_and_then_plots(
     largest, images, studies, federation, tmp_path, monkeypatch

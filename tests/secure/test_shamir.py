@@ -1,6 +1,7 @@
 """Sharing: exact for every (N, t), uniform for any t nodes, never opened without a mask, and checked for its degree."""
 
 import hashlib
+import inspect
 import itertools
 import math
 import tracemalloc
@@ -29,7 +30,19 @@ from tests.secure.arithmetics import ALL, every_arithmetic
 
 PORTABLE_RING = Arithmetic(PRIME_SETS[4])
 SIZES = [(nodes, threshold) for nodes in range(3, 9) for threshold in range(1, (nodes - 1) // 2 + 1)]
-every_size = pytest.mark.parametrize(("nodes", "threshold"), SIZES)
+
+
+def every_size(test):
+    """Run a test for one size after the other: hundreds of sizes and rings are hundreds of cases, not of tests."""
+
+    def run(**given):
+        for nodes, threshold in SIZES:
+            test(nodes=nodes, threshold=threshold, **given)
+
+    taken = inspect.signature(test).parameters
+    run.__signature__ = inspect.Signature([one for name, one in taken.items() if name not in ("nodes", "threshold")])
+    run.__name__, run.__doc__, run.pytestmark = test.__name__, test.__doc__, getattr(test, "pytestmark", [])
+    return run
 
 
 def seed(*parts):

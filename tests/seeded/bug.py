@@ -1,9 +1,11 @@
 """What a deliberate bug is, and how its victim is run."""
 
 import inspect
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
@@ -24,34 +26,35 @@ class Bug:
     plant
         Makes the change.
     victim
-        The test: a function without arguments, or with ``monkeypatch`` only.
-    full
-        Whether it is left to the whole matrix.
+        The test: a function without arguments, or with ``monkeypatch`` and ``tmp_path`` only.
+    slow
+        Whether planting it takes long, so that only ``make test-all`` does.
     """
 
     name: str
     plant: Plant
     victim: Callable[..., object]
-    full: bool = False
+    slow: bool = False
 
     @property
     def lacks(self) -> list[str]:
         """The arguments that the victim needs and is not given."""
         given = inspect.signature(self.victim).parameters.values()
         needed = [one.name for one in given if one.default is one.empty and one.kind <= one.KEYWORD_ONLY]
-        return [name for name in needed if name not in ("monkeypatch", "args")]
+        return [name for name in needed if name not in ("monkeypatch", "tmp_path", "args")]
 
     def run(self) -> None:
-        """Run the victim with a monkeypatch of its own; a property is not made smaller once it is refuted."""
-        with pytest.MonkeyPatch.context() as own:
+        """Run the victim with a monkeypatch and a folder of its own; a property is not made smaller once it is refuted."""
+        with pytest.MonkeyPatch.context() as own, tempfile.TemporaryDirectory() as folder:
             test = self.victim.func if isinstance(self.victim, partial) else self.victim
             if hasattr(test, _SETTINGS):
                 phases = (Phase.explicit, Phase.generate)
                 own.setattr(
                     test, _SETTINGS, settings(getattr(test, _SETTINGS), phases=phases, report_multiple_bugs=False)
                 )
-            takes = {"monkeypatch": own} if "monkeypatch" in inspect.signature(self.victim).parameters else {}
-            self.victim(**takes)
+            given = {"monkeypatch": own, "tmp_path": Path(folder)}
+            takes = inspect.signature(self.victim).parameters
+            self.victim(**{name: value for name, value in given.items() if name in takes})
 
 
 def replaced(owner: object, name: str, value: object) -> Plant:
