@@ -33,7 +33,7 @@ from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import NewtonNoise
 from colonnade.secure import matching
-from colonnade.secure.group_secret import PairwiseMasks
+from colonnade.secure.summation import PairwiseMasks
 from colonnade.service import study_file
 from colonnade.steps.alignment import Cohort
 from tests.cli import test_align as previews

@@ -327,7 +327,7 @@ def members_of(
         for name in identities
     }
     records = {
-        name: RunRecords(None if folder is None else Path(folder) / f"{name}.openings.sqlite") for name in identities
+        name: RunRecords(None if folder is None else Path(folder) / f"{name}.runs") for name in identities
     }
     return {
         name: Member(name, identity, pinned, heads[name], floor, records[name]) for name, identity in identities.items()
