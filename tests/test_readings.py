@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.coding.encoders import encoded
 from colonnade.errors import BadInput, BoundsRequired, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.private_table import PrivateTable
@@ -16,8 +15,9 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
-from colonnade.readings import narrowed, refines
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric, Schema
+from colonnade.schema.encoders import encoded
+from colonnade.schema.readings import narrowed, refines
 from colonnade.steps.products import PairTables
 from colonnade.steps.registry import STUDIES
 from tests.federations import BANK, TEST_KEY, federation, frames

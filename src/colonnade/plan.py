@@ -16,11 +16,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.readings import in_words
 from colonnade.schema import Column, Schema
+from colonnade.schema.features import ColumnName
+from colonnade.schema.readings import in_words
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
 PLAN_VERSION = 2
@@ -53,7 +53,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     price
         What the release offers to pay; ``None`` for a step that is not private and must be allowed by name.
     readings
-        What some of the columns are read as, instead of what is declared (`colonnade.readings`); left out where there is none.
+        What some of the columns are read as, instead of what is declared (`colonnade.schema.readings`); left out where
+        there is none.
     """
 
     name: str

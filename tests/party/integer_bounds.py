@@ -27,8 +27,8 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
-from colonnade.readings import narrowed
 from colonnade.schema import Bins, Column, Numeric, Schema
+from colonnade.schema.readings import narrowed
 from colonnade.steps.kind import StepKind
 from colonnade.steps.terms import BoundedScores, FixedPoint
 

@@ -15,8 +15,6 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.coding.columns import to_unit_range
-from colonnade.coding.encoders import encoded
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.refusals import AWAY, RowsFailed, among_rows
 from colonnade.party.steps import PRIVATE_HALVES, integers, parts
@@ -25,8 +23,10 @@ from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.readings import narrowed
 from colonnade.schema import Bins, Date, Number, Numeric, Schema
+from colonnade.schema.encoders import encoded
+from colonnade.schema.features import to_unit_range
+from colonnade.schema.readings import narrowed
 from colonnade.steps.describing import Cells
 from colonnade.steps.groups import GroupTotals
 from tests import kit

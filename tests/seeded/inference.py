@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coding.columns import free_coefficients
 from colonnade.estimation import inference, moment_summaries, moments, newton_inference, tables
 from colonnade.estimation.inference import Inference, MomentScore, OpenedScore, _LeastSquares
 from colonnade.estimators.inference import RegressionStudy
+from colonnade.schema.features import free_coefficients
 from tests.coordinator import test_inference as equations
 from tests.coordinator import test_newton_inference as newton
 from tests.estimators import test_correlation as correlations

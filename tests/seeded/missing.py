@@ -4,14 +4,14 @@ from functools import partial
 
 import pyarrow as pa
 
-from colonnade.coding import cells
-from colonnade.coding.encoders import IndicatorEncoder, NumericEncoder
 from colonnade.coordinator.protocols import counting
 from colonnade.coordinator.protocols.counting import IndependentCounts
 from colonnade.estimators import second_moments
 from colonnade.party.party import Party
 from colonnade.party.table import row_order
 from colonnade.party.table.checking import ColumnCheck
+from colonnade.schema import cells
+from colonnade.schema.encoders import IndicatorEncoder, NumericEncoder
 from colonnade.steps import local
 from tests import test_coding as coding
 from tests.estimators import test_bad_input as bad_input

@@ -5,8 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.coding.columns import coded_block
-from colonnade.coding.encoders import CategoryEncoder, NumericEncoder
 from colonnade.party.steps import coresets as coreset_rows
 from colonnade.party.steps import integers
 from colonnade.party.steps import parts as coding
@@ -16,6 +14,8 @@ from colonnade.privacy.accounting import NANO, Loss
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
 from colonnade.schema import Number
+from colonnade.schema.encoders import CategoryEncoder, NumericEncoder
+from colonnade.schema.features import coded_block
 from colonnade.steps.local import Reports
 from tests import test_record_and_replay as replay
 from tests.party import test_alignment as alignments

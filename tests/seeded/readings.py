@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 
-import colonnade.readings
 import colonnade.schema
-from colonnade.coding.encoders import BinsEncoder, CrossedEncoder
+import colonnade.schema.readings
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Bins, Category, Crossed, Numeric, Schema
+from colonnade.schema.encoders import BinsEncoder, CrossedEncoder
 from tests import test_readings as readings
 from tests.seeded.bug import Bug, replaced, wrapped
 
@@ -69,7 +69,7 @@ BUGS = [
     ),
     Bug(
         "any number may be a code of bins",
-        replaced(colonnade.readings, "_checked_codes", lambda codes, of: tuple(codes)),
+        replaced(colonnade.schema.readings, "_checked_codes", lambda codes, of: tuple(codes)),
         partial(readings.test_a_code_that_its_owner_has_not_declared_is_refused, [-1]),
     ),
 ]

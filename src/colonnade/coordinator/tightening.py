@@ -3,7 +3,7 @@
 Every noise of this library is in proportion to the distance between declared bounds, and owners declare bounds that hold for any
 data whatever. A release of counts (`colonnade.coordinator.protocols.describing`) finds where most values are. It is paid for like
 any other, and what it finds is public. Studies of the tightened federation read values through the narrower bounds
-(`colonnade.readings`): a value outside of them is clipped, so results are about the *clipped* table.
+(`colonnade.schema.readings`): a value outside of them is clipped, so results are about the *clipped* table.
 """
 
 import copy
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self, cast
 import msgspec
 import pandas as pd
 
-from colonnade.coding.columns import ColumnName, parties_of, plain_names
 from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, checked
 from colonnade.coordinator.findings import Findings, StudyRecord
 from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable
@@ -22,8 +21,9 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step, Unit
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.readings import narrowed
 from colonnade.schema import Column, Crossed, Date, Numeric, Schema
+from colonnade.schema.features import ColumnName, parties_of, plain_names
+from colonnade.schema.readings import narrowed
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:

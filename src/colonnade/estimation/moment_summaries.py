@@ -40,12 +40,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from colonnade.coding.columns import half_widths, to_own_units
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.tables import NoisyTables, plausible_total
 from colonnade.schema import Category, Column
+from colonnade.schema.features import half_widths, to_own_units
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import (
+from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import gaussian_party_price
+from colonnade.privacy.laws.tables import TableNoise
+from colonnade.schema import Category, Column
+from colonnade.schema.features import (
     ColumnName,
     centres,
     coded_width,
@@ -18,11 +23,6 @@ from colonnade.coding.columns import (
     half_widths,
     parties_of,
 )
-from colonnade.errors import BadInput
-from colonnade.privacy.accounting import Price
-from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.tables import TableNoise
-from colonnade.schema import Category, Column
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ def coded_weights(columns: Mapping[str, Column], coefficients: Array, intercepts
 def party_scores(columns: Mapping[str, Column], weights: Array) -> list[PartyScores]:
     """Divide weights of coded columns, one row per score, between the parties that hold the columns.
 
-    Weights are those of coded columns (`colonnade.coding.columns`), so a record without values has the score 0 at every
+    Weights are those of coded columns (`colonnade.schema.features`), so a record without values has the score 0 at every
     party, and the largest magnitude of a party's part follows from the schema alone.
     """
     places = consecutive_places({name: coded_width(column) for name, column in columns.items()})

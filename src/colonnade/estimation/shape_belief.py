@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature
 from colonnade.estimation.linear_algebra import inverse_of, solution_of
 from colonnade.estimation.moments import Moments
 from colonnade.schema import Bins, Category, Column, Crossed
+from colonnade.schema.features import ColumnName, Feature
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ class ShapePrior:
 
     Examples
     --------
-    >>> from colonnade.coding.columns import features_of
+    >>> from colonnade.schema.features import features_of
     >>> from colonnade.schema import Category, Numeric
     >>> columns = {"bank.age": Bins.equal(Numeric(18, 95), 8), "bank.segment": Category(["basic", "gold"])}
     >>> prior = ShapePrior.of(features_of(columns), columns)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature, features_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.counting import TargetTables
@@ -28,6 +27,7 @@ from colonnade.estimators.regression import LinearRegression, LogisticRegression
 from colonnade.estimators.shape_study import ADDITIVE, BINS, FirstStage, ShapeStudy, centring
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
+from colonnade.schema.features import Feature, features_of
 from colonnade.steps.kind import kind_of
 from colonnade.steps.products import ScoreHistogram
 from colonnade.steps.registry import STUDIES

@@ -2,7 +2,7 @@
 
 A pipeline has the same coding of columns, then the same model, and none of our classes. The coding is public, so its steps
 are fitted on a small table made from the schema: bounds, and levels as the schema writes them. The rules are those of
-`colonnade.coding`. A pipeline may use plain functions only, so they stand in it as patterns and as a list of every
+`colonnade.schema`. A pipeline may use plain functions only, so they stand in it as patterns and as a list of every
 spelling. A `Fraction` cannot be read here, nor, in a category, a `Decimal` with a decimal point.
 """
 
@@ -20,7 +20,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.coding.cells import (
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
+from colonnade.schema.cells import (
     DAY,
     NUMBER,
     na_numbers,
@@ -29,10 +31,8 @@ from colonnade.coding.cells import (
     spelled_wholes,
     spellings,
 )
-from colonnade.coding.columns import ColumnName, Feature, coded_block, indicated
-from colonnade.coding.encoders import encoded, number_bounds
-from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
+from colonnade.schema.encoders import encoded, number_bounds
+from colonnade.schema.features import ColumnName, Feature, coded_block, indicated
 
 Array = NDArray[np.float64]
 

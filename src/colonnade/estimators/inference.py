@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import written_levels
 from colonnade.errors import BadInput
 from colonnade.estimation.inference import Inference, RegressionInference
 from colonnade.estimation.moments import Moments
@@ -20,6 +19,7 @@ from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.method import method_from
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.schema import Number
+from colonnade.schema.features import written_levels
 
 INTERCEPT = "intercept"
 INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."

@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 
 from colonnade._version import __version__
-from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
@@ -39,6 +38,7 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.protocol import codec
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Category, Column, Number
+from colonnade.schema.features import ColumnName, Feature
 from colonnade.transport.direct import Transcript
 
 RECORDS: Mapping[str, type] = {

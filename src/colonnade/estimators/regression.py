@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import CODINGS, Coding, Feature
-from colonnade.coding.encoders import encoded
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
@@ -32,6 +30,8 @@ from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column, Number
+from colonnade.schema.encoders import encoded
+from colonnade.schema.features import CODINGS, Coding, Feature
 from colonnade.steps.registry import STUDIES
 
 

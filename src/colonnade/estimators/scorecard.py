@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from colonnade.coding.cells import na_numbers
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.evaluation import ScorecardEvaluation
@@ -27,6 +26,7 @@ from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.shape_study import BINS
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Bins, Category, Column, Crossed, Date
+from colonnade.schema.cells import na_numbers
 from colonnade.steps.registry import STUDIES
 
 

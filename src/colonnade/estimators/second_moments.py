@@ -12,14 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import (
-    coded_width,
-    features_of,
-    indicated,
-    shares_of_present,
-    to_own_units,
-    with_indicators,
-)
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
@@ -39,6 +31,14 @@ from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Category, Column
+from colonnade.schema.features import (
+    coded_width,
+    features_of,
+    indicated,
+    shares_of_present,
+    to_own_units,
+    with_indicators,
+)
 from colonnade.steps.registry import STUDIES
 
 SCALED = "after scaling to [−1, 1]"

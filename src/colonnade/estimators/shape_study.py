@@ -19,7 +19,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from colonnade.coding.columns import ColumnName, Feature, coded_width
 from colonnade.constraints import (
     AutoColumns,
     ColumnList,
@@ -51,10 +50,11 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import codec
-from colonnade.readings import AND
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.progress import progress_bar
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric
+from colonnade.schema.features import ColumnName, Feature, coded_width
+from colonnade.schema.readings import AND
 from colonnade.transport.direct import Transcript
 
 AUTO = "auto:"

@@ -13,7 +13,6 @@ from typing import Any, Never, cast
 
 import numpy as np
 
-from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import LedgerHead, LedgerHeads, RunRecords, Statement
@@ -35,6 +34,7 @@ from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRand
 from colonnade.protocol import codec
 from colonnade.runtime.durable_file import TemporaryFolder
 from colonnade.schema import Schema
+from colonnade.schema.features import id_column
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES
 from colonnade.steps.joint import SharingFloor

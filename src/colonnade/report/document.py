@@ -33,7 +33,6 @@ from typing import Any, Literal
 import pandas as pd
 
 from colonnade._version import __version__
-from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.driver import NoJournal, losses_in, plan_accounts
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
@@ -47,6 +46,7 @@ from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
 from colonnade.result import COORDINATOR
 from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Schema
+from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
 Reported = Study | Delivery | Evaluation

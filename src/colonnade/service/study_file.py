@@ -29,7 +29,6 @@ from typing import Any
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coding.columns import id_column
 from colonnade.coordinator.alignment import alignment_plan
 from colonnade.errors import BadInput, BudgetExceeded
 from colonnade.estimators.answers import Preview, budget_after
@@ -44,6 +43,7 @@ from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
 from colonnade.runtime.durable_file import replace_file
 from colonnade.schema import Date, Numeric, Schema
+from colonnade.schema.features import id_column
 from colonnade.service import study_keys
 from colonnade.service.study_keys import within
 from colonnade.steps.alignment import IdRules

@@ -2,7 +2,7 @@
 
 What is missing, unknown or of another type is refused before any data is read.
 
-Coded columns are what `colonnade.coding.columns` maps to [−1, 1], times γ and rounded. Rounding to the nearest integer
+Coded columns are what `colonnade.schema.features` maps to [−1, 1], times γ and rounded. Rounding to the nearest integer
 keeps |entry| ≤ γ because γ is an integer. A category adds γ² to a row's squared length however many levels it has. So a row
 of b columns has squared length at most bγ² by construction, and nothing needs clipping unless the plan allows less. A
 missing number is the midpoint, which is coded as 0. A missing category is 0 in every indicator. A model is public once it
@@ -16,10 +16,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coded_width
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Step
 from colonnade.schema import Category, Number, Schema
+from colonnade.schema.features import coded_width
 
 LARGEST_NUMBER = 2.0**200
 """The largest weight, and the largest divisor. Sums and quotients of such numbers are finite."""

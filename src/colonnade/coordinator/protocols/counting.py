@@ -35,7 +35,6 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature, features_of, plain_names
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -48,6 +47,7 @@ from colonnade.privacy.calibration import discrete_laplace_variance, laplace_sca
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Category, Column
+from colonnade.schema.features import ColumnName, Feature, features_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
 

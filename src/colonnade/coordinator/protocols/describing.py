@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, columns_at, parties_of
 from colonnade.errors import ProtocolError
 from colonnade.estimation.describing import BinCounts
 from colonnade.plan import Parameter, Plan, Step
@@ -16,6 +15,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Bins, Column
+from colonnade.schema.features import ColumnName, columns_at, parties_of
 from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
 
 Array = NDArray[np.float64]

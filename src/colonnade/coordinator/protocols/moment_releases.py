@@ -30,7 +30,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding import columns as coding
 from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import MatrixNoise, Moments, WideMoments, gram_variance, opened_gram
@@ -42,6 +41,7 @@ from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Category, Column
+from colonnade.schema import features as coding
 from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import products
 from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint

@@ -34,7 +34,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, coded_width
 from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
@@ -59,6 +58,7 @@ from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Category, Column
+from colonnade.schema.features import ColumnName, coded_width
 from colonnade.steps.kind import StepKind
 from colonnade.steps.local import Centres, Histogram, MembershipSketches, Reports, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from colonnade.coding.columns import Feature, coded_widths, features_of, with_indicators
 from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
@@ -20,6 +19,7 @@ from colonnade.estimators.methods.method import Expectation, Method, StudyType
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column, Number
+from colonnade.schema.features import Feature, coded_widths, features_of, with_indicators
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import parties_of
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
@@ -32,6 +31,7 @@ from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price, laplace_scale
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Category, Column
+from colonnade.schema.features import parties_of
 from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:

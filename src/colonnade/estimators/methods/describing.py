@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, indicated
 from colonnade.constraints import Boolean
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable, SoughtQuantiles
@@ -22,6 +21,7 @@ from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.schema import Bins, Column, Numeric
+from colonnade.schema.features import ColumnName, indicated
 
 if TYPE_CHECKING:
     from colonnade.estimators.describing import Describe, Histogram, Quantiles

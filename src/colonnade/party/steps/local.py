@@ -15,7 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import to_unit_range
 from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import Local, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
@@ -25,6 +24,7 @@ from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Number, Schema
+from colonnade.schema.features import to_unit_range
 from colonnade.secure.batches import PEOPLE, Signs
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn

@@ -17,7 +17,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
@@ -25,6 +24,7 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
 from colonnade.schema import Number, Schema
+from colonnade.schema.features import to_unit_range
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
 from colonnade.steps.joint import Joint, JointStep

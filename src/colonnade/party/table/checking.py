@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten, number_pattern, spelled_out
-from colonnade.coding.encoders import CategoryEncoder, NumericEncoder, encoder_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source
 from colonnade.schema import THOUSANDS, Category, Column, Date, Indicator, Numeric, Schema
+from colonnade.schema.cells import flatten, number_pattern, spelled_out
+from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for
 
 NOTHINGS = (
     "-",

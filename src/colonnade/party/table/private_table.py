@@ -24,12 +24,12 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten
-from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_type
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Category, Column, Crossed, Number, Schema
+from colonnade.schema.cells import flatten
+from colonnade.schema.encoders import MISSING, Encoder, encoder_for, require_type
 
 Result = TypeVar("Result")
 
@@ -93,7 +93,7 @@ class PrivateTable:
         return PrivateTable(self._source, self.schema, order=order, memory=self._memory)
 
     def read_as(self, schema: Schema) -> "PrivateTable":
-        """Return the same rows with columns read as a plan says (`colonnade.readings`). The last reading is kept."""
+        """Return the same rows with columns read as a plan says (`colonnade.schema.readings`). The last reading is kept."""
         if schema == self.schema:
             return self
         if self._read_last is None or self._read_last.schema != schema:

@@ -10,7 +10,7 @@ How long that takes, and how much of the disk, follows from the number of rows a
 Cells on disk in the agreed order: one file of plain numbers per column, from which any range of people is read.
 
 A cell is stored as what it says, before any rule of the schema is applied: a number as a float, a date as its day, a level as its
-place in the list. Read back, it is an Arrow array, which the encoders of `colonnade.coding` take for what it was: ``encode(read
+place in the list. Read back, it is an Arrow array, which the encoders of `colonnade.schema` take for what it was: ``encode(read
 back(store(cells)))`` is ``encode(cells)``, under the declared description and under everything that it may be read as.
 
 The files are `SpilledRows`: they have no names and no permissions for others, and go with the object that holds them. Their
@@ -27,8 +27,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import is_text
-from colonnade.coding.encoders import CategoryEncoder, DateEncoder, NumericEncoder, days_since_epoch
 from colonnade.errors import BadInput
 from colonnade.party.table.dask_cluster import Cluster
 from colonnade.party.table.large_ids import LargeIds, Listed, SortedIds, common_sorted, matches, sorted_batches
@@ -46,6 +44,8 @@ from colonnade.party.table.sources import BLOCK, Source
 from colonnade.runtime.progress import Pace, Progress, progress_bar
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Category, Column, Date, Indicator, Numeric, Schema
+from colonnade.schema.cells import is_text
+from colonnade.schema.encoders import CategoryEncoder, DateEncoder, NumericEncoder, days_since_epoch
 
 UNKNOWN, EMPTY = -1, -2
 NO_DAY = np.iinfo(np.int32).min

@@ -25,8 +25,8 @@ from itertools import pairwise
 
 import msgspec
 
-from colonnade.descriptions import MISSING_LEVEL, Category, Date, Level, Numeric
 from colonnade.errors import BadInput
+from colonnade.schema.column import MISSING_LEVEL, Category, Date, Level, Numeric
 
 _DIGITS = (6, 9, 12, 17)
 AND = " & "

@@ -4,6 +4,11 @@ A schema is declared, never inferred. A number outside its bounds is clipped. Wh
 schema, or the table is refused when its owner opens it (`colonnade.party.table.checking`): what a table really contains is
 private, so no rule may follow from it.
 
+This package is also the only place that knows how a declared column becomes coded numbers and back, for fit, predict, export and
+reports. `cells` reads stored values: as Arrow arrays, as they are spelled, as numbers and dates. `encoders` turns them into
+numbers within bounds or codes of levels. `features` reads and writes names ``"party.column"``, maps numbers to [−1, 1] and
+levels to indicators, and maps back to the columns' own units.
+
 Examples
 --------
 >>> Schema(age=Numeric(18, 95), segment=Category(["basic", "gold"]))
@@ -12,9 +17,9 @@ Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 
 from collections.abc import Iterator, Mapping
 
-from colonnade.descriptions import THOUSANDS, Category, Date, Indicator, Level, Number, Numeric
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.readings import Bins, Crossed, refines
+from colonnade.schema.column import THOUSANDS, Category, Date, Indicator, Level, Number, Numeric
+from colonnade.schema.readings import Bins, Crossed, refines
 
 __all__ = [
     "THOUSANDS",
@@ -110,7 +115,7 @@ class Schema(Mapping[str, Column]):
         Parameters
         ----------
         readings
-            By the names of the columns. Each refines what stands here (`colonnade.readings`), or it is refused.
+            By the names of the columns. Each refines what stands here (`colonnade.schema.readings`), or it is refused.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """What is public about one column: bounds of a number or a date, levels of a category, and what a missing value counts as.
 
 Descriptions are declared, never inferred (`colonnade.schema`). A column may also be *read as* another, coarser description
-(`colonnade.readings`).
+(`colonnade.schema.readings`).
 """
 
 import datetime as dt

@@ -1,7 +1,7 @@
 """From stored values to codes and numbers behind public bounds, one value at a time.
 
 A party's table and `predict` call these encoders; an exported model follows the same spellings and patterns
-(`colonnade.coding.cells`). Every function maps a value by itself: what one person's cell becomes never depends on another
+(`colonnade.schema.cells`). Every function maps a value by itself: what one person's cell becomes never depends on another
 person's cell. That bounds one person's influence on a statistic, so it is the one rule of this package.
 
 A cell that is empty, or cannot be read, counts as missing, and the schema says what that means: a public fill value, a level, or
@@ -25,10 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding import cells
-from colonnade.coding.cells import flatten, is_text, places_of, texts_of
 from colonnade.errors import SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric, cells
+from colonnade.schema.cells import flatten, is_text, places_of, texts_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
