@@ -24,7 +24,6 @@ from colonnade.schema.encoders import encoder_for
 from colonnade.schema.features import (
     ColumnName,
     coded_block,
-    coded_width,
     coded_widths,
     columns_at,
     consecutive_places,
@@ -133,7 +132,7 @@ def scored_rows(values: pd.Series, column: Column) -> np.ndarray:
 
 @cache
 def exported(column: Column):
-    return linear_pipeline(named(column), np.zeros(coded_width(column)), 0.0).named_steps["coding"]
+    return linear_pipeline(named(column), np.zeros(column.width), 0.0).named_steps["coding"]
 
 
 def exported_rows(values: pd.Series, column: Column) -> np.ndarray:

@@ -22,9 +22,9 @@ from colonnade.estimation.table_model import (
     held_out_distance,
     quality_series,
     separators,
-    values_of,
 )
 from colonnade.schema import Bins
+from colonnade.schema.encoders import values_of
 from colonnade.schema.features import features_of
 from tests import kit
 

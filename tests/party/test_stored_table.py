@@ -19,11 +19,11 @@ from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
-from colonnade.party.table.stored_table import StoredTable, common_list, form_of, ordered_table, part_of, party_ids
+from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
 from colonnade.runtime.progress import Pace
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Category, Date, Numeric, Schema
-from colonnade.schema.readings import Bins
+from colonnade.schema import Bins, Category, Date, Numeric, Schema
+from colonnade.schema.stored import form_of
 from tests import kit
 from tests.federations import federation
 from tests.party.test_table import cells_of

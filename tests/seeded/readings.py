@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 import colonnade.schema
-import colonnade.schema.readings
+import colonnade.schema.bins
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.schema import Bins, Category, Crossed, Numeric, Schema
 from colonnade.schema.encoders import BinsEncoder, CrossedEncoder
@@ -69,7 +69,7 @@ BUGS = [
     ),
     Bug(
         "any number may be a code of bins",
-        replaced(colonnade.schema.readings, "_checked_codes", lambda codes, of: tuple(codes)),
+        replaced(colonnade.schema.bins, "_checked_codes", lambda codes, of: tuple(codes)),
         partial(readings.test_a_code_that_its_owner_has_not_declared_is_refused, [-1]),
     ),
 ]

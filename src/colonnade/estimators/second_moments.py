@@ -30,9 +30,8 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
 from colonnade.schema.features import (
-    coded_width,
     features_of,
     indicated,
     shares_of_present,
@@ -158,9 +157,9 @@ def _floor_in_words(width: int, variance: float) -> dict[str, str]:
     return {"lost in the noise": words}
 
 
-def category_target(name: str, column: Column) -> Category:
+def category_target(name: str, column: Column) -> Column:
     """Return the description of a target with classes; refuse one without, and one that leaves people out."""
-    if not isinstance(column, Category):
+    if column.is_number:
         raise SchemaMismatch(f"The target {name!r} is numeric.", remedy="Use cn.LinearRegression for numbers.")
     if column.excludes:
         raise SchemaMismatch(
@@ -396,7 +395,7 @@ class PCA(GivesScores, MomentStudy):
         checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
 
     def _reads_wide(self, columns: Mapping[str, Column]) -> bool:
-        width = sum(map(coded_width, columns.values()))
+        width = sum(column.width for column in columns.values())
         return width >= WIDE and self.n_components <= MOST_COMPONENTS * width
 
     def _learn_from_moments(self, moments: Moments | WideMoments, columns: Mapping[str, Column]) -> dict[str, Any]:

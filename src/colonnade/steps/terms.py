@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Step
-from colonnade.schema import Category, Number, Schema
-from colonnade.schema.features import coded_width
+from colonnade.schema import Schema
 
 LARGEST_NUMBER = 2.0**200
 """The largest weight, and the largest divisor. Sums and quotients of such numbers are finite."""
@@ -144,13 +143,13 @@ class FixedPoint:
     def _width(self, name: str) -> int:
         column = self.schema[name]
         if name not in self.signed:
-            return coded_width(column)
-        if isinstance(column, Category) and column.size != 2:
+            return column.width
+        if not column.is_number and column.size != 2:
             raise SchemaMismatch(
                 f"Column {name!r} has more than two levels and cannot be coded as a sign.",
                 remedy="Leave it out of signed=: it is then coded by its levels.",
             )
-        if isinstance(column, Number):
+        if column.is_number:
             raise SchemaMismatch(
                 f"Column {name!r} is numeric and cannot be coded as a sign.",
                 remedy="Leave it out of signed=: numbers need no sign.",
@@ -172,7 +171,7 @@ class ScoreWeights:
     def __init__(self, columns: Sequence[str], schema: Schema, weights: Sequence[float]) -> None:
         self.columns = tuple(columns)
         self.schema = schema
-        self.widths = [coded_width(schema[name]) for name in columns]
+        self.widths = [schema[name].width for name in columns]
         outputs, rest = divmod(len(weights), sum(self.widths))
         if rest or not outputs:
             raise PlanMismatch("The plan has another number of weights than this party has coded columns.")

@@ -21,7 +21,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.groups import GroupNoise, value_to_count
 from colonnade.protocol.messages import Rounds, ask_all
-from colonnade.schema import Category, Number
+from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, columns_at, parties_of
 from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
 from colonnade.steps.joint import read_joint
@@ -81,8 +81,8 @@ class GroupRelease:
         Those that add a share of the noise and hold none of the columns.
     """
 
-    by: Mapping[str, Category]
-    values: Mapping[str, Number]
+    by: Mapping[str, Column]
+    values: Mapping[str, Column]
     price: Price
     parties: tuple[str, ...]
     helpers: tuple[str, ...] = ()

@@ -41,7 +41,6 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Number
 from colonnade.schema.features import coded_block
 from colonnade.steps import sums
 from colonnade.steps.kind import Earlier
@@ -315,7 +314,7 @@ def coded_columns(
     for name in columns:
         column = terms.schema[name]
         if isinstance(rows, slice):
-            ask = table.values if isinstance(column, Number) else table.codes
+            ask = table.values if column.is_number else table.codes
             cells: NDArray[Any] = ask(name, rows.start, rows.stop)
         else:
             cells = table.cells_of(name, rows)
