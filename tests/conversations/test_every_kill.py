@@ -14,6 +14,7 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.newton_steps import Reading
 from colonnade.errors import ColonnadeError, ReleaseLost
+from colonnade.protocol import codec
 from colonnade.steps import joint as joint_module
 from tests.conversations.sites import Site
 from tests.conversations.test_tiles import in_tiles
@@ -83,7 +84,7 @@ class Disturbed(Site):
     """A federation in which somebody dies in one round of a study."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self.taken, self.at, self.victim, self.late = 0, -1, "", False
+        self.taken, self.at, self.victim, self.late, self.weighted = 0, -1, "", False, 0
         super().__init__(*args, **options)
 
     def prepare(self, at: int, victim: str, *, late: bool) -> None:
@@ -91,6 +92,8 @@ class Disturbed(Site):
 
     def exchange(self, requests):
         self.taken += 1
+        if any(getattr(codec.decode_request(data), "inputs", None) for data in requests.values()):
+            self.weighted = self.taken - 1
         if self.taken - 1 != self.at:
             return super().exchange(requests)
         names = sorted(requests)
@@ -172,11 +175,13 @@ def test_a_round_that_was_begun_is_not_run_again_at_other_weights(tmp_path):
     site = Disturbed(tmp_path, nodes=(NODE,), epsilon=10_000.0)
     run, weights = KINDS["newton"], Reading.weights
     run(site.federation, 1)
-    site.prepare(site.taken - 3, "telco", late=True)
+    site.prepare(-1, "", late=False)
+    run(site.federation, 2)
+    site.prepare(site.weighted, "telco", late=True)
     with pytest.raises(ColonnadeError):
-        run(site.federation, 2)
+        run(site.federation, 3)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost, match="Something else"):
         patch.setattr(Reading, "weights", lambda self: weights(self) + 0.25)
-        run(site.federation, 2)
-    run(site.federation, 2)
+        run(site.federation, 3)
+    run(site.federation, 3)
     site.close()

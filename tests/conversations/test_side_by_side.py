@@ -349,14 +349,25 @@ def test_a_member_that_was_killed_as_the_others_opened_opens_too_when_it_is_aske
     assert audited.spent() == dict.fromkeys(audited.parties, EPSILON)
 
 
-@pytest.mark.parametrize("name", ["bank", "auditor"])
-def test_a_member_that_has_lost_what_it_said_says_nothing_else(name, audited):
-    """With another secret it would deal by other polynomials under other masks: a second opening with the same noise."""
+def test_a_node_that_has_lost_what_it_said_finds_nobody_to_talk_to(audited):
     plan = audited.plan()
     opens_but(audited, plan, "telco")
-    (audited.folder / f"{name}.openings").unlink()
-    audited.kill(name)
-    with pytest.raises(ReleaseLost):
+    (audited.folder / "auditor.openings").unlink()
+    audited.kill("auditor")
+    with pytest.raises(ReleaseLost, match="Something else"):
+        audited.run(plan)
+
+
+def test_a_party_that_has_lost_what_it_said_says_nothing_else(audited):
+    """With another secret it would deal by other polynomials under other masks: a second opening with the same noise."""
+    plan = audited.plan()
+    study = Study(audited, plan)
+    while not (isinstance(study.requests["bank"], Post) and study.requests["bank"].turn == 1):
+        study.advance()
+    assert isinstance(audited.ask("bank", study.requests["bank"]), Posted)  # nobody gets to hear it
+    (audited.folder / "bank.openings").unlink()
+    audited.kill("bank")
+    with pytest.raises(ReleaseLost, match="not kept"):
         audited.run(plan)
 
 
@@ -383,7 +394,8 @@ def test_nodes_that_are_restarted_hear_the_same_or_stop(tmp_path):
     for name in ("one", "two", "three"):
         assert isinstance(site.ask(name, study.requests[name]), Opened)
         site.kill(name)
-    (site.folder / "telco.openings").unlink()  # a party that does not mind, and deals anew
+    site.kill("bank")
+    (site.folder / "telco.openings").unlink(missing_ok=True)  # a party that does not mind, and deals anew
     guard = site.endpoints["telco"]
     guard._runs.member = replace(guard._runs.member, records=RunRecords())
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost) as refusal:

@@ -479,8 +479,7 @@ class Until:
 
 
 @pytest.mark.parametrize("told", ["bank", "insurer"])
-def test_a_coordinator_that_was_cut_off_in_the_last_turn_tells_the_others_what_it_kept(site, tmp_path, told):
-    """Without its journal the study would be lost: who has opened takes part in no second run."""
+def test_a_coordinator_that_was_cut_off_in_the_last_turn_runs_the_step_again_at_no_price(site, tmp_path, told):
     state = tmp_path / "state" / "studies.sqlite"
     first = StudyJournal(state, site.papers)
     with opened(site, first) as federation:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import _kernels
+from colonnade.secure import residues as _kernels
 from colonnade.secure.keys import SeedStream
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, gram_bound, noise_tail
 from colonnade.secure.shamir import Products, entry_pairs

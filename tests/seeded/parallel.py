@@ -144,7 +144,7 @@ BUGS = [
     ),
     Bug(
         "concluding one study ends all",
-        replaced(Runs, "forget", lambda self, plan: self._runs.clear()),
+        replaced(Runs, "conclude", lambda self, plan, step: self._runs.clear()),
         _with_a_site(side_by_side.test_a_study_that_is_concluded_ends_its_own_run_and_no_other),
     ),
     Bug(
@@ -193,7 +193,7 @@ BUGS = [
     Bug(
         "a party that has lost what it said begins anew",
         replaced(Gate, "was_begun", lambda *_: False),
-        _with_a_site(side_by_side.test_a_member_that_has_lost_what_it_said_says_nothing_else, name="bank"),
+        _with_a_site(side_by_side.test_a_party_that_has_lost_what_it_said_says_nothing_else),
     ),
     Bug(
         "a release that was cut short is drawn anew",

@@ -21,7 +21,8 @@ from colonnade.errors import BadInput, LedgerCorrupt
 from colonnade.schema.features import ColumnName
 
 if TYPE_CHECKING:
-    from colonnade.party.ledger.ledger import Entry, SqliteLedger
+    from colonnade.party.ledger.ledger import SqliteLedger
+    from colonnade.party.ledger.rows import Entry
     from colonnade.party.ledger.words import RowInWords
     from colonnade.plan import Plan
 

@@ -17,12 +17,13 @@ from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_ord
 from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
 from colonnade.coordinator.tightening import TightenedColumns
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.plan import RELATION, Parameter, Plan, Unit
-from colonnade.privacy.accounting import Budget, Price
+from colonnade.plan import RELATION, Parameter, Plan
+from colonnade.privacy.accounting import Budget, Price, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
+from colonnade.runtime.progress import Progress
 from colonnade.schema import Schema
 from colonnade.secure.devices import Compute, compute_on
 from colonnade.steps.alignment import IdRules
@@ -273,7 +274,7 @@ class Federation(TightenedColumns):
         strip: bool = True,
         case: str = "keep",
         repeat: int = 1,
-        progress: driver.Progress | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """Fix the order of rows. It is run once and stored: asking again uses the order that the parties keep, at no cost.
 
@@ -396,7 +397,7 @@ class Federation(TightenedColumns):
         return driver.propose(plan, self.transport, self.words.about(plan, plan.task))
 
     def run(
-        self, algorithm: Algorithm, plan: Plan, progress: driver.Progress | None = None, *, title: str = ""
+        self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, title: str = ""
     ) -> driver.Outcome:
         """Run a study. ``title`` is what it is called where nobody has said anything else (`asking`)."""
         about = self.words.about(plan, title or plan.task)
@@ -409,7 +410,7 @@ class Federation(TightenedColumns):
         *,
         title: str,
         local: bool = False,
-        progress: driver.Progress | None = None,
+        progress: Progress | None = None,
     ) -> Findings:
         """Run a study, and return its result and record."""
         outcome = self.run(algorithm, plan, progress, title=title)

@@ -11,8 +11,8 @@ from colonnade.coordinator.driver import Outcome, Quote
 from colonnade.errors import NOTHING_SPENT, BadInput, ColonnadeError, Cost
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import Moments
-from colonnade.plan import EVENT, Plan, Unit
-from colonnade.privacy.accounting import NANO, NOTHING, Loss, total
+from colonnade.plan import EVENT, Plan
+from colonnade.privacy.accounting import NANO, NOTHING, Loss, Unit, total
 from colonnade.protocol import codec, messages
 from colonnade.result import Opening, PrivacyStatement
 from colonnade.schema import Column, Schema

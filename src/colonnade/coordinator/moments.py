@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
-from colonnade.plan import Unit
-from colonnade.privacy.accounting import Price
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.schema.features import with_indicators
 from colonnade.steps.registry import STUDIES

@@ -18,8 +18,8 @@ from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, che
 from colonnade.coordinator.findings import Findings, StudyRecord
 from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.plan import Step, Unit
-from colonnade.privacy.accounting import Price, party_price
+from colonnade.plan import Step
+from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.schema import Column, Schema
 from colonnade.schema.features import ColumnName, parties_of, plain_names

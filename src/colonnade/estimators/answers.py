@@ -21,8 +21,8 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
 from colonnade.estimators.frames import presenter
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
-from colonnade.plan import Plan, Unit
-from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.plan import Plan
+from colonnade.privacy.accounting import NOTHING, Loss, Unit
 from colonnade.protocol.messages import Accounted
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.schema import Column

@@ -10,7 +10,7 @@ from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods import describing
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
-from colonnade.plan import Unit
+from colonnade.privacy.accounting import Unit
 from colonnade.steps.describing import LARGEST_BINS
 from colonnade.steps.registry import STUDIES
 

@@ -14,7 +14,7 @@ from colonnade.estimators.answers import Preview, require_fitted, require_matchi
 from colonnade.estimators.methods.describing import Groups
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
-from colonnade.plan import Unit
+from colonnade.privacy.accounting import Unit
 from colonnade.schema import Column, equal_bins
 from colonnade.steps.registry import STUDIES
 

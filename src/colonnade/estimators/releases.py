@@ -14,7 +14,7 @@ from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods import coresets, counts
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
-from colonnade.plan import Unit
+from colonnade.privacy.accounting import Unit
 from colonnade.privacy.laws.values import Change
 from colonnade.runtime.public_coins import public_generator
 from colonnade.steps.registry import STUDIES

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
+from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
 from colonnade.coordinator.protocols.moment_releases import WIDE
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import moments as moment_estimation
-from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, estimating, noise_floor
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import MOST_COMPONENTS, Moments, WideMoments, pca_from_wide
 from colonnade.estimation.scoring import party_scores

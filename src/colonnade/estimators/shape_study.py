@@ -33,12 +33,12 @@ from colonnade.constraints import (
     Real,
     Whole,
 )
+from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings, MomentsRelease, Traffic, forecast_traffic, statement_of
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, BudgetExceeded, Cost, SchemaMismatch
-from colonnade.estimation.expected_errors import estimating
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit, places_by_column
 from colonnade.estimators.answers import Preview, budget_after, require_fitted, require_matching

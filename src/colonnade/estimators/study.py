@@ -11,11 +11,11 @@ import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
 from colonnade.constraints import Constraint, OneOf, checked_parameters
+from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.expected_errors import estimating
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
@@ -31,8 +31,8 @@ from colonnade.estimators.answers import (
 from colonnade.estimators.frames import OUTPUT, presenter
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
-from colonnade.plan import Plan, Step, Unit
-from colonnade.privacy.accounting import Price
+from colonnade.plan import Plan, Step
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement

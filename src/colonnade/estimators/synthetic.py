@@ -34,8 +34,8 @@ from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
-from colonnade.plan import Plan, Unit
-from colonnade.privacy.accounting import Price
+from colonnade.plan import Plan
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm
 from colonnade.protocol.public_choice import public_uniforms

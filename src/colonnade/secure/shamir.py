@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
 from colonnade.runtime.workers import Workers, asking_workers
-from colonnade.secure import _kernels
+from colonnade.secure import residues
 from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
 from colonnade.secure.residues import Arithmetic, Elements
@@ -332,7 +332,7 @@ class Dealing:
             self.arithmetic.fill_uniform(SeedStream(seed, position), shares[point - 1])
         if self.own is not None and self.own <= self.degree:
             self._complete(hidden, shares, self.own)
-        _kernels.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
+        residues.deal(hidden.reshape(-1), self.degree, self.arithmetic.modulus, shares.reshape(self.nodes, -1))
 
     def _complete(self, hidden: Elements, shares: Elements, own: int) -> None:
         """Write the dealer's own share, at one of the first points, from the secret and the shares that are drawn."""
@@ -521,7 +521,7 @@ class Tiles:
     def __init__(self, arithmetic: Arithmetic, columns: int, wanted: Sequence[Rectangle]) -> None:
         self._arithmetic = arithmetic
         self._wanted = tuple(wanted)
-        side = _kernels.TILE
+        side = residues.TILE
         grids = [_grid(one) for one in wanted]
         self._starts = [0, *accumulate(len(grid) for grid in grids)]
         self._tiles = np.concatenate([np.empty((0, 2), dtype=np.int64), *grids])
@@ -537,7 +537,7 @@ class Tiles:
         rows = chunk[0].shape[1]
         if self._joined.shape[1] < min(rows, self._slice):
             self._joined = np.empty((len(self._joined), min(rows, self._slice)), dtype=np.uint64)
-            self._plane = np.zeros((len(self._plane), min(rows, _kernels.BLOCK_ROWS) + CACHE_PADDING))
+            self._plane = np.zeros((len(self._plane), min(rows, residues.BLOCK_ROWS) + CACHE_PADDING))
         for start in range(0, rows, self._slice):
             count = min(self._slice, rows - start)
             np.concatenate([part[:, start : start + count] for part in chunk], out=self._joined[:, :count])
@@ -546,7 +546,7 @@ class Tiles:
 
     def _accumulate(self, rows: int) -> bool:
         modulus, constants = self._arithmetic.modulus, self._arithmetic.constants
-        found = _kernels.accumulate_products(
+        found = residues.accumulate_products(
             self._joined, rows, modulus, constants, self._tiles, self._plane, self._sums, self._totals
         )
         return bool(found)
@@ -560,7 +560,7 @@ class Tiles:
         found = []
         for one, start in zip(self._wanted, self._starts[:-1], strict=True):
             block = np.empty((one.bottom - one.top, one.right - one.left), dtype=np.uint64)
-            _kernels.collect(self._totals, start, PANEL, *self._arithmetic.mixed_radix, block)
+            residues.collect(self._totals, start, PANEL, *self._arithmetic.mixed_radix, block)
             found.append(block)
         return found
 
@@ -589,7 +589,7 @@ def sums_of(
 
 def _grid(one: Rectangle) -> Indices:
     """Return the first columns (i, j) of the register tiles that cover a rectangle, panel by panel and in each row by row."""
-    side = _kernels.TILE
+    side = residues.TILE
     rows = np.arange(one.top, one.bottom, side, dtype=np.int64)
     panels = [
         np.arange(left, min(left + PANEL * side, one.right), side, dtype=np.int64)
@@ -603,7 +603,7 @@ def _grid(one: Rectangle) -> Indices:
 def _slice_rows(columns: int) -> int:
     """Return how many rows, in whole blocks, are joined at a time: few enough to stay in the cache."""
     return (
-        min(max(SLICE_ELEMENTS // columns, SMALLEST_SLICE), LARGEST_SLICE) // _kernels.BLOCK_ROWS * _kernels.BLOCK_ROWS
+        min(max(SLICE_ELEMENTS // columns, SMALLEST_SLICE), LARGEST_SLICE) // residues.BLOCK_ROWS * residues.BLOCK_ROWS
     )
 
 

@@ -16,8 +16,8 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.plan import RELATION, Parameter, Unit
-from colonnade.privacy.accounting import Price
+from colonnade.plan import RELATION, Parameter
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol.messages import Algorithm
 
 if TYPE_CHECKING:
