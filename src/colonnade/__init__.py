@@ -125,7 +125,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "coordinator.asking": ("Analyst",),
+    "coordinator.driver": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.findings": ("MomentsRelease",),
     "coordinator.opening": ("TemporaryLedgers",),
@@ -156,17 +156,16 @@ _HOMES = {
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.describing": ("Describe", "Histogram", "Quantiles"),
-    "estimators.correlation": ("Correlation",),
     "estimators.frames": ("named",),
     "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.scorecard": ("Scorecard",),
-    "estimators.second_moments": ("PCA",),
+    "estimators.second_moments": ("Correlation", "PCA"),
     "estimators.synthetic": ("SyntheticTable",),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
-    "party.table.databases": ("DuckDB",),
+    "party.table.sources": ("DuckDB",),
     "party.table.checking": ("TableCheck",),
     "privacy.accounting": ("Budget",),
     "result": ("PrivacyStatement",),

@@ -9,7 +9,6 @@ import io
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -383,32 +382,6 @@ def _value(study: Any) -> "Figure":
     )
 
 
-def _drawn_in(module: str, chart: str) -> Callable[[Any], "Figure"]:
-    """Return a chart of another module, which draws with what is defined here and is imported when it is drawn."""
-
-    def drawn(study: Any) -> "Figure":
-        found: Figure = getattr(import_module(f"colonnade.report.{module}"), chart)(study)
-        return found
-
-    return drawn
-
-
-CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
-    "figures_": _drawn_in("column_plots", "described_chart"),
-    "rank_error_": _drawn_in("column_plots", "quantile_chart"),
-    "unbiased_": _counts,
-    "cluster_centers_": _centres,
-    "components_": _components,
-    "shape_functions_": _drawn_in("shapes", "shape_panel"),
-    "coef_": _coefficients,
-    "correlation_": _drawn_in("heat_maps", "correlation_chart"),
-    "consistent_": _drawn_in("group_chart", "group_chart"),
-    "value_": _value,
-    "pair_trends_": _drawn_in("heat_maps", "agreement_chart"),
-}
-"""Charts by the fitted attribute that they need."""
-
-
 LONGEST = 20
 """How many rows of a result a notebook shows."""
 
@@ -738,3 +711,19 @@ def _heat_map(figure: Any, axes: Any, effects: Any, column: Column, largest: flo
 def _lower_edge(name: str) -> str:
     """Return what stands below a bin: where it begins. A level stands there whole."""
     return name[1:].split(", ", maxsplit=1)[0] if name.startswith("[") and ", " in name else name
+
+
+CHARTS: Mapping[str, Callable[[Any], "Figure"]] = {
+    "figures_": described_chart,
+    "rank_error_": quantile_chart,
+    "unbiased_": _counts,
+    "cluster_centers_": _centres,
+    "components_": _components,
+    "shape_functions_": shape_panel,
+    "coef_": _coefficients,
+    "correlation_": correlation_chart,
+    "consistent_": group_chart,
+    "value_": _value,
+    "pair_trends_": agreement_chart,
+}
+"""Charts by the fitted attribute that they need."""
