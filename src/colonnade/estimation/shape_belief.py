@@ -91,7 +91,7 @@ class ShapePrior:
     Examples
     --------
     >>> from colonnade.schema.features import features_of
-    >>> from colonnade.schema import Category, Numeric
+    >>> from colonnade.schema import Bins, Category, Numeric
     >>> columns = {"bank.age": Bins.equal(Numeric(18, 95), 8), "bank.segment": Category(["basic", "gold"])}
     >>> prior = ShapePrior.of(features_of(columns), columns)
     >>> prior.size, len(prior.components)

@@ -27,6 +27,7 @@ class Crossed(Category, frozen=True, tag="crossed", kw_only=True, forbid_unknown
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> age, segment = Bins.equal(Numeric(18, 95), 2), Category(["basic", "gold"])
     >>> crossed = Crossed(names=("age", "segment"), of=(age, segment))
     >>> crossed.name, crossed.levels[0], crossed.size

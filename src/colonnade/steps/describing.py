@@ -62,6 +62,7 @@ class CountedColumn:
 
         Examples
         --------
+        >>> from colonnade.schema import Category, Numeric
         >>> CountedColumn.of(Numeric(0, 100), "age", bins=64, group=8).cells
         72
         >>> CountedColumn.of(Category(["basic", "gold"]), "segment").cells
@@ -185,6 +186,7 @@ class Cells:
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> cells = Cells(Numeric(0, 250))
     >>> cells.digits, cells.number, cells.value(1_234_560)
     (6, 250000001, 1.23456)

@@ -56,7 +56,7 @@ class PrivateTable:
     Examples
     --------
     >>> import pandas as pd
-    >>> from colonnade.schema import Numeric
+    >>> from colonnade.schema import Category, Numeric
     >>> frame = pd.DataFrame({"age": [31, None, 430], "segment": ["gold", "basic", None]})
     >>> schema = Schema(age=Numeric(18, 95, missing=40), segment=Category(["basic", "gold"], missing="excluded"))
     >>> table = PrivateTable(Source(frame), schema, order=np.array([2, 1, 0, -1]))
@@ -194,6 +194,7 @@ class PrivateTable:
         Examples
         --------
         >>> import pandas as pd
+        >>> from colonnade.schema import Category
         >>> table = PrivateTable(Source(pd.DataFrame({"kind": list("abba")})), Schema(kind=Category(["a", "b"])))
         >>> def count(total, table, start, stop):
         ...     total += np.bincount(table.codes("kind", start, stop), minlength=2)
