@@ -8,11 +8,11 @@ import numpy as np
 from colonnade.coordinator import tightening
 from colonnade.coordinator.protocols.describing import ColumnTables
 from colonnade.estimation.describing import BinCounts
-from colonnade.estimators import answers
 from colonnade.estimators.methods import describing as methods
 from colonnade.party.steps import local as private
 from colonnade.privacy.laws import quantile_search
 from colonnade.privacy.laws.quantile_search import Ascending, QuantileSearch
+from colonnade.schema.indicator import Indicator
 from colonnade.steps.describing import ColumnCounts, CountedColumn
 from tests.estimators import test_describing as described
 from tests.party import test_describing as parties
@@ -127,7 +127,7 @@ BUGS = [
     ),
     Bug(
         "a model's indicator is taken for another column where its bounds are others",
-        replaced(answers, "_is_same", lambda available, wanted: available == wanted),
+        replaced(Indicator, "is_same", lambda self, other: self == other),
         described.test_a_model_of_a_tightened_federation_is_evaluated_on_the_declared_one_with_the_bounds_that_it_was_fitted_with,
     ),
     Bug(

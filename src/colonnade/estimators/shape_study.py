@@ -52,7 +52,7 @@ from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import codec
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.progress import progress_bar
-from colonnade.schema import AND, Column, bins_between, crossed, equal_bins
+from colonnade.schema import AND, Column, bins_between, equal_bins, read_together
 from colonnade.schema.features import ColumnName, Feature, stored_names
 from colonnade.transport.direct import Transcript
 
@@ -525,7 +525,7 @@ class ShapeStudy(RegressionStudy):
         for pair in self.pairs:
             names = [ColumnName.of(name) for name in pair]
             first, second = (_coarse(read[name]) for name in pair)
-            found[_name_of_pair(pair)] = crossed((names[0].column, names[1].column), (first, second))
+            found[_name_of_pair(pair)] = read_together((names[0].column, names[1].column), (first, second))
         return found
 
     def _check_names(self, chosen: Mapping[str, Column]) -> None:

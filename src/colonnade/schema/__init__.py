@@ -41,9 +41,9 @@ __all__ = [
     "Numeric",
     "Schema",
     "bins_between",
-    "crossed",
     "equal_bins",
     "kind_declared_by",
+    "read_together",
 ]
 
 Column = Numeric | Category | Bins | Crossed | Date | Indicator
@@ -88,7 +88,7 @@ def bins_between(
     return Bins(edges=edges, of=column, missing="level" if missing else None, codes=codes)  # type: ignore[arg-type]  # likewise
 
 
-def crossed(names: tuple[str, str], of: tuple[Column, Column]) -> Crossed:
+def read_together(names: tuple[str, str], of: tuple[Column, Column]) -> Crossed:
     """Return two columns of one party, read together."""
     return Crossed(names=names, of=of)  # type: ignore[arg-type]  # it checks them
 
