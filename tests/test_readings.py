@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.coding.encoders import encoded
 from colonnade.errors import BadInput, BoundsRequired, PlanMismatch, PolicyRefusal, SchemaMismatch
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.table.private_table import PrivateTable
@@ -16,8 +15,8 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
-from colonnade.readings import narrowed, refines
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric, Schema
+from colonnade.schema.encoders import encoded
 from colonnade.steps.products import PairTables
 from colonnade.steps.registry import STUDIES
 from tests.federations import BANK, TEST_KEY, federation, frames
@@ -106,15 +105,15 @@ FILLED = Numeric(0, 100, missing=5, indicator=True, na_values=["?"])
     ("reading", "declared"),
     [
         (Numeric(20, 60), AGE),
-        (narrowed(FILLED, 20, 60), FILLED),
+        (FILLED.narrowed(20, 60), FILLED),
         (Bins.equal(AGE, 4), AGE),
-        (Bins.equal(narrowed(AGE, 20, 60), 4), AGE),
+        (Bins.equal(AGE.narrowed(20, 60), 4), AGE),
         (Date("2020-02-01", "2020-03-01"), DAY),
         (Category(["no", "yes"], missing="level"), EXCLUDED),
     ],
 )
 def test_a_coarser_description_refines_the_declared_one(reading, declared):
-    assert refines(reading, declared)
+    assert reading.refines(declared)
 
 
 @pytest.mark.parametrize(
@@ -138,12 +137,12 @@ def test_a_coarser_description_refines_the_declared_one(reading, declared):
     ],
 )
 def test_anything_else_does_not(reading, declared):
-    assert not refines(reading, declared)
+    assert not reading.refines(declared)
 
 
 def test_the_indicator_of_a_number_goes_with_its_reading():
     schema = Schema(x=FILLED)
-    for reading, number in ((narrowed(FILLED, 20, 60), narrowed(FILLED, 20, 60)), (Bins.equal(FILLED, 3), FILLED)):
+    for reading, number in ((FILLED.narrowed(20, 60), FILLED.narrowed(20, 60)), (Bins.equal(FILLED, 3), FILLED)):
         assert schema.read_as({"x": reading})["x_missing"] == Indicator("x", number)
 
 
@@ -375,7 +374,7 @@ def test_a_declared_code_is_a_bin_of_its_own_and_other_missing_values_stay_where
     assert encoded(cells, "x", bins).tolist() == [2, 3, rest, rest, 1, 0, 1]
     assert encoded(pd.Series([-999.0, None, 20.0]), "x", bins).tolist() == [2, rest, 0]
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(bins), type=Column) == bins
-    assert refines(bins, CODED)
+    assert bins.refines(CODED)
 
 
 @pytest.mark.parametrize("codes", [[-1], ["?"], "-999", [float("nan")]])

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from additive_sets import Joined
 
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.coordinator.protocols.newton_steps import chosen_division
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
@@ -36,6 +35,7 @@ from colonnade.privacy.calibration import discrete_laplace_variance, laplace_sca
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.privacy.laws.tables import TableNoise
+from colonnade.schema.features import features_of
 from colonnade.secure.sine_link import LINKS, LinkBounds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))

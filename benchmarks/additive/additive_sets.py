@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coding.encoders import encoded
 from colonnade.schema import Bins
+from colonnade.schema.encoders import encoded
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 

@@ -30,9 +30,9 @@ from benchmarks.frame.public import PublicData, adult, kc_house
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
-from colonnade.coding.columns import coefficients_to_own_units, features_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.export import design_matrix
+from colonnade.schema.features import coefficients_to_own_units, features_of
 
 HERE = Path(__file__).parent
 PUBLISHED = tomllib.loads((HERE / "published.toml").read_text())

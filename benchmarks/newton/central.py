@@ -12,7 +12,6 @@ from functools import cache
 import numpy as np
 from newton_sets import GAMMA, Joined
 
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, step_name
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import (
@@ -27,6 +26,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.schema.features import features_of
 from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, TableKind
 from colonnade.steps.newton import NewtonTerms
 

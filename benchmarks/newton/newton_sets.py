@@ -10,9 +10,9 @@ import pandas as pd
 from benchmarks.frame.public import DATA_VARIABLE
 
 import colonnade as cn
-from colonnade.coding.columns import Feature, features_of
 from colonnade.coordinator.protocols import newton_steps
 from colonnade.estimators.export import design_matrix
+from colonnade.schema.features import Feature, features_of
 
 PARTIES = ("north", "east", "south", "west")
 GAMMA = newton_steps.SCALE

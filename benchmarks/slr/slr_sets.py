@@ -9,8 +9,8 @@ from benchmarks.frame import data_file
 from benchmarks.frame.public import PublicData, adult
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.estimators.export import design_matrix
+from colonnade.schema.features import features_of
 
 SEED = 2026
 DELTA = 1e-5

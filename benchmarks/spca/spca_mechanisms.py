@@ -8,13 +8,13 @@ from benchmarks.spca.spca_sets import DELTA, WIDE, Problem, top
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.randomness import SystemRandomness
+from colonnade.schema.features import features_of
 from colonnade.steps.joint import read_joint
 
 SOURCE = SystemRandomness()

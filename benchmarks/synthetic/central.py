@@ -15,12 +15,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 
-from colonnade.coding.columns import features_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.table_model import NoisyTables, TableModel
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_share_variance
 from colonnade.schema import Category
+from colonnade.schema.features import features_of
 
 
 def zcdp(epsilon: float, delta: float) -> float:

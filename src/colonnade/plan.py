@@ -16,11 +16,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.readings import in_words
 from colonnade.schema import Column, Schema
+from colonnade.schema.features import ColumnName
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
 PLAN_VERSION = 2
@@ -53,7 +52,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     price
         What the release offers to pay; ``None`` for a step that is not private and must be allowed by name.
     readings
-        What some of the columns are read as, instead of what is declared (`colonnade.readings`); left out where there is none.
+        What some of the columns are read as, instead of what is declared (`colonnade.schema.column`); left out where
+        there is none.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Return its columns by ``"party.column"``, each with how it is read where that is not as declared."""
         readings = {} if self.readings is msgspec.UNSET else self.readings
         named = [(one_line(str(ColumnName(self.party, column))), readings.get(column)) for column in self.columns]
-        return [name if how is None else f"{name} {in_words(how)}" for name, how in named]
+        return [name if how is None else f"{name} {how.in_words()}" for name, how in named]
 
 
 LONGEST_TITLE = 200

@@ -14,11 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.coding.cells import pandas_reader
-from colonnade.coding.columns import (
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimators.export import design_matrix, linear_pipeline
+from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import Source
+from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric, Schema
+from colonnade.schema.cells import pandas_reader
+from colonnade.schema.encoders import encoder_for
+from colonnade.schema.features import (
     ColumnName,
     coded_block,
-    coded_width,
     coded_widths,
     columns_at,
     consecutive_places,
@@ -29,12 +34,6 @@ from colonnade.coding.columns import (
     to_coded_units,
     to_own_units,
 )
-from colonnade.coding.encoders import encoder_for
-from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimators.export import design_matrix, linear_pipeline
-from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.sources import Source
-from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric, Schema
 from tests.federations import federation, frames, joined
 
 COLUMNS: dict[str, Column] = {
@@ -133,7 +132,7 @@ def scored_rows(values: pd.Series, column: Column) -> np.ndarray:
 
 @cache
 def exported(column: Column):
-    return linear_pipeline(named(column), np.zeros(coded_width(column)), 0.0).named_steps["coding"]
+    return linear_pipeline(named(column), np.zeros(column.width), 0.0).named_steps["coding"]
 
 
 def exported_rows(values: pd.Series, column: Column) -> np.ndarray:
@@ -265,7 +264,7 @@ def test_names_are_divided_and_joined_in_one_place():
     by_hand = re.compile(r"""partition\("\."\)|f"\{(\w+\.)*party\}\.\{|startswith\(f"\{(\w+\.)*party\}\.""")
     found = {str(path.relative_to(source)) for path in source.rglob("*.py") if by_hand.search(path.read_text())}
     assert found <= {
-        "coding/columns.py",
+        "schema/features.py",
         "party/table/sources.py",
         "coordinator/opening.py",
     }  # names of modules

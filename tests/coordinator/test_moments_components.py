@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from colonnade.coding.columns import features_of
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import pca_from_moments
+from colonnade.schema.features import features_of
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
 

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 
-from colonnade.coding.columns import CODINGS, INTERCEPT, Feature
 from colonnade.errors import BadInput
 from colonnade.estimation.inference import (
     Equations,
@@ -23,6 +22,7 @@ from colonnade.estimation.inference import (
 )
 from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.estimation.regression import linear_from_moments, logistic_from_moments
+from colonnade.schema.features import CODINGS, INTERCEPT, Feature
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, people, release
 

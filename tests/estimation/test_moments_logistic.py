@@ -6,9 +6,9 @@ from scipy.special import expit
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
-from colonnade.coding.columns import INTERCEPT, Feature, features_of
 from colonnade.errors import BadInput
 from colonnade.estimation.regression import logistic_from_moments
+from colonnade.schema.features import INTERCEPT, Feature, features_of
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, own, people, release
 

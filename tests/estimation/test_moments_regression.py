@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
 
-from colonnade.coding.columns import INTERCEPT, Feature
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import linear_from_moments, ridge_path
+from colonnade.schema.features import INTERCEPT, Feature
 from tests import kit
 from tests.coordinator.releases import coded, own, people, release
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.coding.columns import INTERCEPT, Feature, coefficients_to_own_units, features_of
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import (
     Moments,
@@ -15,6 +14,7 @@ from colonnade.estimation.moments import (
     quadratic_variance,
 )
 from colonnade.schema import Category, Numeric
+from colonnade.schema.features import INTERCEPT, Feature, coefficients_to_own_units, features_of
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, own, people, release
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from colonnade.coding.columns import coefficients_to_own_units, features_of, free_coefficients, written_levels
 from colonnade.estimation.inference import level_sums, quadratic_variances
 from colonnade.estimation.newton import NewtonClass, OpenedGradient, expected_information
 from colonnade.estimation.newton_inference import newton_inference, pooled_gradient, weighted_information
+from colonnade.schema.features import coefficients_to_own_units, features_of, free_coefficients, written_levels
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
 from tests.estimation.test_inference import refute_coverage, within

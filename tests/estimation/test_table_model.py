@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import interval_reach
@@ -23,9 +22,10 @@ from colonnade.estimation.table_model import (
     held_out_distance,
     quality_series,
     separators,
-    values_of,
 )
 from colonnade.schema import Bins
+from colonnade.schema.encoders import values_of
+from colonnade.schema.features import features_of
 from tests import kit
 
 HALF = np.array([[0.5, 0.0], [0.0, 0.5]])

@@ -9,7 +9,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.newton_steps import chosen_division, row_bounds
 from colonnade.estimation.additive import STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
@@ -18,6 +17,7 @@ from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Bins
+from colonnade.schema.features import features_of
 from tests import kit
 
 PEOPLE, DELTA = 6_000, 1e-5

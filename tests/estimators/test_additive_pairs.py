@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.estimation.shape_belief import ShapePrior
 from colonnade.schema import Bins, Crossed
+from colonnade.schema.features import features_of
 from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5

@@ -7,7 +7,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.estimation.additive import information, marginal_shapes, recalibration
 from colonnade.estimation.shape_belief import ShapePrior, TargetCounts
@@ -17,6 +16,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
 from colonnade.schema import Bins
+from colonnade.schema.features import features_of
 from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5

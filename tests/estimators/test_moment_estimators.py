@@ -9,11 +9,11 @@ from sklearn import decomposition, discriminant_analysis, linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.estimators.export import design_matrix
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
+from colonnade.schema.features import features_of
 from colonnade.steps.terms import FixedPoint
 from tests.estimators.moment_samples import (
     GENEROUS,

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols import moment_releases
 from colonnade.coordinator.protocols import moment_releases as release_module
 from colonnade.errors import BadInput
@@ -17,6 +16,7 @@ from colonnade.estimation.moments import (
     quadratic_variance,
 )
 from colonnade.schema import Category, Numeric
+from colonnade.schema.features import features_of
 from tests.conversations.test_tiles import in_tiles
 from tests.federations import federation
 

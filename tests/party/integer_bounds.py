@@ -27,7 +27,6 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
-from colonnade.readings import narrowed
 from colonnade.schema import Bins, Column, Numeric, Schema
 from colonnade.steps.kind import StepKind
 from colonnade.steps.terms import BoundedScores, FixedPoint
@@ -202,7 +201,7 @@ def drawn_column(rng: np.random.Generator, *, whole: bool) -> tuple[Numeric, Num
         declared.low + (declared.high - declared.low) * rng.random(),
     ]
     one, other = (_stepped(float(ends[rng.integers(4)]), int(rng.integers(0, 4))) for _ in range(2))
-    return declared, narrowed(declared, min(one, other), max(one, other))
+    return declared, declared.narrowed(min(one, other), max(one, other))
 
 
 def drawn_cells(rng: np.random.Generator, *columns: Numeric) -> pd.Series:

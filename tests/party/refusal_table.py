@@ -23,7 +23,9 @@ BEGIN, END = "<!-- refusals: written by tests.party.refusal_table -->", "<!-- en
 
 SPEAKER = "colonnade.party.guard"
 AMONG_ROWS = (
-    "colonnade.coding",
+    "colonnade.schema.cells",
+    "colonnade.schema.encoders",
+    "colonnade.schema.features",
     "colonnade.party.table",
     "colonnade.party.steps.coresets",
     "colonnade.party.steps.integers",
@@ -33,8 +35,12 @@ AMONG_ROWS = (
 OWNERS = (
     "colonnade.result",
     "colonnade.schema",
-    "colonnade.descriptions",
-    "colonnade.readings",
+    "colonnade.schema.column",
+    "colonnade.schema.bins",
+    "colonnade.schema.category",
+    "colonnade.schema.crossed",
+    "colonnade.schema.date",
+    "colonnade.schema.number",
     "colonnade.party.gate:Gate.__init__",
     "colonnade.party.gate:Gate.declare_version",
     "colonnade.party.guard:Deliveries",

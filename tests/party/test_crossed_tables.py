@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
-from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.steps.products import PrivatePairTables
@@ -15,6 +14,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Bins, Category, Crossed, Numeric, Schema
+from colonnade.schema.features import ColumnName
 from colonnade.steps.terms import FixedPoint
 from tests import kit
 from tests.party.test_statistics_joint import a_plan

@@ -15,8 +15,6 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.coding.columns import to_unit_range
-from colonnade.coding.encoders import encoded
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.refusals import AWAY, RowsFailed, among_rows
 from colonnade.party.steps import PRIVATE_HALVES, integers, parts
@@ -25,8 +23,9 @@ from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.readings import narrowed
 from colonnade.schema import Bins, Date, Number, Numeric, Schema
+from colonnade.schema.encoders import encoded
+from colonnade.schema.features import to_unit_range
 from colonnade.steps.describing import Cells
 from colonnade.steps.groups import GroupTotals
 from tests import kit
@@ -153,7 +152,7 @@ def test_whole_numbers_need_one_between_their_bounds_and_dates_are_days():
     lambda: Bins.equal(Numeric(1.0, 1.0 + 3 * math.ulp(1.0)), 64),
     lambda: Cells(Numeric(0, 2 * LEAST)).positions,
     lambda: Cells(Numeric(1.0, 1.0 + 3 * math.ulp(1.0))).positions,
-    lambda: narrowed(Numeric(0, 10), 5, math.nextafter(5, 6)),
+    lambda: Numeric(0, 10).narrowed(5, math.nextafter(5, 6)),
     lambda: Schema(x=Numeric(0, 10)).read_as({"x": Numeric(-1, 10)}),
 ])  # fmt: skip
 def test_what_rests_on_bounds_refuses_with_a_typed_error(make):

@@ -46,7 +46,7 @@ def test_a_module_that_begins_to_speak_needs_a_line_about_what_it_looks_at():
 
 def test_modules_that_see_rows_do_not_speak_and_those_that_answer_do():
     speaking = refusal_table.speaking()
-    assert not [name for name in speaking if name.startswith(("colonnade.coding", "colonnade.party.table"))]
+    assert not [name for name in speaking if name.startswith(refusal_table.AMONG_ROWS)]
     assert {"colonnade.party.policy", "colonnade.party.ledger.ledger", "colonnade.conversations.products"} <= set(
         speaking
     )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
-from colonnade.coding.columns import features_of
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
@@ -23,6 +22,7 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
+from colonnade.schema.features import features_of
 from colonnade.steps.products import NOBODY
 from colonnade.steps.terms import BoundedScores, ScoreWeights
 from tests import kit

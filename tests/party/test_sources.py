@@ -13,9 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from colonnade.coding.cells import UNREADABLE
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.sources import Source
+from colonnade.schema.cells import UNREADABLE
 
 CANARY = "canary-4242"
 KINDS = ["pandas", "arrow", "polars", "parquet", "csv"]

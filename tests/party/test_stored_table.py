@@ -19,11 +19,11 @@ from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
-from colonnade.party.table.stored_table import StoredTable, common_list, form_of, ordered_table, part_of, party_ids
-from colonnade.readings import Bins
+from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
 from colonnade.runtime.progress import Pace
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Category, Date, Numeric, Schema
+from colonnade.schema import Bins, Category, Date, Numeric, Schema
+from colonnade.schema.stored import form_of
 from tests import kit
 from tests.federations import federation
 from tests.party.test_table import cells_of
@@ -172,7 +172,7 @@ COLUMNS = [
 
 @given(CELLS, st.sampled_from(COLUMNS))
 def test_a_stored_cell_says_what_it_said_under_every_reading(cells: list, column: Category) -> None:
-    from colonnade.coding.encoders import encoder_for
+    from colonnade.schema.encoders import encoder_for
 
     given_cells, form = pa.array(cells, type=pa.string()), form_of(column)
     again = form.restore(form.store(given_cells))

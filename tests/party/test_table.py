@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.coding.encoders import CategoryEncoder, NumericEncoder
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.checking import check_table
 from colonnade.party.table.private_table import PrivateTable, require_schema
 from colonnade.party.table.sources import Source
 from colonnade.protocol import codec
 from colonnade.schema import Category, Numeric, Schema
+from colonnade.schema.encoders import CategoryEncoder, NumericEncoder
 from tests import kit
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
 

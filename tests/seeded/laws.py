@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-
-from colonnade import result
 from colonnade.coding.columns import coded_block
 from colonnade.coding.encoders import NumericEncoder
+
+from colonnade import result
 from colonnade.estimation import clustering
 from colonnade.estimation.shape_belief import OpenedTables
 from colonnade.estimators.methods import describing as methods

@@ -64,7 +64,7 @@ def _clipped(data: Federated) -> pd.DataFrame:
     people = data.joined()
     for name, organisation in data.items():
         for column, kind in organisation.schema.items():
-            if isinstance(kind, cn.Numeric):
+            if kind.is_measured:
                 people[f"{name}.{column}"] = people[f"{name}.{column}"].clip(kind.low, kind.high)
     return people
 

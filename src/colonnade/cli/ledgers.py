@@ -17,8 +17,8 @@ import typer
 
 from colonnade.cli import screen
 from colonnade.cli.members import Folder
-from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, LedgerCorrupt
+from colonnade.schema.features import ColumnName
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger

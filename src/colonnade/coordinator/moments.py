@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from colonnade.coding.columns import with_indicators
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.moment_releases import GramRelease, UnionRelease
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
+from colonnade.schema.features import with_indicators
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Every noise of this library is in proportion to the distance between declared bounds, and owners declare bounds that hold for any
 data whatever. A release of counts (`colonnade.coordinator.protocols.describing`) finds where most values are. It is paid for like
 any other, and what it finds is public. Studies of the tightened federation read values through the narrower bounds
-(`colonnade.readings`): a value outside of them is clipped, so results are about the *clipped* table.
+(`colonnade.schema.column`): a value outside of them is clipped, so results are about the *clipped* table.
 """
 
 import copy
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self, cast
 import msgspec
 import pandas as pd
 
-from colonnade.coding.columns import ColumnName, parties_of, plain_names
 from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, checked
 from colonnade.coordinator.findings import Findings, StudyRecord
 from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable
@@ -22,8 +21,8 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.readings import narrowed
-from colonnade.schema import Column, Crossed, Date, Numeric, Schema
+from colonnade.schema import Column, Schema
+from colonnade.schema.features import ColumnName, parties_of, plain_names
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class FederationColumns:
         """
         own: dict[str, dict[str, Column]] = {}
         for name, reading in readings.items():
-            together = isinstance(reading, Crossed)  # two columns, known by a name of their own from now on
+            together = bool(reading.parts)  # two columns, known by a name of their own from now on
             party, column = ColumnName.of(name) if together else self.column(name)[:2]
             if party not in self.schemas or self.schemas[party].get(column) != reading:
                 own.setdefault(party, {})[column] = reading
@@ -237,8 +236,8 @@ class _Asked(NamedTuple):
 
 
 def _tighten(
-    federation: "Federation", described: dict[str, Numeric | Date], price: Price, asked: _Asked
-) -> tuple[dict[str, Numeric | Date], Tightening]:
+    federation: "Federation", described: dict[str, Column], price: Price, asked: _Asked
+) -> tuple[dict[str, Column], Tightening]:
     """Release the counts, and return the narrower columns and the record."""
     parties = len(parties_of(described))
     divided = party_price if price.delta == 0 else gaussian_party_price
@@ -268,10 +267,10 @@ def _two_quantiles(quantiles: tuple[float, float]) -> tuple[float, float]:
     return plain[0], plain[1]
 
 
-def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> dict[str, Numeric | Date]:
+def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> dict[str, Column]:
     """Return the numbers and dates among the columns; refuse one that was named and has no bounds."""
     described = federation.describe(columns)
-    found = {name: column for name, column in described.items() if isinstance(column, Numeric | Date)}
+    found = {name: column for name, column in described.items() if column.is_measured}
     without = [name for name in described if name not in found]
     if columns is not None and without:
         raise SchemaMismatch(
@@ -283,10 +282,10 @@ def _numbers(federation: FederationColumns, columns: Sequence[str] | None) -> di
     return found
 
 
-def _bounds(column: Numeric | Date, table: CountedTable, asked: _Asked) -> Numeric | Date:
+def _bounds(column: Column, table: CountedTable, asked: _Asked) -> Column:
     low, high = map(table.numbers().at, asked.quantiles)
     try:
-        return narrowed(column, *widened(low, high, column.low, column.high, asked.width))
+        return column.narrowed(*widened(low, high, column.low, column.high, asked.width))
     except BadInput:  # nothing narrower can be computed with, and the counts are paid for
         return column
 
@@ -306,21 +305,15 @@ def widened(low: float, high: float, least: float, most: float, width: float) ->
     return start, min(start + needed, most)
 
 
-def _side_by_side(declared: dict[str, Numeric | Date], found: dict[str, Numeric | Date]) -> pd.DataFrame:
+def _side_by_side(declared: dict[str, Column], found: dict[str, Column]) -> pd.DataFrame:
     rows = {
         name: {
-            "declared_low": _written(column, column.low),
-            "declared_high": _written(column, column.high),
-            "low": _written(found[name], found[name].low),
-            "high": _written(found[name], found[name].high),
+            "declared_low": column.as_written(column.low),
+            "declared_high": column.as_written(column.high),
+            "low": found[name].as_written(found[name].low),
+            "high": found[name].as_written(found[name].high),
             "width": (found[name].high - found[name].low) / (column.high - column.low),
         }
         for name, column in declared.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(index="column")
-
-
-def _written(column: Numeric | Date, bound: float) -> object:
-    if isinstance(column, Date):
-        return column.first if bound == column.low else column.last
-    return bound

@@ -171,7 +171,6 @@ def _insurer(traits: Vector, generator: PublicGenerator) -> pd.DataFrame:
 def _level(schema: Schema, name: str, score: Vector, cuts: tuple[float, ...]) -> NDArray[np.object_]:
     """Return the level whose interval between cuts holds the score."""
     column = schema[name]
-    assert isinstance(column, Category)
     levels: NDArray[np.object_] = np.array(column.levels, dtype=object)
     return levels[np.digitize(score, cuts)]
 

@@ -37,7 +37,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature
 from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
@@ -55,6 +54,7 @@ from colonnade.estimation.shape_belief import (
     places_by_column,
 )
 from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.schema.features import Feature
 
 Array = NDArray[np.float64]
 

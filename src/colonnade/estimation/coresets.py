@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import linear_model
 
-from colonnade.coding.columns import Feature, centres, half_widths
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.clustering import weighted_kmeans
+from colonnade.schema.features import Feature, centres, half_widths
 
 Array = NDArray[np.float64]
 Task = Literal["regression", "kmeans"]

@@ -64,13 +64,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
-from colonnade.coding.columns import (
-    Coding,
-    coefficients_to_own_units,
-    contrasts_of_levels,
-    free_coefficients,
-    written_levels,
-)
 from colonnade.errors import BadInput
 from colonnade.estimation.linear_algebra import root_of
 from colonnade.estimation.moments import Moments, product_covariance, quadratic_variance
@@ -80,6 +73,13 @@ from colonnade.estimation.regression import (
     feature_places,
     numeric_place,
     second_share,
+)
+from colonnade.schema.features import (
+    Coding,
+    coefficients_to_own_units,
+    contrasts_of_levels,
+    free_coefficients,
+    written_levels,
 )
 
 Array = NDArray[np.float64]
@@ -456,7 +456,7 @@ def level_sums(moments: Moments, *, constant: float = 1.0) -> Array:
     Examples
     --------
     >>> from colonnade import Category
-    >>> from colonnade.coding.columns import features_of
+    >>> from colonnade.schema.features import features_of
     >>> features = features_of({"a.plan": Category(["basic", "gold"])})
     >>> moments = Moments(np.array([[9.0, 6, 3], [6, 6, 0], [3, 0, 3]]), np.zeros((3, 3)), 9, features)
     >>> (level_sums(moments) @ [9.0, 6.0, 3.0]).round(9)

@@ -40,12 +40,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from colonnade.coding.columns import half_widths, to_own_units
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.tables import NoisyTables, plausible_total
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import half_widths, to_own_units
 
 Array = NDArray[np.float64]
 
@@ -240,7 +240,7 @@ class MomentSummary:
             index=pd.Index(self.names, name="column"),
         )
         for name, column in self.columns.items():
-            if isinstance(column, Category) and column.excludes:
+            if column.excludes:
                 places = [place for place, feature in enumerate(features) if feature.column == name]
                 frame.iloc[places] = self._shares_of_present(places, level, sampling)
         return frame

@@ -2,7 +2,7 @@
 
 A `Moments` object holds the noisy matrix, the variance of its noise and its coded columns: columns after scaling to [−1, 1],
 or indicators of levels. The coordinator holds nothing else. What it computes from them is post-processing and costs nothing
-more. Coding is public (`colonnade.coding.columns`): a two-level category may become a single ±1 column (half the noise
+more. Coding is public (`colonnade.schema.features`): a two-level category may become a single ±1 column (half the noise
 variance of two indicators), and a constant column of ones comes first.
 
 The module also has the propagation of noise through quadratic forms, a matrix whose weak correlations are pulled towards none,
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsymv
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from colonnade.coding.columns import Feature, places_beside_constant, to_own_units
 from colonnade.errors import BadInput
 from colonnade.privacy.laws.gram import GramNoise
+from colonnade.schema.features import Feature, places_beside_constant, to_own_units
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.joint import Joint
 

@@ -88,7 +88,7 @@ def expected_information(moments: Moments, weights: Array) -> tuple[Array, Array
     Half of the people have the level, and its coefficient is 4:
 
     >>> from colonnade import Category
-    >>> from colonnade.coding.columns import features_of
+    >>> from colonnade.schema.features import features_of
     >>> features = features_of({"a.plan": Category(["basic", "gold"])})
     >>> moments = Moments(np.array([[90.0, 45, 45], [45, 45, 0], [45, 0, 45]]), np.zeros((3, 3)), 90, features)
     >>> matrix, _ = expected_information(moments, np.array([0.0, 0.0, 4.0]))

@@ -28,7 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import (
+from colonnade.estimation.inference import Equations, Inference, OpenedScore, RegressionInference, infer, level_sums
+from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import NewtonClass, expected_information
+from colonnade.schema.features import (
     Coding,
     Feature,
     coefficients_to_own_units,
@@ -36,9 +39,6 @@ from colonnade.coding.columns import (
     free_coefficients,
     written_levels,
 )
-from colonnade.estimation.inference import Equations, Inference, OpenedScore, RegressionInference, infer, level_sums
-from colonnade.estimation.moments import Moments
-from colonnade.estimation.newton import NewtonClass, expected_information
 
 Array = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coefficients_to_own_units
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments, product_covariance
+from colonnade.schema.features import coefficients_to_own_units
 
 Array = NDArray[np.float64]
 PRIOR_VARIANCES = np.exp(np.linspace(np.log(1e-6), np.log(1e3), 161))

@@ -8,21 +8,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import (
+from colonnade.errors import BadInput
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import gaussian_party_price
+from colonnade.privacy.laws.tables import TableNoise
+from colonnade.schema import Column
+from colonnade.schema.features import (
     ColumnName,
     centres,
-    coded_width,
     columns_at,
     consecutive_places,
     features_of,
     half_widths,
     parties_of,
 )
-from colonnade.errors import BadInput
-from colonnade.privacy.accounting import Price
-from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.privacy.laws.tables import TableNoise
-from colonnade.schema import Category, Column
 
 Array = NDArray[np.float64]
 
@@ -62,10 +61,10 @@ def coded_weights(columns: Mapping[str, Column], coefficients: Array, intercepts
 def party_scores(columns: Mapping[str, Column], weights: Array) -> list[PartyScores]:
     """Divide weights of coded columns, one row per score, between the parties that hold the columns.
 
-    Weights are those of coded columns (`colonnade.coding.columns`), so a record without values has the score 0 at every
+    Weights are those of coded columns (`colonnade.schema.features`), so a record without values has the score 0 at every
     party, and the largest magnitude of a party's part follows from the schema alone.
     """
-    places = consecutive_places({name: coded_width(column) for name, column in columns.items()})
+    places = consecutive_places({name: column.width for name, column in columns.items()})
     blocks = {name: weights[:, places[name]] for name in columns}
     return [_part(party, columns, blocks) for party in parties_of(columns)]
 
@@ -81,7 +80,7 @@ def _part(party: str, columns: Mapping[str, Column], weights: Mapping[str, Array
 
 def _range(block: Array, column: Column) -> tuple[Array, Array]:
     """Return the smallest and the largest value that one column can add. A missing value adds nothing."""
-    if isinstance(column, Category):
+    if not column.is_number:
         return np.minimum(block.min(axis=1), 0.0), np.maximum(block.max(axis=1), 0.0)
     size = np.abs(block[:, 0])
     return -size, size

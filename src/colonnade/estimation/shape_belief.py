@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature
 from colonnade.estimation.linear_algebra import inverse_of, solution_of
 from colonnade.estimation.moments import Moments
-from colonnade.schema import Bins, Category, Column, Crossed
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature
 
 Array = NDArray[np.float64]
 
@@ -90,8 +90,8 @@ class ShapePrior:
 
     Examples
     --------
-    >>> from colonnade.coding.columns import features_of
-    >>> from colonnade.schema import Category, Numeric
+    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import Bins, Category, Numeric
     >>> columns = {"bank.age": Bins.equal(Numeric(18, 95), 8), "bank.segment": Category(["basic", "gold"])}
     >>> prior = ShapePrior.of(features_of(columns), columns)
     >>> prior.size, len(prior.components)
@@ -122,7 +122,7 @@ class ShapePrior:
         known = places_by_column(features)
         for name, places in known.items():
             column = columns[name]
-            if isinstance(column, Crossed):
+            if column.parts:
                 found.append(_together(places, column))
                 overlaps += _overlaps(name, column, known, columns)
             else:
@@ -139,7 +139,7 @@ class ShapePrior:
 
 
 def _ordered(column: Column) -> int:
-    return len(column.middles) if isinstance(column, Bins) else 0
+    return len(column.middles)
 
 
 def _components(places: NDArray[np.intp], ordered: int, smooth: float | None) -> list[Component]:
@@ -162,10 +162,10 @@ def _resemblance(size: int, ordered: int) -> Array:
     return found
 
 
-def _together(places: NDArray[np.intp], column: Crossed) -> Component:
+def _together(places: NDArray[np.intp], column: Column) -> Component:
     """Return what two columns add together, beyond each by itself: along either of them its mean over bins is 0."""
     found: Array = np.ones((1, 1))
-    for part in column.of:
+    for part in column.parts:
         centred = np.eye(part.size) - 1 / part.size
         found = np.asarray(
             np.kron(found, centred @ _resemblance(part.size, _ordered(part)) @ centred), dtype=np.float64
@@ -175,21 +175,21 @@ def _together(places: NDArray[np.intp], column: Crossed) -> Component:
 
 
 def _overlaps(
-    name: str, column: Crossed, known: Mapping[str, NDArray[np.intp]], columns: Mapping[str, Column]
+    name: str, column: Column, known: Mapping[str, NDArray[np.intp]], columns: Mapping[str, Column]
 ) -> list[Overlap]:
     found, codes = [], np.unravel_index(np.arange(column.size), column.shape)
-    for own, part, code in zip(column.names, column.of, codes, strict=True):
+    for own, part, code in zip(column.names, column.parts, codes, strict=True):
         alone = str(ColumnName(ColumnName.of(name).party, own))
         if alone in known:
             read = columns[alone]
-            assert isinstance(read, Category)  # an additive model has nothing else
+            assert not read.is_number  # an additive model has nothing else
             found.append(Overlap(known[name], known[alone], code[:, None] == _coarser(read, part)))
     return found
 
 
-def _coarser(fine: Category, coarse: Category) -> NDArray[np.intp]:
+def _coarser(fine: Column, coarse: Column) -> NDArray[np.intp]:
     """Return in which bin of the coarser description each bin of the finer one lies."""
-    if not isinstance(fine, Bins) or not isinstance(coarse, Bins):
+    if not fine.is_binned or not coarse.is_binned:
         return np.arange(fine.size)
     inside = np.searchsorted(coarse.inner, fine.middles, side="right")
     others = range(fine.size - len(fine.middles))  # codes, and missing values: alike in both, after the bins

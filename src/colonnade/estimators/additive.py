@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import Feature, features_of
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.counting import TargetTables
@@ -27,7 +26,8 @@ from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.regression import LinearRegression, LogisticRegression
 from colonnade.estimators.shape_study import ADDITIVE, BINS, FirstStage, ShapeStudy, centring
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column, Number
+from colonnade.schema import Column
+from colonnade.schema.features import Feature, features_of
 from colonnade.steps.kind import kind_of
 from colonnade.steps.products import ScoreHistogram
 from colonnade.steps.registry import STUDIES
@@ -397,14 +397,14 @@ class AdditiveRegressor(ShapeStudy, LinearRegression):
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
         explaining = {name: columns[name] for name in self._features(columns)}
-        numbers = [name for name, column in explaining.items() if not isinstance(column, Category)]
+        numbers = [name for name, column in explaining.items() if column.is_number]
         if numbers:
             raise SchemaMismatch(
                 f"An additive model takes columns in bins, and {numbers[0]!r} is not.",
                 remedy="Give a federation, or moments of one that reads its columns in bins: federation.read_as({...}).",
             )
         target = columns[self.target]
-        assert isinstance(target, Number)  # as `_check` has it
+        assert target.is_number  # as `_check` has it
         place = numeric_place(moments, self.target)
         features = (moments.features[0], *(moments.features[one] for one in moments.places(list(explaining))))
         found = AdditiveLeastSquares(

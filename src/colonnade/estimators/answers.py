@@ -25,7 +25,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Loss, Unit
 from colonnade.protocol.messages import Accounted
 from colonnade.result import COORDINATOR, PrivacyStatement
-from colonnade.schema import Column, Indicator
+from colonnade.schema import Column
 
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
@@ -210,7 +210,7 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
         raise BadInput("evaluate takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
     available = {name: federation.column(name)[2] for name in federation.columns()}
     wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
-    other = {name: column for name, column in wanted.items() if not _is_same(available.get(name), column)}
+    other = {name: column for name, column in wanted.items() if not column.is_same(available.get(name))}
     read = study.plan_.read_columns()
     changed = [name for name, column in other.items() if name not in read or not federation.allows(name, column)]
     if changed:
@@ -219,13 +219,6 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
             remedy="Fit the model anew, or open the parties with the schema that it was fitted on.",
         )
     return federation.read_as(other)
-
-
-def _is_same(available: Column | None, wanted: Column) -> bool:
-    """Return whether two descriptions are the same. An indicator says where a value is missing, whatever its bounds are."""
-    if isinstance(available, Indicator) and isinstance(wanted, Indicator):
-        return available.of == wanted.of
-    return available == wanted
 
 
 def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None:

@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import Feature, coded_widths, consecutive_places, to_coded_units
 from colonnade.constraints import ColumnList, Constraint, Either, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import score_releases, vertical_clustering
@@ -25,6 +24,7 @@ from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS
+from colonnade.schema.features import Feature, coded_widths, consecutive_places, to_coded_units
 from colonnade.steps.registry import STUDIES
 
 LARGEST_SEED = 2**31 - 1

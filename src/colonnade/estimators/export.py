@@ -1,38 +1,23 @@
 """Fitted models outside a federation: frames in coded columns, and models as plain scikit-learn pipelines.
 
-A pipeline has the same coding of columns, then the same model, and none of our classes. The coding is public, so its steps
-are fitted on a small table made from the schema: bounds, and levels as the schema writes them. The rules are those of
-`colonnade.coding`. A pipeline may use plain functions only, so they stand in it as patterns and as a list of every
-spelling. A `Fraction` cannot be read here, nor, in a category, a `Decimal` with a decimal point.
+A pipeline has the same coding of columns (`colonnade.schema.pipelines`), then the same model, and none of our classes.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn import cluster, decomposition, linear_model
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
-from colonnade.coding.cells import (
-    DAY,
-    NUMBER,
-    na_numbers,
-    number_pattern,
-    spelled_floats,
-    spelled_wholes,
-    spellings,
-)
-from colonnade.coding.columns import ColumnName, Feature, coded_block, indicated
-from colonnade.coding.encoders import encoded, number_bounds
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
+from colonnade.schema import Column
+from colonnade.schema.encoders import encoded
+from colonnade.schema.features import Feature, coded_block, stored_names
+from colonnade.schema.pipelines import coding_steps
 
 Array = NDArray[np.float64]
 
@@ -71,62 +56,23 @@ def design_matrix(X: pd.DataFrame, features: Sequence[Feature], columns: Mapping
     return np.ascontiguousarray(np.concatenate(blocks).T)
 
 
-def stored_names(name: str, column: Column) -> list[str]:
-    """Return the columns of a frame that a column of the model is read from.
-
-    For an indicator that is the column that it is about, and for two columns that are read together these two.
-    """
-    if isinstance(column, Crossed):
-        party = ColumnName.of(name).party
-        return [str(ColumnName(party, own)) for own in column.names]
-    return [indicated(name, column) or name]
-
-
 def cells_of(X: pd.DataFrame, name: str, column: Column) -> NDArray[Any]:
     """Return a column of the model as codes or numbers, from a frame with the federation's column names."""
     read = [X[own] for own in stored_names(name, column)]
-    return encoded(read if isinstance(column, Crossed) else read[0], name, column)
+    return encoded(read if column.parts else read[0], name, column)
 
 
 def _block(X: pd.DataFrame, name: str, column: Column, *, coded: bool) -> Array:
     cells = cells_of(X, name, column)
-    return cells[None] if isinstance(column, Number) and not coded else coded_block(cells, column)
+    return cells[None] if column.is_number and not coded else coded_block(cells, column)
 
 
 Vector = NDArray[Any]
 
-WORDS = {
-    r"(?ai)\A\s*true\s*\Z": "1",
-    r"(?ai)\A\s*false\s*\Z": "0",
-    rf"(?as)\A(?!\s*{NUMBER.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": "",
-}
-"""Replacements in text before it is read as numbers: true, false, and an empty text for anything that is no number."""
-
-NO_DATE = {rf"(?as)\A(?!\s*{DAY.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": ""}
-DATE = {r"(?as)\A\s*(\d{4}-\d{2}-\d{2}).*\Z": r"\1"}
-"""Replacements in text before it is read as dates: an empty text for anything that is no date, then the day alone."""
-
-POINT = "\x1f"
-NOTHING = "\x1f"
-TYPED = "{0.__class__.__name__} {0}".format
-TEXTS = ("str", "str_", "date")
-BOOLEANS = ("bool", "bool_")
-WHOLES = (
-    "int",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    "longlong",
-    "ulonglong",
-    "Decimal",
-)
-BEYOND = 1e300
-"""More than any number of a column with codes: codes are put beyond it."""
-FLOATS = ("float", "float16", "float32", "float64", "longdouble")
-"""The names of the types that a cell may have, by how it is spelled."""
-
 
 def linear_pipeline(columns: Mapping[str, Column], coefficients: Vector, intercept: float) -> Pipeline:
     """Return a linear regression on coded columns in own units."""
-    coding = _coding(columns, coded=False)
+    coding = coding_steps(columns, coded=False)
     model = linear_model.LinearRegression()
     model.coef_, model.intercept_ = coefficients.copy(), float(intercept)
     model.n_features_in_ = len(coefficients)
@@ -137,7 +83,7 @@ def logistic_pipeline(
     columns: Mapping[str, Column], coefficients: Vector, intercepts: Vector, classes: Sequence[object]
 ) -> Pipeline:
     """Return a logistic regression on coded columns in own units."""
-    coding = _coding(columns, coded=False)
+    coding = coding_steps(columns, coded=False)
     model = linear_model.LogisticRegression()
     model.coef_, model.intercept_ = coefficients.copy(), intercepts.copy()
     model.classes_ = np.array(list(classes), dtype=object)
@@ -149,7 +95,7 @@ def components_pipeline(
     columns: Mapping[str, Column], components: Vector, means: Vector, variances: Vector, scales: Vector
 ) -> Pipeline:
     """Return principal components of columns mapped to [−1, 1], each then divided by its scale."""
-    coding = _coding(columns, coded=True)
+    coding = coding_steps(columns, coded=True)
     model = decomposition.PCA(n_components=len(components))
     model.components_, model.mean_, model.explained_variance_ = components.copy(), means / scales, variances.copy()
     model.n_components_, model.n_features_in_ = len(components), components.shape[1]
@@ -161,7 +107,7 @@ def components_pipeline(
 
 def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline:
     """Return k-means centres of columns mapped to [−1, 1]."""
-    coding = _coding(columns, coded=True)
+    coding = coding_steps(columns, coded=True)
     model = cluster.KMeans(n_clusters=len(centres), n_init=1)
     model.fit(
         np.tile(np.arange(len(centres), dtype=float)[:, None], centres.shape[1])
@@ -169,222 +115,3 @@ def nearest_pipeline(columns: Mapping[str, Column], centres: Vector) -> Pipeline
     model.cluster_centers_ = centres.copy()
     del model.labels_, model.inertia_
     return Pipeline([("coding", coding), ("model", model)])
-
-
-def _coding(columns: Mapping[str, Column], *, coded: bool) -> ColumnTransformer:
-    steps = [
-        (
-            name,
-            _category(column, stored_names(name, column))
-            if isinstance(column, Category)
-            else _number(column, coded=coded),
-            stored_names(name, column),
-        )
-        for name, column in columns.items()
-    ]
-    coding = ColumnTransformer(steps, sparse_threshold=0.0).fit(_public_table(columns))
-    for name, column in columns.items():
-        if coded and isinstance(column, Number):  # bounds of whole numbers need not be whole
-            scaler = coding.named_transformers_[name].named_steps["map"]
-            scaler.mean_, scaler.scale_ = np.array([column.midpoint]), np.array([column.half_range])
-            scaler.var_ = scaler.scale_**2
-    return coding
-
-
-def _number(column: Number, *, coded: bool) -> Pipeline:
-    """Read cells as numbers, then clip them; or say which have none, for an indicator."""
-    if isinstance(column, Indicator):
-        steps = _reading(column.described)
-        steps.append(("missing", _step(pd.isna)))
-        steps.append(("indicator", _step(pd.DataFrame.astype, dtype=np.float64)))
-    else:
-        assert isinstance(column, Numeric | Date)  # there is no other kind of number
-        steps = _bounded(column)
-        fill = column.midpoint if column.fill is None else column.fill
-        steps.append(("missing", SimpleImputer(strategy="constant", fill_value=fill)))
-    if coded:
-        steps.append(("map", StandardScaler()))
-    return Pipeline(steps)
-
-
-def _bounded(column: Numeric | Date) -> list[tuple[str, Any]]:
-    """Read cells as numbers within the bounds, NaN where there is none."""
-    low, high = number_bounds(column)
-    rounded = [("round", _step(np.rint))] if column.whole else []
-    return [*_reading(column), *rounded, ("clip", _step(np.clip, a_min=low, a_max=high))]
-
-
-def _category(column: Category, stored: Sequence[str]) -> Pipeline:
-    if isinstance(column, Crossed):
-        return _crossed(column, stored)
-    return _bins(column) if isinstance(column, Bins) else _levels(column)
-
-
-def _bins(column: Bins) -> Pipeline:
-    """Read cells as numbers, then say in which bin they are. What is missing is beyond all numbers, in a bin of its own."""
-    fill = np.inf if column.of.fill is None or column.missing is not None else column.of.fill
-    codes = np.arange(column.size)
-    encoder = OneHotEncoder(categories=[codes], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
-    beyond = [BEYOND * (2 * place + 1) for place in range(len(column.codes))]
-    steps = [
-        *(_bounded(column.of) if not column.codes else _with_codes(column)),
-        ("plain_floats", _step(np.asarray)),
-        ("missing", _step(np.nan_to_num, nan=fill, posinf=np.inf)),
-        ("bins", _step(np.digitize, bins=[*column.inner, *beyond, np.inf])),
-        ("levels", encoder),
-    ]
-    return Pipeline(steps)
-
-
-def _with_codes(column: Bins) -> list[tuple[str, Any]]:
-    """Read cells as numbers, with each code as a number beyond all others. Bins need no bounds: a value beyond is in the last."""
-    assert isinstance(column.of, Numeric)  # dates have no codes
-    special = {code: BEYOND * (2 * place + 2) for place, code in enumerate(column.codes)}
-    kept = [value for value in na_numbers(column.of) if value not in special]
-    absent = [("others", _step(pd.DataFrame.replace, to_replace=kept, value=np.nan))] if kept else []
-    return [
-        *_reading(msgspec.structs.replace(column.of, na_values=())),
-        *absent,
-        ("finite", _step(pd.DataFrame.clip, lower=-BEYOND / 2, upper=BEYOND / 2)),
-        ("codes", _step(pd.DataFrame.replace, to_replace=list(special), value=list(special.values()))),
-        *([("round", _step(np.rint))] if column.of.whole else []),
-    ]
-
-
-def _crossed(column: Crossed, stored: Sequence[str]) -> Pipeline:
-    """Code each of the two columns, then say which combination it is. Without a level of one of them it is none."""
-    first, second = column.shape
-    parts = [(name, _category(part, [name]), [name]) for name, part in zip(stored, column.of, strict=True)]
-    enough = column.size  # a sum below twice this lacks one of the two
-    places = np.concatenate([enough + second * np.arange(first), enough + np.arange(second)]).astype(float)
-    combinations = 2.0 * enough + np.arange(column.size)
-    encoder = OneHotEncoder(categories=[combinations], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
-    return Pipeline(
-        [
-            ("parts", ColumnTransformer(parts, sparse_threshold=0.0)),
-            ("places", FunctionTransformer(np.dot, kw_args={"b": places[:, None]})),
-            ("levels", encoder),
-        ]
-    )
-
-
-def _reading(column: Numeric | Date) -> list[tuple[str, Any]]:
-    """Read cells as numbers, NaN where there is none. They become text first, because one column may hold several types."""
-    steps = [("plain", _step(pd.DataFrame.astype, dtype=object))]
-    if isinstance(column, Date):
-        steps += _dates(column)
-    elif number_pattern(column) == NUMBER:
-        steps += [
-            ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
-            ("objects", _step(pd.DataFrame.astype, dtype=object)),
-            ("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)),
-        ]
-    else:
-        steps += _written_numbers(column)
-    if not isinstance(column, Date):
-        steps.append(("numbers", _step(pd.DataFrame.apply, func=pd.to_numeric, errors="coerce")))
-    steps.append(("floats", _step(pd.DataFrame.astype, dtype=np.float64)))
-    absent = na_numbers(column)
-    if absent:
-        steps.append(("absent", _step(pd.DataFrame.replace, to_replace=list(absent), value=np.nan)))
-    return steps
-
-
-def _written_numbers(column: Numeric) -> list[tuple[str, Any]]:
-    """Rewrite texts as the schema says they are written. A cell that is a number keeps its own decimal point meanwhile."""
-    pattern = number_pattern(column).removeprefix("^").removesuffix("$")
-    no_number = {rf"(?asi)\Astr_? (?!\s*({pattern}|true|false)\s*\Z).*\Z": ""}
-    kept = {r"(?as)\A(?!str_? )(\S+) (.*)\.(.*)\Z": rf"\1 \2{POINT}\3"}
-    steps = [
-        ("typed", _step(pd.DataFrame.map, func=TYPED, na_action="ignore")),
-        ("objects", _step(pd.DataFrame.astype, dtype=object)),
-        ("readable", _step(pd.DataFrame.replace, to_replace=no_number, regex=True)),
-        ("kept", _step(pd.DataFrame.replace, to_replace=kept, regex=True)),
-        ("bare", _step(pd.DataFrame.replace, to_replace={r"\A\S+ ": ""}, regex=True)),
-    ]
-    for name, sign, instead in (("groups", column.thousands, ""), ("decimal", column.decimal, ".")):
-        if sign is not None and sign != instead:
-            steps.append((name, _step(pd.DataFrame.replace, to_replace={re.escape(sign): instead}, regex=True)))
-    steps.append(("point", _step(pd.DataFrame.replace, to_replace={POINT: "."}, regex=True)))
-    steps.append(("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)))
-    return steps
-
-
-def _dates(column: Date) -> list[tuple[str, Any]]:
-    """Read texts and time stamps as days since the first date."""
-    return [
-        ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
-        ("objects", _step(pd.DataFrame.astype, dtype=object)),
-        ("readable", _step(pd.DataFrame.replace, to_replace=NO_DATE, regex=True)),
-        ("days", _step(pd.DataFrame.replace, to_replace=DATE, regex=True)),
-        ("dates", _step(pd.DataFrame.apply, func=pd.to_datetime, errors="coerce", format="%Y-%m-%d")),
-        ("since", _step(pd.DataFrame.sub, other=pd.Timestamp(column.first))),
-        ("number", _step(pd.DataFrame.truediv, other=pd.Timedelta(days=1))),
-    ]
-
-
-def _levels(column: Category) -> Pipeline:
-    """Look cells up by their type and text, then code the levels. An empty cell and an unlisted one are what the schema says."""
-    texts = [str(level) for level in column.levels]
-    levels = np.array(texts, dtype=object)
-    encoder = OneHotEncoder(categories=[levels], handle_unknown="ignore", sparse_output=False, dtype=np.float64)
-    missing = NOTHING if column.missing_code < 0 else texts[column.missing_code]
-    unlisted = missing if column.other_code is None else texts[column.other_code]
-    known = _typed_spellings(column)
-    nothing = {cell: missing for cell in (NOTHING, *(f"{kind} " for kind in TEXTS)) if cell not in known}
-    steps = [
-        ("plain", _step(pd.DataFrame.astype, dtype=object)),
-        ("typed", _step(pd.DataFrame.map, func=TYPED, na_action="ignore")),
-        ("texts", _step(pd.DataFrame.astype, dtype=object)),
-        ("empty", _step(pd.DataFrame.fillna, value=NOTHING)),
-        ("spelled", _step(pd.DataFrame.map, func=(known | nothing).get)),
-        ("objects", _step(pd.DataFrame.astype, dtype=object)),
-        ("unlisted", _step(pd.DataFrame.fillna, value=unlisted)),
-        ("levels", encoder),
-    ]
-    return Pipeline(steps)
-
-
-def _step(function: Callable[..., Any], **options: Any) -> FunctionTransformer:
-    return FunctionTransformer(function, kw_args=options, feature_names_out="one-to-one")
-
-
-def _typed_spellings(column: Category) -> dict[str, str]:
-    """Return the level, as text, of every cell that has one. Keys are cells as `TYPED` writes them."""
-    codes = spellings(column)
-    codes |= {text: len(column.levels) for text in column.na_values if text not in codes}
-    texts = [str(level) for level in column.levels]
-    texts.append(NOTHING if column.missing_code < 0 else texts[column.missing_code])
-    cells: dict[str, int] = {}
-    for text, code in codes.items():
-        cells |= {f"{kind} {text}": code for kind in (*TEXTS, *(BOOLEANS if text in ("True", "False") else ()))}
-    for whole, code in spelled_wholes(codes).items():
-        cells |= {f"{kind} {whole}": code for kind in WHOLES}
-    for number, code in spelled_floats(codes).items():
-        written = [f"{number}", *(["-0.0"] if number == 0 else ())]
-        cells |= {f"{kind} {text}": code for kind in FLOATS for text in written}
-    return {cell: texts[code] for cell, code in cells.items()}
-
-
-def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
-    """Return rows with the bounds and levels of the schema. A number's mean and deviation are midpoint and half-width."""
-    rows = 2 * max([1, *(column.size for column in columns.values() if isinstance(column, Category))])
-    table: dict[str, pd.Series] = {}
-    for name, column in columns.items():
-        parts = column.of if isinstance(column, Crossed) else (column,)
-        for own, part in zip(stored_names(name, column), parts, strict=True):
-            described = part.described if isinstance(part, Indicator) else part
-            described = described.of if isinstance(described, Bins) else described
-            table[own] = pd.Series(
-                [_public_cell(described, row) for row in range(rows)],
-                dtype=float if isinstance(described, Numeric) else object,
-            )
-    return pd.DataFrame(table)
-
-
-def _public_cell(column: Column, row: int) -> Any:
-    if isinstance(column, Category):
-        return column.levels[row % column.size]
-    if isinstance(column, Date):
-        return (column.first, column.last)[row % 2]
-    return (column.low, column.high)[row % 2]

@@ -19,8 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn import get_config
 
-from colonnade.coding.columns import ColumnName, id_column
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.schema.features import ColumnName, id_column
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

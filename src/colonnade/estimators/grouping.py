@@ -15,7 +15,7 @@ from colonnade.estimators.methods.describing import Groups
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Unit
-from colonnade.schema import Bins, Category, Number
+from colonnade.schema import Column, equal_bins
 from colonnade.steps.registry import STUDIES
 
 STATISTICS = ("count", "mean", "sum")
@@ -196,24 +196,24 @@ class GroupBy(Study):
         if checked.bins is None:
             return federation
         described = {name: federation.column(name)[2] for name in checked.by}
-        numbers = {name: column for name, column in described.items() if isinstance(column, Number)}
-        return federation.read_as({name: Bins.equal(column, checked.bins) for name, column in numbers.items()})  # type: ignore[arg-type]  # a number or a date
+        numbers = {name: column for name, column in described.items() if column.is_number}
+        return federation.read_as({name: equal_bins(column, checked.bins) for name, column in numbers.items()})
 
-    def _columns(self, federation: Federation) -> tuple[dict[str, Category], dict[str, Number]]:
+    def _columns(self, federation: Federation) -> tuple[dict[str, Column], dict[str, Column]]:
         """Return the groups' columns and the values; refuse what cannot be either."""
-        by: dict[str, Category] = {}
+        by: dict[str, Column] = {}
         for name in self.by:
             column = federation.column(name)[2]
-            if not isinstance(column, Category):
+            if column.is_number:
                 raise SchemaMismatch(
                     f"Column {name!r} is a number, and groups are made of categories.",
                     remedy="Give bins=10, or read it in bins of your own: federation.read_as(...).",
                 )
             by[name] = column
-        values: dict[str, Number] = {}
+        values: dict[str, Column] = {}
         for name in self.values or ():
             column = federation.column(name)[2]
-            if not isinstance(column, Number):
+            if not column.is_number:
                 raise SchemaMismatch(
                     f"Column {name!r} is a category; only numbers are added up.", remedy="Name it in by=."
                 )

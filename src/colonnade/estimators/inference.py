@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import written_levels
 from colonnade.errors import BadInput
 from colonnade.estimation.inference import Inference, RegressionInference
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.method import method_from
 from colonnade.estimators.second_moments import MomentStudy
-from colonnade.schema import Number
+from colonnade.schema.features import written_levels
 
 INTERCEPT = "intercept"
 INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."
@@ -253,12 +252,12 @@ class RegressionStudy(MomentStudy):
         )
 
     def _head(self, level: float) -> dict[str, str]:
-        numbers = [(name, column) for name, column in self.schema_.items() if isinstance(column, Number)]
+        numbers = [(name, column) for name, column in self.schema_.items() if column.is_number]
         listed = [f"{name} {column.low:g} to {column.high:g}" for name, column in numbers[:LISTED_BOUNDS]]
         more = [f"and {len(numbers) - LISTED_BOUNDS} more"] if len(numbers) > LISTED_BOUNDS else []
-        categories = any(not isinstance(self.schema_[name], Number) for name in self.schema_ if name != self.target)
+        categories = any(not self.schema_[name].is_number for name in self.schema_ if name != self.target)
         method = method_from(self.method, type(self))
-        unmeasured = not getattr(method, "measures_target", True) and isinstance(self.schema_[self.target], Number)
+        unmeasured = not getattr(method, "measures_target", True) and self.schema_[self.target].is_number
         coding = {"sum": "difference from the average of the levels"}.get(
             self.coding, "difference from the first level"
         )
@@ -277,7 +276,7 @@ class RegressionStudy(MomentStudy):
     def _clipped(self) -> dict[str, str]:
         """Return a word about columns that are read between narrower bounds than declared, if there are any."""
         read = self.plan_.read_columns()
-        names = [name for name, column in self.schema_.items() if name in read and isinstance(column, Number)]
+        names = [name for name, column in self.schema_.items() if name in read and column.is_number]
         if not names:
             return {}
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 
 from colonnade._version import __version__
-from colonnade.coding.columns import ColumnName, Feature
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
@@ -38,7 +37,8 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.protocol import codec
 from colonnade.result import Opening, PrivacyStatement
-from colonnade.schema import Category, Column, Number
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature
 from colonnade.transport.direct import Transcript
 
 RECORDS: Mapping[str, type] = {
@@ -129,7 +129,7 @@ _STORE: Mapping[Any, Callable[[Any], Json]] = {
     np.ndarray: _stored_array,
     pd.Series: _stored_series,
     pd.DataFrame: _stored_frame,
-    Number | Category: lambda value: {"kind": "column", "value": msgspec.to_builtins(value)},
+    Column: lambda value: {"kind": "column", "value": msgspec.to_builtins(value)},
     Plan: lambda value: {"kind": "plan", "value": msgspec.to_builtins(value)},
     Loss: lambda value: {"kind": "loss", "value": value.to_bytes().hex()},
     Method: lambda value: {"kind": "method", "type": type(value).__name__, "options": stored(value.get_params())},
@@ -289,7 +289,7 @@ def _check_study_attributes(attributes: Mapping[str, Any], plan_hash: object) ->
     plan, schema = attributes["plan_"], attributes["schema_"]
     if not isinstance(plan, Plan) or codec.digest(plan).hex() != plan_hash:
         raise PlanMismatch("The model's plan is not the one whose hash it carries.")
-    described = isinstance(schema, dict) and all(isinstance(column, Number | Category) for column in schema.values())
+    described = isinstance(schema, dict) and all(isinstance(column, Column) for column in schema.values())
     entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}
     if not described or not entering >= set(schema) or not schema:
         raise SchemaMismatch(

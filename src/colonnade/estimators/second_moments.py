@@ -12,14 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from colonnade.coding.columns import (
-    coded_width,
-    features_of,
-    indicated,
-    shares_of_present,
-    to_own_units,
-    with_indicators,
-)
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
@@ -39,7 +31,14 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Local, Secure, Sketch
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import (
+    features_of,
+    indicated,
+    shares_of_present,
+    to_own_units,
+    with_indicators,
+)
 from colonnade.steps.registry import STUDIES
 
 SCALED = "after scaling to [−1, 1]"
@@ -159,9 +158,9 @@ def _floor_in_words(width: int, variance: float) -> dict[str, str]:
     return {"lost in the noise": words}
 
 
-def category_target(name: str, column: Column) -> Category:
+def category_target(name: str, column: Column) -> Column:
     """Return the description of a target with classes; refuse one without, and one that leaves people out."""
-    if not isinstance(column, Category):
+    if column.is_number:
         raise SchemaMismatch(f"The target {name!r} is numeric.", remedy="Use cn.LinearRegression for numbers.")
     if column.excludes:
         raise SchemaMismatch(
@@ -397,7 +396,7 @@ class PCA(GivesScores, MomentStudy):
         checked("n_components", self.n_components, Whole(1, coded), remedy=remedy)
 
     def _reads_wide(self, columns: Mapping[str, Column]) -> bool:
-        width = sum(map(coded_width, columns.values()))
+        width = sum(column.width for column in columns.values())
         return width >= WIDE and self.n_components <= MOST_COMPONENTS * width
 
     def _learn_from_moments(self, moments: Moments | WideMoments, columns: Mapping[str, Column]) -> dict[str, Any]:

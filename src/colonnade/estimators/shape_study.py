@@ -19,7 +19,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from colonnade.coding.columns import ColumnName, Feature, coded_width
 from colonnade.constraints import (
     AutoColumns,
     ColumnList,
@@ -43,7 +42,7 @@ from colonnade.errors import BadInput, BudgetExceeded, Cost, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.shape_belief import AdditiveFit, places_by_column
 from colonnade.estimators.answers import Preview, budget_after, require_fitted, require_matching
-from colonnade.estimators.export import cells_of, stored_names
+from colonnade.estimators.export import cells_of
 from colonnade.estimators.inference import RegressionStudy
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
@@ -51,10 +50,10 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import codec
-from colonnade.readings import AND
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.progress import progress_bar
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Numeric
+from colonnade.schema import AND, Column, bins_between, equal_bins, read_together
+from colonnade.schema.features import ColumnName, Feature, stored_names
 from colonnade.transport.direct import Transcript
 
 AUTO = "auto:"
@@ -468,7 +467,7 @@ class ShapeStudy(RegressionStudy):
         wanted = how_many(self.columns)
         names = [name for name in first.algorithm.columns if name != self.target]
         if wanted is not None:
-            widths = {name: coded_width(first.algorithm.columns[name]) for name in names}
+            widths = {name: first.algorithm.columns[name].width for name in names}
             kept = best_columns(widths if found is None else self._informative(first, found), self.target, wanted)
             names = [name for name in names if name in kept]
         given = {**self.get_params(deep=False), "epsilon": first.rest.epsilon, "delta": first.rest.delta}
@@ -513,25 +512,20 @@ class ShapeStudy(RegressionStudy):
         return federation.read_as({name: column for name, column in read.items() if column != described.get(name)})
 
     def _reading(self, name: str, column: Column) -> Column:
-        if isinstance(column, Numeric | Date):
+        if column.is_measured:
             wanted = self.bins.get(name, BINS) if isinstance(self.bins, Mapping) else self.bins
-            edges = Bins.equal(column, wanted).edges if isinstance(wanted, int) else wanted
+            edges = equal_bins(column, wanted).edges if isinstance(wanted, int) else wanted
             codes = (self.special_codes or {}).get(name, ())
-            return Bins(edges=edges, of=column, missing=None if column.fill is None else "level", codes=codes)
-        if isinstance(column, Category) and column.excludes:
-            return msgspec.structs.replace(column, missing="level")
-        return column
+            return bins_between(column, edges, missing=column.fill is not None, codes=codes)
+        return column.with_missing_level()
 
-    def _together(self, read: Mapping[str, Column]) -> dict[str, Crossed]:
+    def _together(self, read: Mapping[str, Column]) -> dict[str, Column]:
         """Return the pairs of columns that are read together, each under a name of its own."""
-        found = {}
+        found: dict[str, Column] = {}
         for pair in self.pairs:
             names = [ColumnName.of(name) for name in pair]
             first, second = (_coarse(read[name]) for name in pair)
-            assert isinstance(first, Category)  # as every column is read here
-            assert isinstance(second, Category)
-            both = Crossed(names=(names[0].column, names[1].column), of=(first, second))
-            found[str(ColumnName(names[0].party, both.name))] = both
+            found[_name_of_pair(pair)] = read_together((names[0].column, names[1].column), (first, second))
         return found
 
     def _check_names(self, chosen: Mapping[str, Column]) -> None:
@@ -542,7 +536,7 @@ class ShapeStudy(RegressionStudy):
         }
         for parameter, columns in named.items():
             for name in columns:
-                if name not in chosen or not isinstance(chosen[name], Numeric | Date | Bins):
+                if name not in chosen or not (chosen[name].is_measured or chosen[name].is_binned):
                     raise BadInput(
                         f"{parameter} names {name!r}, which is no number or date among the columns.",
                         remedy="Name columns of numbers or dates that enter the model.",
@@ -576,7 +570,7 @@ class ShapeStudy(RegressionStudy):
         """Return the study's columns. A missing value is a bin of its column, so indicators are left out."""
         named = MomentStudy._chosen(self if how_many(self.columns) is None else self._of_all(), available)
         names = {*named, *map(_name_of_pair, self.pairs)}
-        return {n: one for n, one in available.items() if n in names and not isinstance(one, Indicator)}
+        return {n: one for n, one in available.items() if n in names and one.indicates is None}
 
     def _of_all(self) -> Self:
         """Return the same study of all columns, among which some are yet to be chosen."""
@@ -651,7 +645,7 @@ def centring(features: Sequence[Feature], people: Array) -> Array:
 
 def _monotone(effects: Array, places: NDArray[np.intp], people: Array, column: Column, direction: str) -> Array:
     """Return the nearest effects, weighted by people, of which those of a column's bins rise or fall; centred again."""
-    assert isinstance(column, Bins)  # as `_check_names` has it
+    assert column.is_binned  # as `_check_names` has it
     ordered = places[: len(column.middles)]
     found = effects.copy()
     weights = people[ordered] + 1.0  # an empty bin follows its neighbours
@@ -670,7 +664,7 @@ def _name_of_pair(pair: Sequence[str]) -> str:
 
 def _coarse(column: Column) -> Column:
     """Return a column in fewer bins, each several neighbours of its own; what the caller has read in bins stays."""
-    if not isinstance(column, Bins) or len(column.middles) <= PAIR_BINS:
+    if not column.is_binned or len(column.middles) <= PAIR_BINS:
         return column
     kept = np.linspace(0, len(column.middles), PAIR_BINS + 1).round().astype(int)
     return msgspec.structs.replace(column, edges=[column.edges[place] for place in kept], levels=())

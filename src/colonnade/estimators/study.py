@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Protocol, Self
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from colonnade.coding.columns import ColumnName
 from colonnade.constraints import Constraint, OneOf, checked_parameters
 from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
@@ -39,6 +38,7 @@ from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.progress import progress_bar
 from colonnade.schema import Column
+from colonnade.schema.features import ColumnName
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
 

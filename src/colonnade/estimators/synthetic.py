@@ -27,7 +27,7 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series, values_of
+from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, Preview, require_fitted
 from colonnade.estimators.frames import presenter
 from colonnade.estimators.methods.additive import SecurePairs
@@ -39,7 +39,8 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm
 from colonnade.protocol.public_choice import public_uniforms
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric
+from colonnade.schema import Column, equal_bins
+from colonnade.schema.encoders import values_of
 from colonnade.steps.registry import STUDIES
 
 LARGEST_SEED = 2**31 - 1
@@ -342,10 +343,10 @@ class SyntheticTable(MomentStudy):
         available = federation.describe(study.columns)
         readings: dict[str, Column] = {}
         for name, column in available.items():
-            if isinstance(column, Numeric | Date):
-                readings[name] = Bins.equal(column, study.bins, missing=column.missing is not None)
-            elif isinstance(column, Category) and column.excludes:
-                readings[name] = msgspec.structs.replace(column, missing="level")
+            if column.is_measured:
+                readings[name] = equal_bins(column, study.bins, missing=column.missing is not None)
+            elif column.excludes:
+                readings[name] = column.with_missing_level()
         return federation.read_as(readings)
 
     def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
@@ -358,7 +359,7 @@ class SyntheticTable(MomentStudy):
             raise SchemaMismatch(
                 f"There is no column {unknown[0]!r} here.", remedy=f"The columns are {', '.join(available)}."
             )
-        indicators = [name for name in named if isinstance(available[name], Indicator)]
+        indicators = [name for name in named if available[name].indicates is not None]
         if indicators and self.columns is not None:
             raise BadInput(
                 f"Column {indicators[0]!r} says where another column is missing.",
@@ -369,7 +370,7 @@ class SyntheticTable(MomentStudy):
         return chosen
 
     def _check(self, columns: Mapping[str, Column]) -> None:
-        numbers = [name for name, column in columns.items() if not isinstance(column, Category)]
+        numbers = [name for name, column in columns.items() if column.is_number]
         if numbers:
             raise SchemaMismatch(
                 f"Column {numbers[0]!r} is a number in this release, and a table counts levels.",
@@ -380,7 +381,7 @@ class SyntheticTable(MomentStudy):
                 "A synthetic table has two columns or more.",
                 remedy='For one column use cn.PatternCount; or name more: columns=["bank.age", "telco.plan"].',
             )
-        sizes = {name: column.size for name, column in columns.items() if isinstance(column, Category)}
+        sizes = {name: column.size for name, column in columns.items() if not column.is_number}
         largest = sorted(sizes, key=lambda name: -sizes[name])
         if sum(sizes.values()) > MOST_LEVELS or sizes[largest[0]] * sizes[largest[1]] > self.cells:
             raise BadInput(
@@ -407,10 +408,8 @@ class SyntheticTable(MomentStudy):
         columns = {name: self.schema_[name] for name in self._model.columns}
         return TableEvaluation(GramRelease(columns, price), self._model, terms.level)
 
-    def _described(self, name: str) -> Category:
-        column = self.schema_[name]
-        assert isinstance(column, Category)  # `_check` refuses others
-        return column
+    def _described(self, name: str) -> Column:
+        return self.schema_[name]
 
     def _check_learned(self) -> None:
         sizes = [getattr(self.schema_.get(name), "size", 0) for name in self._model.columns]
@@ -437,7 +436,7 @@ def _by_column(shapes: pd.Series, trends: pd.Series) -> pd.DataFrame:
 
 def _fewer(name: str, column: Column, cells: int, second: int) -> str:
     """Return what to do about a column with too many levels."""
-    if isinstance(column, Bins):
+    if column.is_binned:
         return f"Use fewer bins=, or leave {name!r} out."
     most = max(cells // max(second, 1), 2)
     return (

@@ -13,7 +13,6 @@ from typing import Any, Never, cast
 
 import numpy as np
 
-from colonnade.coding.columns import id_column
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import LedgerHead, LedgerHeads, RunRecords, Statement
@@ -35,6 +34,7 @@ from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRand
 from colonnade.protocol import codec
 from colonnade.runtime.durable_file import TemporaryFolder
 from colonnade.schema import Schema
+from colonnade.schema.features import id_column
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES
 from colonnade.steps.joint import SharingFloor
@@ -326,9 +326,7 @@ def members_of(
         name: LedgerHeads(named, mine=partial(statement_of, books[name]) if name in books else None)
         for name in identities
     }
-    records = {
-        name: RunRecords(None if folder is None else Path(folder) / f"{name}.runs") for name in identities
-    }
+    records = {name: RunRecords(None if folder is None else Path(folder) / f"{name}.runs") for name in identities}
     return {
         name: Member(name, identity, pinned, heads[name], floor, records[name]) for name, identity in identities.items()
     }

@@ -33,7 +33,6 @@ from typing import Any, Literal
 import pandas as pd
 
 from colonnade._version import __version__
-from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.driver import NoJournal, losses_in, plan_accounts
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
@@ -46,7 +45,8 @@ from colonnade.protocol.messages import Accounted
 from colonnade.report import markup, plots
 from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
 from colonnade.result import COORDINATOR
-from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Schema
+from colonnade.schema import Column, Schema
+from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
 Reported = Study | Delivery | Evaluation
@@ -239,31 +239,6 @@ CODING = (
 )
 
 
-def missing_rule(column: Column) -> str:
-    """Return what a column declares about missing and unlisted values, in words; nothing where it declares nothing.
-
-    Examples
-    --------
-    >>> from colonnade.schema import Numeric
-    >>> missing_rule(Numeric(0, 120, missing=40)), missing_rule(Category(["no", "yes"], missing="excluded"))
-    ('a missing value counts as 40', 'a person without a value is left out of counts')
-    """
-    if isinstance(column, Crossed):
-        return "; ".join(dict.fromkeys(filter(None, map(missing_rule, column.of))))
-    if isinstance(column, Bins) and column.missing is None:
-        return missing_rule(column.of)
-    if isinstance(column, Indicator) or (column.missing is None and getattr(column, "other", None) is None):
-        return ""
-    if not isinstance(column, Category):
-        return f"a missing value counts as {column.missing}"
-    rules = {
-        "excluded": "a person without a value is left out of counts",
-        "level": "a missing value is a level of its own",
-    }
-    parts = [rules[column.missing]] if column.missing is not None else []
-    return "; ".join(parts if column.other is None else [*parts, f"a value outside the list counts as {column.other}"])
-
-
 def request_section(study: Reported) -> Html:
     """Return what was asked for: parameters, plan hash, people and parties."""
     plan, privacy = study.plan_, study.privacy_
@@ -322,7 +297,7 @@ def observers_section(study: Reported) -> Html:
 
 def assumptions_section(study: Reported) -> Html:
     """Return what the guarantee rests on."""
-    rules = [f"{name}: {rule}." for name, column in study.schema_.items() if (rule := missing_rule(column))]
+    rules = [f"{name}: {rule}." for name, column in study.schema_.items() if (rule := column.missing_rule)]
     words = [*study.privacy_.assumptions, " ".join([CODING, *rules])]
     notes = [f"{name}: {note}" for name, note in study.privacy_.notes.items()]
     return join([tag("h3", "What it rests on"), tag("ul", *(tag("li", one) for one in (*words, *notes)))])

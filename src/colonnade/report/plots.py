@@ -20,7 +20,7 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.answers import Preview
 from colonnade.report.markup import Html, figure, join, table, tag
 from colonnade.result import PrivacyStatement
-from colonnade.schema import Crossed
+from colonnade.schema import Column
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -624,7 +624,7 @@ def shape_panel(study: Any) -> "Figure":
         largest = _reach(shapes)
         for axes, name in zip(every, shown, strict=False):
             own = _by_class(shapes[shapes["column"] == name])
-            if isinstance(study.schema_[name], Crossed):
+            if study.schema_[name].parts:
                 title, shape = max(own.items(), key=lambda one: float((one[1]["effect"].abs() * one[1]["share"]).sum()))
                 _heat_map(figure, axes, shape["effect"].to_numpy(dtype=float), study.schema_[name], largest)
                 axes.set_title(shortened(f"{name}, {title}" if title else name, 28))
@@ -692,15 +692,15 @@ def _shape(axes: Any, shape: pd.DataFrame, largest: float, colour: str, title: s
     axes.set_xticks(named, [labels[place] for place in named], rotation=30, ha="right", fontsize=7)
 
 
-def _heat_map(figure: Any, axes: Any, effects: Any, column: Crossed, largest: float) -> None:
+def _heat_map(figure: Any, axes: Any, effects: Any, column: Column, largest: float) -> None:
     """Draw what two columns add together: the first upwards, the second to the right."""
     drawn = axes.imshow(
         effects.reshape(column.shape), origin="lower", aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest
     )
     axes.grid(visible=False)
     for part, name, put, say in (
-        (column.of[1], column.names[1], axes.set_xticks, axes.set_xlabel),
-        (column.of[0], column.names[0], axes.set_yticks, axes.set_ylabel),
+        (column.parts[1], column.names[1], axes.set_xticks, axes.set_xlabel),
+        (column.parts[0], column.names[0], axes.set_yticks, axes.set_ylabel),
     ):
         labels = [shortened(_lower_edge(str(level)), LONGEST_BIN) for level in part.levels]
         put(np.arange(part.size), labels, fontsize=6, rotation=30, ha="right")

@@ -29,7 +29,6 @@ from typing import Any
 import pandas as pd
 
 import colonnade as cn
-from colonnade.coding.columns import id_column
 from colonnade.coordinator.alignment import alignment_plan
 from colonnade.errors import BadInput, BudgetExceeded
 from colonnade.estimators.answers import Preview, budget_after
@@ -43,7 +42,8 @@ from colonnade.plan import About
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
 from colonnade.runtime.durable_file import replace_file
-from colonnade.schema import Date, Numeric, Schema
+from colonnade.schema import Schema
+from colonnade.schema.features import id_column
 from colonnade.service import study_keys
 from colonnade.service.study_keys import within
 from colonnade.steps.alignment import IdRules
@@ -579,7 +579,7 @@ class Bounds:
         if self.asked is None:
             return None
         described = self.federation.describe(self.asked.get("columns"))
-        numbers = [name for name, column in described.items() if isinstance(column, Numeric | Date)]
+        numbers = [name for name, column in described.items() if column.is_measured]
         price = {key: self.asked[key] for key in ("epsilon", "delta", "unit") if key in self.asked}
         return StudyEntry(
             TITLE, within("tighten", lambda: cn.Describe(numbers, **price)), self.asked.get("repeat", 1), ""

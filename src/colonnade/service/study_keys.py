@@ -43,7 +43,7 @@ from colonnade.constraints import (
 )
 from colonnade.errors import BadInput, BoundsRequired, ColonnadeError
 from colonnade.estimators.study import Study
-from colonnade.schema import Category, Column, Date, Numeric
+from colonnade.schema import DECLARED, Column, kind_declared_by
 
 Table = Mapping[str, Any]
 """What TOML holds: texts, numbers, lists and tables, checked where they are read."""
@@ -87,13 +87,11 @@ def column_of(where: str, entry: object) -> Column:
             remedy='Write { lower = 0, upper = 120 } for a number, { levels = ["no", "yes"] } for a category or '
             "{ first = 2020-01-01, last = 2024-12-31 } for a date.",
         )
-    kind = Category if "levels" in entry else Date if {"first", "last"} & set(entry) else Numeric
-    known = kind.__struct_fields__ if kind is not Numeric else (*Numeric.__struct_fields__, "levels", "first", "last")
+    kind, known = kind_declared_by(entry)
     refuse_unknown(entry, known, where)
-    if kind is Date and not {"first", "last"} <= set(entry):
-        raise BoundsRequired(
-            f"{where} needs a first and a last date.", remedy="Write both, such as first = 2020-01-01."
-        )
+    lacking = kind.lacks(entry)
+    if lacking is not None:
+        raise BoundsRequired(f"{where} needs {lacking[0]}.", remedy=lacking[1])
     return within(where, lambda: kind(**entry))
 
 
@@ -429,9 +427,8 @@ ALIGN = described(cn.Federation.align)
 TIGHTEN = described(cn.Federation.tightened)
 POLICY = described(cn.Policy)
 COLUMNS: Mapping[str, tuple[Key, ...]] = {
-    "number": tuple(replace(key, required=key.name in ("lower", "upper")) for key in described(Numeric)),
-    "category": described(Category),
-    "date": described(Date),
+    name: tuple(replace(key, required=key.name in kind.needed) for key in described(kind))
+    for name, kind in DECLARED.items()
 }
 """The keys of a column, by what it holds."""
 

@@ -12,7 +12,7 @@ bin and in one group. A range of bins is then a few groups and a few bins, so it
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Plan, Step
@@ -20,7 +20,7 @@ from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.quantile_search import LARGEST_CELLS, LARGEST_SCALES, Positions, QuantileSearch
-from colonnade.schema import Bins, Category, Column, Date, Indicator, Numeric, Schema
+from colonnade.schema import Column, Schema, bins_between, equal_bins
 from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
 from colonnade.steps.terms import number_list, whole_list
 
@@ -42,7 +42,7 @@ class CountedColumn:
         How many neighbouring bins are counted together as well; 1 for none.
     """
 
-    counted: Category
+    counted: Column
     group: int = 1
 
     @classmethod
@@ -62,30 +62,31 @@ class CountedColumn:
 
         Examples
         --------
+        >>> from colonnade.schema import Category, Numeric
         >>> CountedColumn.of(Numeric(0, 100), "age", bins=64, group=8).cells
         72
         >>> CountedColumn.of(Category(["basic", "gold"]), "segment").cells
         2
         """
-        if isinstance(column, Category):
+        if not column.is_number:
             return cls(column)
-        if isinstance(column, Indicator):
+        if column.indicates is not None:
             raise SchemaMismatch(
                 f"Column {name!r} says where another one is missing; the share of missing values is part of that one's counts.",
-                remedy=f"Name {column.of!r} instead.",
+                remedy=f"Name {column.indicates!r} instead.",
             )
         if not 1 <= bins <= LARGEST_BINS or not 1 <= group <= bins or len(edges) > LARGEST_BINS + 1:
             raise BadInput(f"A column is counted in at most {LARGEST_BINS:,} bins.", remedy="For example bins=16.")
-        rule: Literal["level"] | None = None if column.fill is None else "level"
+        rule = column.fill is not None
         if edges:
-            return cls(Bins(edges=tuple(edges), of=column, missing=rule))
-        counted = cls(Bins.equal(column, bins, missing=rule is not None))
+            return cls(bins_between(column, tuple(edges), missing=rule))
+        counted = cls(equal_bins(column, bins, missing=rule))
         return cls(counted.counted, group if counted.bins > group else 1)
 
     @property
     def bins(self) -> int:
         """How many bins, or levels, there are, without the cell of missing values behind bins."""
-        return self.counted.size - (isinstance(self.counted, Bins) and self.counted.missing is not None)
+        return self.counted.size - (self.counted.is_binned and self.counted.missing is not None)
 
     @property
     def groups(self) -> int:
@@ -131,7 +132,7 @@ class ColumnCounts(StepKind):
     def asked(cls, counted: Mapping[str, CountedColumn]) -> dict[str, Parameter]:
         """Return the parameters of a step that counts columns in bins of equal width, or levels."""
         return {
-            "bins": tuple(column.bins if isinstance(column.counted, Bins) else 1 for column in counted.values()),
+            "bins": tuple(column.bins if column.counted.is_binned else 1 for column in counted.values()),
             "groups": tuple(column.group for column in counted.values()),
         }
 
@@ -185,12 +186,13 @@ class Cells:
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> cells = Cells(Numeric(0, 250))
     >>> cells.digits, cells.number, cells.value(1_234_560)
     (6, 250000001, 1.23456)
     """
 
-    column: Numeric | Date
+    column: Column
 
     def __post_init__(self) -> None:
         if self.digits > MOST_DIGITS:
@@ -202,7 +204,7 @@ class Cells:
     @classmethod
     def of(cls, column: Column, name: str) -> "Cells":
         """Return the cells of a column; refuse one without quantiles."""
-        if not isinstance(column, Numeric | Date):
+        if not column.is_measured:
             raise SchemaMismatch(
                 f"Column {name!r} is no number and no date, and has no quantiles.",
                 remedy="Use cn.Histogram for the counts of a category.",
@@ -239,7 +241,7 @@ class Cells:
     @property
     def positions(self) -> Positions:
         """The positions in the cells: round numbers have more of them; no day is rounder than another."""
-        scales = 1 if isinstance(self.column, Date) else len(str(self.number))
+        scales = len(str(self.number)) if self.column.has_round_numbers else 1
         return Positions(self.number, round(self.first * 10.0**self.digits), min(scales, LARGEST_SCALES))
 
     def value(self, cell: int) -> float:

@@ -18,7 +18,7 @@ from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
 from colonnade.protocol import codec
 from colonnade.result import Opening
-from colonnade.schema import Category, Schema
+from colonnade.schema import Schema
 from colonnade.secure.batches import Sampling, batch_capacity, batches_per_round
 from colonnade.secure.residues import Arithmetic, noise_tail
 from colonnade.steps.joint import HashedStep, check_nodes, secure_words
@@ -164,7 +164,7 @@ class Gradient(LabelledSteps):
         constant = self.terms.scale**2 if self.target else 0
         row_bound = self.terms.noise.row_bounds[step.party]
         features = [name for name in step.columns if name != self.target]
-        if self.target and (self.target not in step.columns or not _is_binary(schema[self.target])):
+        if self.target and (self.target not in step.columns or schema[self.target].size != 2):
             raise SchemaMismatch("The target of a gradient is a category of two levels.")
         self.coding = (
             FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
@@ -255,10 +255,6 @@ class Gradient(LabelledSteps):
     def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
         """Say that it is not possible: nobody has counted the bytes of a descent yet."""
         return False
-
-
-def _is_binary(column: object) -> bool:
-    return isinstance(column, Category) and column.size == 2
 
 
 @lru_cache(maxsize=64)

@@ -34,7 +34,7 @@ from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.result import COORDINATOR
-from colonnade.schema import Category, Number, Schema
+from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, StepKind, Steps, WholeStep, nothing_earlier
@@ -285,13 +285,13 @@ class _Groups(StepKind):
         self.part = GroupPart.read(step)
         self.group_terms = terms
         described = [schema[name] for name in self.by]
-        if any(not isinstance(column, Category) for column in described):
+        if any(column.is_number for column in described):
             raise SchemaMismatch(
                 "Groups are made of categories.", remedy="Bin numbers: bins= of cn.GroupBy, or federation.read_as(...)."
             )
-        if any(not isinstance(schema[name], Number) for name in self.part.values):
+        if any(not schema[name].is_number for name in self.part.values):
             raise SchemaMismatch("Only numbers are added up.", remedy="Name categories in by=.")
-        if math.prod(column.size for column in described if isinstance(column, Category)) != self.part.groups:
+        if math.prod(column.size for column in described if not column.is_number) != self.part.groups:
             raise PlanMismatch("The plan gives this party's categories another number of levels.")
 
 

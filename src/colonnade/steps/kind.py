@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal, ProtocolError
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, Price
@@ -25,6 +24,7 @@ from colonnade.privacy.laws import Mechanism
 from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import Opening
 from colonnade.schema import Schema
+from colonnade.schema.features import ColumnName
 from colonnade.secure.mail import OVERHEAD
 from colonnade.steps.terms import only_parameters
 

@@ -41,7 +41,7 @@ from colonnade.privacy.laws.sketches import PairSide, PartitionSketches, sketchi
 from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
 from colonnade.protocol import codec
 from colonnade.result import Opening
-from colonnade.schema import Category, Schema
+from colonnade.schema import Column, Schema
 from colonnade.secure.mail import OVERHEAD
 from colonnade.secure.signs import Signs
 from colonnade.steps.kind import (
@@ -88,7 +88,7 @@ class CodedBlock:
         self.coding = FixedPoint(step.columns, schema, scale=scale, row_bound=scale**2 * len(step.columns))
         self.scale = scale
         lower = [
-            0 if isinstance(schema[name], Category) else -scale
+            0 if not schema[name].is_number else -scale
             for name, width in zip(step.columns, self.coding.widths, strict=True)
             for _ in range(width)
         ]
@@ -183,9 +183,9 @@ def category_of(plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> Com
     return Combination(step, schema)
 
 
-def _category(name: str, schema: Schema) -> Category:
+def _category(name: str, schema: Schema) -> Column:
     column = schema[name]
-    if not isinstance(column, Category):
+    if column.is_number:
         raise SchemaMismatch(
             f"Column {name!r} is numeric; counting needs categories.",
             remedy="Declare it as cn.Category, or bin it at the source.",

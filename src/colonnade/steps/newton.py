@@ -52,7 +52,7 @@ from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.protocol import codec
 from colonnade.result import COORDINATOR, Opening
-from colonnade.schema import Category, Schema
+from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
@@ -549,13 +549,13 @@ class NewtonSteps(LabelledSteps):
             return
         start = self.constant
         for name, width in zip(self.coding.columns, self.coding.widths, strict=True):
-            if isinstance(schema[name], Category):
+            if not schema[name].is_number:
                 yield start, width
             start += width
 
     def _has_level(self, schema: Schema) -> bool:
         column = schema[self.target] if self.target in self.columns else None
-        return isinstance(column, Category) and self.level < column.size
+        return column is not None and self.level < column.size
 
     @property
     def loss(self) -> Loss:

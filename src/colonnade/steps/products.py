@@ -39,7 +39,7 @@ from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.laws.union import UnionNoise
-from colonnade.schema import Category, Schema
+from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price
 from colonnade.steps.kind import Earlier, RowOrderKind, Steps, nothing_earlier
@@ -562,7 +562,7 @@ class Level:
     def __init__(self, step: Step, schema: Schema, table: ScoreTable) -> None:
         label = step.parameters.get("label")
         column = schema[label] if isinstance(label, str) and label in step.columns else None
-        if not isinstance(column, Category):
+        if column is None or column.is_number:
             raise SchemaMismatch("The label of a histogram is a category of the party that holds it.")
         self.column = str(label)
         self.places = _places(step, table, column.size)

@@ -2,7 +2,7 @@
 
 What is missing, unknown or of another type is refused before any data is read.
 
-Coded columns are what `colonnade.coding.columns` maps to [−1, 1], times γ and rounded. Rounding to the nearest integer
+Coded columns are what `colonnade.schema.features` maps to [−1, 1], times γ and rounded. Rounding to the nearest integer
 keeps |entry| ≤ γ because γ is an integer. A category adds γ² to a row's squared length however many levels it has. So a row
 of b columns has squared length at most bγ² by construction, and nothing needs clipping unless the plan allows less. A
 missing number is the midpoint, which is coded as 0. A missing category is 0 in every indicator. A model is public once it
@@ -16,10 +16,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coded_width
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.plan import Parameter, Step
-from colonnade.schema import Category, Number, Schema
+from colonnade.schema import Schema
 
 LARGEST_NUMBER = 2.0**200
 """The largest weight, and the largest divisor. Sums and quotients of such numbers are finite."""
@@ -144,13 +143,13 @@ class FixedPoint:
     def _width(self, name: str) -> int:
         column = self.schema[name]
         if name not in self.signed:
-            return coded_width(column)
-        if isinstance(column, Category) and column.size != 2:
+            return column.width
+        if not column.is_number and column.size != 2:
             raise SchemaMismatch(
                 f"Column {name!r} has more than two levels and cannot be coded as a sign.",
                 remedy="Leave it out of signed=: it is then coded by its levels.",
             )
-        if isinstance(column, Number):
+        if column.is_number:
             raise SchemaMismatch(
                 f"Column {name!r} is numeric and cannot be coded as a sign.",
                 remedy="Leave it out of signed=: numbers need no sign.",
@@ -172,7 +171,7 @@ class ScoreWeights:
     def __init__(self, columns: Sequence[str], schema: Schema, weights: Sequence[float]) -> None:
         self.columns = tuple(columns)
         self.schema = schema
-        self.widths = [coded_width(schema[name]) for name in columns]
+        self.widths = [schema[name].width for name in columns]
         outputs, rest = divmod(len(weights), sum(self.widths))
         if rest or not outputs:
             raise PlanMismatch("The plan has another number of weights than this party has coded columns.")

@@ -17,7 +17,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.conversations.sums import LARGEST_TURN, batch_of
 from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
 from colonnade.errors import BadInput, ProtocolError
@@ -26,6 +25,7 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.protocol.messages import Array, Opened, Recall, Released, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.steps import sums
 from colonnade.steps.kind import StepKind
 

@@ -35,7 +35,6 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature, features_of, plain_names
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -47,7 +46,8 @@ from colonnade.privacy.accounting import NANO, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature, features_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
 
@@ -97,10 +97,10 @@ class TableLayout:
 def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
     """Resolve the columns of a counting study. Numeric columns, repeats and tables that are too large are refused."""
     names = plain_names(columns)
-    found: dict[str, dict[str, Category]] = {}
+    found: dict[str, dict[str, Column]] = {}
     for name in names:
         party, own, description = federation.column(name)
-        if not isinstance(description, Category):
+        if description.is_number:
             raise SchemaMismatch(
                 f"Column {name!r} is numeric; counting needs categories.",
                 remedy="Declare it as cn.Category in its party's schema.",
@@ -402,14 +402,14 @@ class TargetTables:
     people: int
 
     def __post_init__(self) -> None:
-        numbers = [name for name, column in self.columns.items() if not isinstance(column, Category)]
+        numbers = [name for name, column in self.columns.items() if column.is_number]
         if numbers:
             raise SchemaMismatch(
                 f"Tables are of columns in bins, and {numbers[0]!r} is not.",
                 remedy="Read it in bins: federation.read_as({...}).",
             )
         target = self.columns[self.target]
-        if not isinstance(target, Category) or target.size != 2:
+        if target.is_number or target.size != 2:
             raise SchemaMismatch(
                 f"Tables of columns with {self.target!r} tell what each says about one event, and it has no two levels.",
                 remedy='Name the columns, and leave out plan="evidence".',
@@ -423,13 +423,9 @@ class TargetTables:
         return features_of({name: column for name, column in self.columns.items() if name != self.target})
 
     @cached_property
-    def explaining(self) -> dict[str, Category]:
+    def explaining(self) -> dict[str, Column]:
         """The columns whose tables are opened."""
-        return {
-            name: column
-            for name, column in self.columns.items()
-            if name != self.target and isinstance(column, Category)
-        }
+        return {name: column for name, column in self.columns.items() if name != self.target and not column.is_number}
 
     @property
     def holder(self) -> ColumnName:

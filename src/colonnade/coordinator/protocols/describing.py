@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, columns_at, parties_of
 from colonnade.errors import ProtocolError
 from colonnade.estimation.describing import BinCounts
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.schema import Bins, Column
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, columns_at, parties_of
 from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
 
 Array = NDArray[np.float64]
@@ -66,17 +66,17 @@ class CountedTable:
     def numbers(self) -> BinCounts:
         """Return the counts of a number's bins."""
         bins = self.column.counted
-        assert isinstance(bins, Bins)
+        assert bins.is_binned
         number = self.column.bins
         return BinCounts.of(
             bins.edges,
             self.cells[:number],
             noise=self.noise,
-            total=float(self.people) if bins.of.fill is None else None,
+            total=float(self.people) if bins.underlying.fill is None else None,
             groups=self.counts[: self.column.groups].astype(np.float64),
             group=self.column.group,
             absent=float(self.cells[number:].sum()),
-            whole=bins.of.whole,
+            whole=bins.underlying.whole,
         )
 
 
@@ -115,9 +115,7 @@ class ColumnTables:
         if not self.grouped:
             return found
         return {
-            name: column
-            if not isinstance(column.counted, Bins)
-            else CountedColumn(column.counted, grouping(column.bins))
+            name: column if not column.counted.is_binned else CountedColumn(column.counted, grouping(column.bins))
             for name, column in found.items()
         }
 

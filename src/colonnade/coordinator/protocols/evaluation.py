@@ -31,7 +31,7 @@ from colonnade.estimation.table_model import NoisyTables, TableModel, difference
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Column, Number
+from colonnade.schema import Column
 
 Array = NDArray[np.float64]
 CALIBRATION_BINS = 10
@@ -322,9 +322,9 @@ class RegressionEvaluation:
         )
 
     @property
-    def _target(self) -> Number:
+    def _target(self) -> Column:
         target = list(self.columns.values())[-1]
-        assert isinstance(target, Number)  # the estimator was fitted on it
+        assert target.is_number  # the estimator was fitted on it
         return target
 
     def _directions(self, size: int) -> tuple[Array, Array]:

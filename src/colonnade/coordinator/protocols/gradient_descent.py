@@ -17,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Conclude, Recall, Released, Reply, Rounds, pack
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP, Gradient, GradientTerms
@@ -142,7 +142,7 @@ class GradientDescent:
 
     def __post_init__(self) -> None:
         target = self.columns[self.target]
-        if not isinstance(target, Category) or target.size != 2:
+        if target.is_number or target.size != 2:
             raise SchemaMismatch(
                 f"method='gradient' takes a target of two levels, and {self.target!r} is not one.",
                 remedy="Use method='secure', which fits one row per class.",

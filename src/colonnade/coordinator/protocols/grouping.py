@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, columns_at, parties_of
 from colonnade.coordinator.protocols.relaying import open_jointly
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moment_summaries import GroupFigures, Span
@@ -22,7 +21,8 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.groups import GroupNoise, value_to_count
 from colonnade.protocol.messages import Rounds, ask_all
-from colonnade.schema import Category, Number
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, columns_at, parties_of
 from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
 from colonnade.steps.joint import read_joint
 
@@ -81,8 +81,8 @@ class GroupRelease:
         Those that add a share of the noise and hold none of the columns.
     """
 
-    by: Mapping[str, Category]
-    values: Mapping[str, Number]
+    by: Mapping[str, Column]
+    values: Mapping[str, Column]
     price: Price
     parties: tuple[str, ...]
     helpers: tuple[str, ...] = ()

@@ -23,7 +23,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.coordinator.protocols.moment_releases import is_positive, row_bound
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.counts import UnbiasedPower
@@ -34,6 +33,7 @@ from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_si
 from colonnade.privacy.laws.values import Carrier, Change, WholeValues
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.signs import Signs
 from colonnade.steps.kind import StepKind
 from colonnade.steps.local import Rows, Sketch, Total, Values, ValueSketch

@@ -30,7 +30,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding import columns as coding
 from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.moments import MatrixNoise, Moments, WideMoments, gram_variance, opened_gram
@@ -41,7 +40,8 @@ from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, empha
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema import features as coding
 from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import products
 from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint
@@ -419,7 +419,7 @@ class FunctionalRelease:
     @property
     def signed(self) -> tuple[str, ...]:
         """Categories of two levels: one ±1 column moves as much as two indicators and needs half as many coefficients."""
-        return tuple(name for name, column in self.ordered.items() if isinstance(column, Category) and column.size == 2)
+        return tuple(name for name, column in self.ordered.items() if column.size == 2)
 
     @property
     def features(self) -> tuple[coding.Feature, ...]:

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.relaying import Relay, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
@@ -45,7 +44,8 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
@@ -113,7 +113,7 @@ class NewtonStudy:
     scale: int = SCALE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns[self.target], Category):
+        if self.columns[self.target].is_number:
             raise SchemaMismatch(
                 f"method='newton' takes a category as its target, and {self.target!r} is none.",
                 remedy="Use cn.LinearRegression for numbers.",
@@ -228,9 +228,9 @@ class NewtonStudy:
     # Steps --------------------------------------------------------------------------------------------------------------
 
     @property
-    def _category(self) -> Category:
+    def _category(self) -> Column:
         column = self.columns[self.target]
-        assert isinstance(column, Category)
+        assert not column.is_number
         return column
 
     @cached_property
@@ -470,7 +470,7 @@ class AdditiveStudy(NewtonStudy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        numbers = [name for name, column in self.columns.items() if not isinstance(column, Category)]
+        numbers = [name for name, column in self.columns.items() if column.is_number]
         if numbers:
             raise SchemaMismatch(
                 f"An additive model takes columns in bins, and {numbers[0]!r} is not.",

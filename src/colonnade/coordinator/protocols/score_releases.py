@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly, relay_sum
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import gram_variance, opened_gram, quadratic_variance
@@ -21,6 +20,7 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Level
+from colonnade.schema.features import ColumnName
 from colonnade.steps import products, sums
 
 SCALE = 1 << 14

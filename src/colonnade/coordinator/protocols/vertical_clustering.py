@@ -34,7 +34,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, coded_width
 from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
@@ -58,7 +57,8 @@ from colonnade.privacy.calibration import discrete_laplace_variance, laplace_sca
 from colonnade.privacy.laws.response import best_channel
 from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import StepKind
 from colonnade.steps.local import Centres, Histogram, MembershipSketches, Reports, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep
@@ -440,7 +440,7 @@ class ClusteringEvaluation:
         if not self.median:
             return (scoring.Metric("loss", value, low, high, kind),)
         squared = scoring.Metric("mean_squared_distance", value, low, high, kind)
-        widest = math.sqrt(sum(4.0 if not isinstance(one, Category) else 2.0 for one in self.columns.values()))
+        widest = math.sqrt(sum(4.0 if one.is_number else 2.0 for one in self.columns.values()))
         bounds = low / widest, math.sqrt(high)
         middle = min(max(math.sqrt(value), bounds[0]), bounds[1])
         return (scoring.Metric("loss", middle, *bounds, "between what squared distances leave open"), squared)
@@ -471,9 +471,9 @@ class ClusteringEvaluation:
         largest, place = 0.0, 0
         for name in part.columns:
             column = self.columns[str(ColumnName(part.party, name))]
-            width = coded_width(column)
+            width = column.width
             some = part.weights[0, place : place + width]
-            largest += float(np.abs(1 + some).max() if isinstance(column, Category) else 1 + abs(some[0]))
+            largest += float(np.abs(1 + some).max() if not column.is_number else 1 + abs(some[0]))
             place += width
         return largest
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
 from colonnade.constraints import Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
@@ -21,6 +20,7 @@ from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.laws.sketches import MANY, SKETCHES
+from colonnade.schema.features import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
 from colonnade.steps.local import LARGEST_SKETCHES
 
 if TYPE_CHECKING:

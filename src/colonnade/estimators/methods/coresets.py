@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
-from colonnade.coding.columns import Feature, coded_widths, features_of, with_indicators
 from colonnade.constraints import Boolean, Real, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
@@ -19,7 +18,8 @@ from colonnade.estimators.methods.clusters import learned_centres
 from colonnade.estimators.methods.method import Expectation, Method, StudyType
 from colonnade.estimators.methods.moments import MomentMethod
 from colonnade.privacy.accounting import Price
-from colonnade.schema import Column, Number
+from colonnade.schema import Column
+from colonnade.schema.features import Feature, coded_widths, features_of, with_indicators
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
         return federation.describe(with_indicators(study.columns, federation.describe()))
     if study.target is None:
         raise BadInput("task='regression' needs a target.", remedy="For example target='bank.income'.")
-    if not isinstance(federation.column(study.target)[2], Number):
+    if not federation.column(study.target)[2].is_number:
         raise SchemaMismatch(f"The target {study.target!r} is a category.", remedy="Name a numeric column.")
     if study.columns is None:
         return federation.describe()

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import parties_of
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.findings import Findings
@@ -31,7 +30,8 @@ from colonnade.plan import EVENT, RELATION, Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price, laplace_scale
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.schema import Category, Column
+from colonnade.schema import Column
+from colonnade.schema.features import parties_of
 from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
     levels = []
     for name in study.columns:
         description = federation.column(name)[2]
-        assert isinstance(description, Category)  # the layout refused anything else
+        assert not description.is_number  # the layout refused anything else
         levels.append(list(description.levels))
     return pd.MultiIndex.from_product(levels, names=list(study.columns))
 
@@ -236,7 +236,7 @@ def noise_of_counts(plan: Plan, columns: Mapping[str, Column]) -> tuple[CountNoi
             "This table is a fit, or its errors depend on each other: it cannot be tested for independence.",
             remedy='Count two columns, or columns of two parties, with method="secure".',
         )
-    leaves_out = any(isinstance(column, Category) and column.excludes for column in columns.values())
+    leaves_out = any(column.excludes for column in columns.values())
     people = None if leaves_out else plan.people
     if len(plan.parties) == 2:
         law = read_joint(plan, plan.steps[0].name).noise

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import ColumnName, indicated
 from colonnade.constraints import Boolean
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable, SoughtQuantiles
@@ -21,7 +20,8 @@ from colonnade.estimation.moment_summaries import GroupFigures
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.schema import Bins, Column, Numeric
+from colonnade.schema import Column, bins_between
+from colonnade.schema.features import ColumnName, indicated
 
 if TYPE_CHECKING:
     from colonnade.estimators.describing import Describe, Histogram, Quantiles
@@ -60,7 +60,7 @@ class LocalDescription(Method["Describe"]):
         tables = _empty_tables(algorithm)
         errors = np.concatenate([_histogram(name, table)["stderr"].to_numpy() for name, table in tables.items()])
         words, warnings = {}, []
-        numbers = [table.numbers() for table in tables.values() if isinstance(table.column.counted, Bins)]
+        numbers = [table.numbers() for table in tables.values() if table.column.counted.is_binned]
         if numbers:
             widths = [float(one.edges[-1] - one.edges[0]) for one in numbers]
             spread = [
@@ -82,7 +82,7 @@ class LocalDescription(Method["Describe"]):
         quantiles = study.quantiles
         figures = {name: _figures(table, quantiles) for name, table in value.items()}
         for name, table in value.items():
-            if isinstance(table.column.counted, Bins):
+            if table.column.counted.is_binned:
                 federation.note_spread(name, table)  # previews of other studies then offer narrower bounds
         index = pd.MultiIndex.from_tuples(
             [(name, figure) for name, found in figures.items() for figure in found], names=["column", "figure"]
@@ -132,7 +132,7 @@ def percent(share: float) -> str:
 
 def _figures(table: CountedTable, quantiles: Any) -> dict[str, Figure]:
     """Return the figures of one column by name; those that a category does not have are left out."""
-    if not isinstance(table.column.counted, Bins):
+    if not table.column.counted.is_binned:
         return {"missing": _missing_levels(table)}
     numbers = table.numbers()
     return {
@@ -157,10 +157,10 @@ def _missing_levels(table: CountedTable) -> Figure:
 def _histogram(name: str, table: CountedTable) -> pd.DataFrame:
     """Return one row per bin or level: a count that is not negative, its standard error, and the estimate without bias."""
     category = table.column.counted
-    if isinstance(category, Bins):
+    if category.is_binned:
         numbers = table.numbers()
         edges, unbiased, errors = numbers.grouped()
-        labels: list[Any] = list(Bins(edges=edges.tolist(), of=category.of).levels)
+        labels: list[Any] = list(bins_between(category.underlying, edges.tolist()).levels)
         if numbers.total is None:
             labels.append("missing")
             unbiased, errors = np.append(unbiased, numbers.absent), np.append(errors, math.sqrt(table.noise))
@@ -218,7 +218,7 @@ class LocalCounts(Method["Histogram"]):
 
 def _edges(given: Any, column: Column, name: str) -> tuple[float, ...]:
     """Return the edges of bins from the lower bound to the upper one; those that the user left out are added."""
-    if not isinstance(column, Numeric):
+    if not column.has_round_numbers:
         raise BadInput(
             f"Column {name!r} is no number, and only a number is counted between edges.",
             remedy="Give a whole number of bins for a date, and nothing for a category.",

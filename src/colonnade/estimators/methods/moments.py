@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coded_widths, coefficients_to_own_units, parties_of
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases, newton_steps
@@ -28,6 +27,7 @@ from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
+from colonnade.schema.features import coded_widths, coefficients_to_own_units, parties_of
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps import gradient

@@ -13,7 +13,6 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from colonnade.coding.columns import ColumnName, columns_at
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import RefusedStudy
@@ -23,6 +22,7 @@ from colonnade.plan import About, Plan, Step, one_line
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
+from colonnade.schema.features import ColumnName, columns_at
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of

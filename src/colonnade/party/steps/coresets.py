@@ -32,7 +32,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import coded_block
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps.integers import whole_numbers
@@ -42,7 +41,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Number
+from colonnade.schema.features import coded_block
 from colonnade.steps import sums
 from colonnade.steps.kind import Earlier
 from colonnade.steps.sums import CoresetTerms
@@ -315,7 +314,7 @@ def coded_columns(
     for name in columns:
         column = terms.schema[name]
         if isinstance(rows, slice):
-            ask = table.values if isinstance(column, Number) else table.codes
+            ask = table.values if column.is_number else table.codes
             cells: NDArray[Any] = ask(name, rows.start, rows.stop)
         else:
             cells = table.cells_of(name, rows)

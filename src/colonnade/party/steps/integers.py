@@ -3,7 +3,7 @@
 Every sensitivity rests on a bound on one person's integers. So nothing else in `colonnade.party.steps` rounds a number, or casts
 one to an integer (tests/party/test_integer_bounds.py). A number that is not finite is no integer at all. It never passes as one:
 the step fails, and says no more than any step that fails on rows (`colonnade.party.refusals.AWAY`). It cannot happen while coding
-is total (`colonnade.coding`).
+is total (`colonnade.schema`).
 """
 
 import math

@@ -15,7 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import to_unit_range
 from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.parts import Local, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
@@ -24,7 +23,8 @@ from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Bins, Number, Schema
+from colonnade.schema import Column, Schema, equal_bins
+from colonnade.schema.features import to_unit_range
 from colonnade.secure.signs import PEOPLE, Signs
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
@@ -208,7 +208,7 @@ class PrivateSquaredLength(local.SquaredLength):
         nonprivate = np.zeros(stop - start)
         for name in self.scores.columns:
             column = self.scores.schema[name]
-            if isinstance(column, Number):
+            if column.is_number:
                 nonprivate += to_unit_range(table.values(name, start, stop), column) ** 2
             else:
                 nonprivate += table.codes(name, start, stop) >= 0
@@ -320,7 +320,7 @@ def _taking_part(half: Any, places: NDArray[np.int64], part: PrivateTable) -> tu
 NOBODY = -1
 
 
-def _binned(table: PrivateTable, columns: dict[str, Bins]) -> PrivateTable:
+def _binned(table: PrivateTable, columns: dict[str, Column]) -> PrivateTable:
     """Return the table with numbers in bins; it reads each of these columns once more."""
     return table.read_as(Schema(table.schema).read_as(columns)) if columns else table
 
@@ -329,7 +329,7 @@ class PrivateColumnCounts(describing.ColumnCounts):
     """The counts of the rows."""
 
     def _view(self, table: PrivateTable) -> PrivateTable:
-        return _binned(table, {n: one.counted for n, one in self.counted.items() if isinstance(one.counted, Bins)})
+        return _binned(table, {n: one.counted for n, one in self.counted.items() if one.counted.is_binned})
 
     def prepare(self, table: PrivateTable) -> None:
         """Read the columns in their bins, before anything is paid."""
@@ -361,7 +361,7 @@ class PrivateQuantilePositions(describing.QuantilePositions):
     """Where the people of the rows stand."""
 
     def _presence(self, table: PrivateTable) -> PrivateTable:
-        bins = {n: Bins.equal(one.column, 1, missing=one.column.fill is not None) for n, one in self.cells.items()}
+        bins = {n: equal_bins(one.column, 1, missing=one.column.fill is not None) for n, one in self.cells.items()}
         return _binned(table, bins)
 
     def prepare(self, table: PrivateTable) -> None:

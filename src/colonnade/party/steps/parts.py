@@ -17,14 +17,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from colonnade.coding.columns import to_unit_range
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
-from colonnade.schema import Number, Schema
+from colonnade.schema import Schema
+from colonnade.schema.features import to_unit_range
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
 from colonnade.steps.joint import Joint, JointStep
@@ -41,7 +41,7 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
     position = 0
     for name, width in zip(coding.columns, coding.widths, strict=True):
         column = coding.schema[name]
-        if isinstance(column, Number):
+        if column.is_number:
             whole_numbers(
                 table.values(name, start, stop),
                 coding.scale,
@@ -122,7 +122,7 @@ def partial_scores(
     for name, width in zip(scores.columns, scores.widths, strict=True):
         column = scores.schema[name]
         some = weights[:, place : place + width]
-        if isinstance(column, Number):
+        if column.is_number:
             coded = to_unit_range(table.values(name, start, stop), column)  # within [−1, 1] before any weight
             _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
         else:

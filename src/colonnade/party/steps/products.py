@@ -21,7 +21,6 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.schema import Number
 from colonnade.steps.groups import GroupChain, GroupPart, GroupSums, GroupTotals
 from colonnade.steps.products import (
     NOBODY,
@@ -353,7 +352,7 @@ def group_rows(
     _put(codes, np.full(stop - start, part.height), 0, nonprivate)
     for place, name in enumerate(part.values, start=1):
         column = table.schema[name]
-        assert isinstance(column, Number)  # the step's kind has checked it
+        assert column.is_number  # the step's kind has checked it
         values = table.values(name, start, stop)
         coded = whole_numbers(values, scale, middle=column.midpoint, half=column.half_range, scale=scale)
         _put(codes, coded, place * part.groups, nonprivate)

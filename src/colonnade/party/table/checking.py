@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten, number_pattern, spelled_out
-from colonnade.coding.encoders import CategoryEncoder, NumericEncoder, encoder_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source
-from colonnade.schema import THOUSANDS, Category, Column, Date, Indicator, Numeric, Schema
+from colonnade.schema import THOUSANDS, Column, Schema
+from colonnade.schema.cells import flatten, number_pattern, spelled_out
+from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for
 
 NOTHINGS = (
     "-",
@@ -106,9 +106,10 @@ class ColumnCheck:
         if self.missing and not self._has_rule:
             found.append((f"{self._share(self.missing)} missing", self._remedy_for_missing()))
         if self.unreadable:
-            what = "dates" if isinstance(self.column, Date) else "numbers"
-            found.append((f"{self._share(self.unreadable)} not readable as {what}", self._remedy_for_text()))
-        if self.unknown and isinstance(self.column, Category) and self.column.other is None:
+            found.append(
+                (f"{self._share(self.unreadable)} not readable as {self.column.noun}s", self._remedy_for_text())
+            )
+        if self.unknown and not self.column.is_number and self.column.other is None:
             found.append((f"{self._share(self.unknown)} not among the declared levels", self._remedy_for_level()))
         return found
 
@@ -132,30 +133,29 @@ class ColumnCheck:
     @property
     def _is_small(self) -> bool:
         """Whether the bounds hold few whole numbers, as those of a flag do: most of them may well be equal."""
-        return not isinstance(self.column, Category) and self.column.whole and self.column.high - self.column.low <= FEW
+        return self.column.is_number and self.column.whole and self.column.high - self.column.low <= FEW
 
     @property
     def _has_rule(self) -> bool:
-        return not isinstance(self.column, Indicator) and self.column.missing is not None
+        return self.column.missing is not None
 
     def _share(self, count: int) -> str:
         return f"{count:,} of {self.rows:,} values ({count / self.rows:.1%}) {'is' if count == 1 else 'are'}"
 
     def _remedy_for_missing(self) -> str:
-        if isinstance(self.column, Category):
+        if not self.column.is_number:
             choices = [self._declared(f"missing={rule!r}") for rule in ("excluded", "level")]
             return f"{choices[0]} leaves these people out of counts, {choices[1]} counts them as a level"
-        what = "date" if isinstance(self.column, Date) else "number"
-        return f"{self._declared('missing=...')} with a public {what} that a missing one counts as"
+        return f"{self._declared('missing=...')} with a public {self.column.noun} that a missing one counts as"
 
     def _declared(self, *options: str) -> str:
         """Return the description as its owner would write it with further options."""
         column = self.column
-        if isinstance(column, Numeric) and self.written is not None:
-            column = msgspec.structs.replace(column, thousands=self.written[0], decimal=self.written[1])
-        if isinstance(column, Numeric | Date) and self.words:
+        if self.written is not None:
+            column = column.written_with(*self.written)
+        if column.is_measured and self.words:
             column = msgspec.structs.replace(column, na_values=(*column.na_values, *self.words))
-        if isinstance(column, Category) and column.size > MOST_LEVELS:
+        if column.size > MOST_LEVELS:
             column = msgspec.structs.replace(column, levels=("...",), other=None)
         return f"cn.{repr(column).removesuffix(')')}{''.join(f', {option}' for option in options)})"
 
@@ -163,8 +163,8 @@ class ColumnCheck:
         """Return what to declare: how numbers are written, or which words stand for nothing."""
         if self.words or self.written is not None:
             return self._declared(*([] if self._has_rule or not self.words else ["missing=..."]))
-        form = "2024-02-29" if isinstance(self.column, Date) else "1234.5"
-        return f"write them as {form} in the table, or name what stands for a missing value: {self._declared('na_values=[...]')}"
+        named = self._declared("na_values=[...]")
+        return f"write them as {self.column.example} in the table, or name what stands for a missing value: {named}"
 
     def _remedy_for_level(self) -> str:
         parts = [f"list every level, or {self._declared('other=...')} with a level for the rest"]
@@ -334,7 +334,7 @@ def check_table(source: Source, schema: Schema, *, id: str | None = None) -> Tab
     id
         The id column, to count repeated ids and rows per person too.
     """
-    tallies = {name: _tally(name, column) for name, column in schema.items() if not isinstance(column, Indicator)}
+    tallies = {name: _tally(name, column) for name, column in schema.items() if column.indicates is None}
     rows = 0
     for count, found in source.each(partial(_tallied, schema), list(tallies)):
         rows += count
@@ -351,7 +351,7 @@ def check_table(source: Source, schema: Schema, *, id: str | None = None) -> Tab
 
 
 def _tallied(schema: Schema, source: Source) -> "tuple[int, dict[str, _NumberTally | _CategoryTally]]":
-    rows, tallies = 0, {name: _tally(name, schema[name]) for name in schema if not isinstance(schema[name], Indicator)}
+    rows, tallies = 0, {name: _tally(name, schema[name]) for name in schema if schema[name].indicates is None}
     for batch in source.batches(list(tallies)):
         rows += len(batch)
         for name, tally in tallies.items():
@@ -367,7 +367,7 @@ def _check_ids(ids: Any, name: str) -> IdCheck:
 class _Tally:
     """Counts of one column, block by block."""
 
-    def __init__(self, name: str, column: Numeric | Date | Category) -> None:
+    def __init__(self, name: str, column: Column) -> None:
         self.name = name
         self.column = column
         self.rows = self.missing = self.misfits = 0
@@ -399,7 +399,7 @@ class _Tally:
 
 
 class _NumberTally(_Tally):
-    def __init__(self, name: str, column: Numeric | Date) -> None:
+    def __init__(self, name: str, column: Column) -> None:
         super().__init__(name, column)
         encoder = encoder_for(column)
         assert isinstance(encoder, NumericEncoder)  # an indicator is not stored
@@ -414,21 +414,20 @@ class _NumberTally(_Tally):
         self.count(empty, misfit)
         numbers = nonprivate[~np.isnan(nonprivate)]
         self._clipped += int(np.count_nonzero(self._encoder.outside(numbers)))
-        bounded = np.clip(numbers, self.column.low, self.column.high)  # type: ignore[union-attr]  # a number's
+        bounded = np.clip(numbers, self.column.low, self.column.high)
         self._lowest = min(self._lowest, float(bounded.min(initial=np.inf)))
         self._lowest_negated = min(self._lowest_negated, -float(bounded.max(initial=-np.inf)))
-        places = (bounded / 2 - self.column.low / 2) / self.column.half_range * BINS  # type: ignore[union-attr]  # likewise
+        places = (bounded / 2 - self.column.low / 2) / self.column.half_range * BINS
         self._bins += np.bincount(np.clip(places, 0, BINS).astype(np.int64), minlength=BINS + 1)
         if misfit.any():
             self._explain(spelled_out(array).filter(pa.array(misfit)))
 
     def _explain(self, misfits: Any) -> None:
         self.keep_words(misfits)
-        if isinstance(self.column, Numeric):
+        if self.column.has_round_numbers:
             trimmed = pc.ascii_trim_whitespace(misfits)
             for place, form in enumerate(FORMATS):
-                written = msgspec.structs.replace(self.column, thousands=form[0], decimal=form[1])
-                pattern = number_pattern(written)
+                pattern = number_pattern(self.column.written_with(*form))
                 self._formats[place] += int(pc.sum(pc.match_substring_regex(trimmed, pattern=pattern)).as_py() or 0)
 
     def result(self) -> ColumnCheck:
@@ -458,7 +457,7 @@ class _NumberTally(_Tally):
 
 
 class _CategoryTally(_Tally):
-    def __init__(self, name: str, column: Category) -> None:
+    def __init__(self, name: str, column: Column) -> None:
         super().__init__(name, column)
         encoder = encoder_for(column)
         assert isinstance(encoder, CategoryEncoder)  # by its description
@@ -493,5 +492,5 @@ class _CategoryTally(_Tally):
 
 
 def _tally(name: str, column: Column) -> _NumberTally | _CategoryTally:
-    assert not isinstance(column, Indicator)  # these are not stored
-    return _CategoryTally(name, column) if isinstance(column, Category) else _NumberTally(name, column)
+    assert column.indicates is None  # these are not stored
+    return _NumberTally(name, column) if column.is_number else _CategoryTally(name, column)

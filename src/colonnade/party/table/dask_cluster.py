@@ -36,8 +36,8 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, error_for
+from colonnade.schema.cells import pandas_kind, pandas_reader
 
 Result = TypeVar("Result")
 

@@ -23,9 +23,10 @@ from colonnade.errors import BadInput
 from colonnade.party.table.dask_cluster import Cluster, DaskRows, Sealed, partition_changed
 from colonnade.party.table.private_table import PrivateTable, places_of_rows, require_schema
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.party.table.stored_table import CellForm, StoredTable, form_of, stored_columns
+from colonnade.party.table.stored_table import StoredTable, stored_columns
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Column, Schema
+from colonnade.schema import Schema
+from colonnade.schema.stored import CellForm, form_of
 
 Result = TypeVar("Result")
 Cells = tuple[bytes, NDArray[np.bool_], dict[str, NDArray[Any]]]
@@ -133,7 +134,7 @@ class DaskTable(PrivateTable):
     def load(self, names: Sequence[str]) -> None:
         """Require that these columns are declared, and that workers hold all ranges as they were first; nothing else is read."""
         for name in names:
-            self._require(name, Column)
+            self._require(name)
         if self._cluster.ask_each(_hash_of, self._ranges) != self._hashes:
             raise partition_changed()
 
@@ -152,13 +153,13 @@ class DaskTable(PrivateTable):
     def present(self, names: Sequence[str], start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
         """Return who has a value in at least one of these columns; nobody else has a record here."""
         for name in names:
-            self._require(name, Column)
+            self._require(name)
         key = "present in " + repr(sorted(names))
         return self._fetched(key, partial(_present, tuple(names)), np.dtype(np.bool_), start, stop)
 
     def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
         """Return codes or values of some people by their places, which may be in any order."""
-        self._require(name, Column)
+        self._require(name)
         found = np.empty(len(people), dtype=self._encoders[name].dtype)
         numbers = np.asarray(people) // self._length
         wanted = [(number, np.flatnonzero(numbers == number)) for number in np.unique(numbers).tolist()]
@@ -176,7 +177,7 @@ class DaskTable(PrivateTable):
         return self._some(name, 0, None)
 
     def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
-        self._require(name, Column)
+        self._require(name)
         return self._fetched(f"cells of {name}", partial(_encoded, name), self._encoders[name].dtype, start, stop)
 
     def _fetched(

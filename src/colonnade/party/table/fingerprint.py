@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from colonnade.coding.cells import flatten
 from colonnade.errors import BadInput
 from colonnade.party.table.large_ids import LargeIds
 from colonnade.party.table.row_order import text_bytes
 from colonnade.party.table.sources import Source
 from colonnade.runtime.durable_file import replacing
 from colonnade.schema import Schema
+from colonnade.schema.cells import flatten
 
 KEY = 32
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import is_text
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.party.table.row_order import (
     WHOLE_IDS,
@@ -35,6 +34,7 @@ from colonnade.party.table.row_order import (
 from colonnade.party.table.sources import BLOCK, Source, connect_duckdb, limit_memory
 from colonnade.runtime.durable_file import TemporaryFolder
 from colonnade.runtime.spilled_rows import SpilledRows
+from colonnade.schema.cells import is_text
 
 SORTING_SHARE = 0.45
 """The part of a party's memory that DuckDB may fill: the rest is for the process itself and for blocks of rows."""

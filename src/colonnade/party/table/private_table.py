@@ -24,12 +24,12 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten
-from colonnade.coding.encoders import MISSING, Encoder, encoder_for, require_type
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Category, Column, Crossed, Number, Schema
+from colonnade.schema import Column, Schema
+from colonnade.schema.cells import flatten
+from colonnade.schema.encoders import MISSING, Encoder, encoder_for, require_type
 
 Result = TypeVar("Result")
 
@@ -56,7 +56,7 @@ class PrivateTable:
     Examples
     --------
     >>> import pandas as pd
-    >>> from colonnade.schema import Numeric
+    >>> from colonnade.schema import Category, Numeric
     >>> frame = pd.DataFrame({"age": [31, None, 430], "segment": ["gold", "basic", None]})
     >>> schema = Schema(age=Numeric(18, 95, missing=40), segment=Category(["basic", "gold"], missing="excluded"))
     >>> table = PrivateTable(Source(frame), schema, order=np.array([2, 1, 0, -1]))
@@ -93,7 +93,7 @@ class PrivateTable:
         return PrivateTable(self._source, self.schema, order=order, memory=self._memory)
 
     def read_as(self, schema: Schema) -> "PrivateTable":
-        """Return the same rows with columns read as a plan says (`colonnade.readings`). The last reading is kept."""
+        """Return the same rows with columns read as a plan says (`colonnade.schema.column`). The last reading is kept."""
         if schema == self.schema:
             return self
         if self._read_last is None or self._read_last.schema != schema:
@@ -110,12 +110,12 @@ class PrivateTable:
         start, stop
             Which people: a range of places of the agreed order; all by default.
         """
-        self._require(name, Category)
+        self._require(name, number=False)
         return self._some(name, start, stop)
 
     def values(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
         """Return a number within its bounds: the fill value where it is missing, the midpoint in a null record. Read-only."""
-        self._require(name, Number)
+        self._require(name, number=True)
         return self._some(name, start, stop)
 
     def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
@@ -194,6 +194,7 @@ class PrivateTable:
         Examples
         --------
         >>> import pandas as pd
+        >>> from colonnade.schema import Category
         >>> table = PrivateTable(Source(pd.DataFrame({"kind": list("abba")})), Schema(kind=Category(["a", "b"])))
         >>> def count(total, table, start, stop):
         ...     total += np.bincount(table.codes("kind", start, stop), minlength=2)
@@ -230,7 +231,7 @@ class PrivateTable:
     def load(self, names: Sequence[str]) -> None:
         """Read several columns in one pass, where they are not at hand; a source that cannot be read fails here."""
         for name in names:
-            self._require(name, Column)
+            self._require(name)
         wanted = [name for name in dict.fromkeys(names) if name not in self._columns]
         if wanted:
             self._make_room(keep=set(names), needed=sum(self._bytes(name) for name in wanted))
@@ -279,20 +280,18 @@ class PrivateTable:
         self._columns.move_to_end(name)
         return self._columns[name]
 
-    def _category(self, name: str) -> Category:
-        self._require(name, Category)
-        column = self.schema[name]
-        assert isinstance(column, Category)
-        return column
+    def _category(self, name: str) -> Column:
+        self._require(name, number=False)
+        return self.schema[name]
 
-    def _require(self, name: str, kind: Any) -> None:
+    def _require(self, name: str, number: bool | None = None) -> None:
         if name not in self.schema:
             raise SchemaMismatch(
                 f"Column {name!r} is not in this party's schema.", remedy="Its columns are listed in its cn.Schema."
             )
-        if not isinstance(self.schema[name], kind):
+        if number is not None and self.schema[name].is_number != number:
             described = type(self.schema[name]).__name__
-            asked = "cn.Numeric or a cn.Date" if kind is Number else f"cn.{kind.__name__}"
+            asked = "cn.Numeric or a cn.Date" if number else "cn.Category"
             raise SchemaMismatch(
                 f"Column {name!r} is a cn.{described}, and a {asked} was asked for.",
                 remedy="Ask for a column of the right kind, or describe it otherwise in cn.Schema.",
@@ -423,7 +422,6 @@ def require_schema(source: Source, schema: Schema) -> None:
             remedy=" ".join([*source.doubts(), "Correct the names in cn.Schema, or the data source."]),
         )
     for name, column in schema.items():
-        parts = column.of if isinstance(column, Crossed) else (column,)
-        for stored, part in zip(schema.stored(name), parts, strict=True):
+        for stored, part in zip(schema.stored(name), column.parts or (column,), strict=True):
             for kind in source.kinds(stored):
                 require_type(name, part, kind)

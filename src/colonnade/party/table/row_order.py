@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import flatten, is_text, texts_of
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
+from colonnade.schema.cells import flatten, is_text, texts_of
 from colonnade.steps.alignment import IdRules
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"

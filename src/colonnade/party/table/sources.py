@@ -31,10 +31,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from colonnade.coding.cells import pandas_kind, pandas_reader
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.dask_cluster import DaskRows, is_dask_frame
 from colonnade.runtime.durable_file import TemporaryFolder
+from colonnade.schema.cells import pandas_kind, pandas_reader
 
 SMALLEST_MEMORY = 64 << 20
 READING_MEMORY = 1 << 28

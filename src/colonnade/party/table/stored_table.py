@@ -10,7 +10,7 @@ How long that takes, and how much of the disk, follows from the number of rows a
 Cells on disk in the agreed order: one file of plain numbers per column, from which any range of people is read.
 
 A cell is stored as what it says, before any rule of the schema is applied: a number as a float, a date as its day, a level as its
-place in the list. Read back, it is an Arrow array, which the encoders of `colonnade.coding` take for what it was: ``encode(read
+place in the list. Read back, it is an Arrow array, which the encoders of `colonnade.schema` take for what it was: ``encode(read
 back(store(cells)))`` is ``encode(cells)``, under the declared description and under everything that it may be read as.
 
 The files are `SpilledRows`: they have no names and no permissions for others, and go with the object that holds them. Their
@@ -22,13 +22,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colonnade.coding.cells import is_text
-from colonnade.coding.encoders import CategoryEncoder, DateEncoder, NumericEncoder, days_since_epoch
 from colonnade.errors import BadInput
 from colonnade.party.table.dask_cluster import Cluster
 from colonnade.party.table.large_ids import LargeIds, Listed, SortedIds, common_sorted, matches, sorted_batches
@@ -45,95 +42,12 @@ from colonnade.party.table.row_order import (
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.runtime.progress import Pace, Progress, progress_bar
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Category, Column, Date, Indicator, Numeric, Schema
+from colonnade.schema import Column, Schema
+from colonnade.schema.cells import is_text
+from colonnade.schema.stored import CellForm, form_of
 
 UNKNOWN, EMPTY = -1, -2
-NO_DAY = np.iinfo(np.int32).min
 NO_ROW = -1
-
-
-class CellForm:
-    """How cells of one declared column are stored.
-
-    Parameters
-    ----------
-    dtype
-        The type of a stored cell.
-    """
-
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = np.dtype(dtype)
-
-    def store(self, cells: Any) -> NDArray[Any]:
-        """Return what Arrow cells say as numbers."""
-        raise NotImplementedError
-
-    def restore(self, numbers: NDArray[Any]) -> Any:
-        """Return stored cells as an Arrow array that says the same."""
-        raise NotImplementedError
-
-
-class _NumberForm(CellForm):
-    def __init__(self, column: Numeric) -> None:
-        super().__init__(np.float64)
-        self._encoder = NumericEncoder(column)
-
-    def store(self, cells: Any) -> NDArray[Any]:
-        return self._encoder.read(cells).numbers
-
-    def restore(self, numbers: NDArray[Any]) -> Any:
-        return pa.array(numbers)  # NaN where there is no number
-
-
-class _DateForm(CellForm):
-    def __init__(self, column: Date) -> None:
-        super().__init__(np.int32)
-        self._encoder = DateEncoder(column)
-        self._first = days_since_epoch(column)
-
-    def store(self, cells: Any) -> NDArray[Any]:
-        numbers = self._encoder.read(cells).numbers
-        absent = np.isnan(numbers)
-        return np.where(absent, NO_DAY, np.where(absent, 0, numbers) + self._first).astype(np.int32)
-
-    def restore(self, numbers: NDArray[Any]) -> Any:
-        return pa.array(numbers, mask=numbers == NO_DAY).cast(pa.date32())
-
-
-class _LevelForm(CellForm):
-    """Places of levels. A category that may be read with a level for missing values has that level's place too."""
-
-    def __init__(self, column: Category) -> None:
-        finest = msgspec.structs.replace(column, missing="level") if column.excludes else column
-        super().__init__(next(kind for kind in (np.int8, np.int16, np.int32) if finest.size < np.iinfo(kind).max))
-        self._encoder = CategoryEncoder(finest)
-        texts = [str(level) for level in finest.levels]
-        self._texts = pa.array([*texts, _no_level({*texts, *column.na_values})], type=pa.large_string())
-
-    def store(self, cells: Any) -> NDArray[Any]:
-        return self._encoder.read(cells).codes.astype(self.dtype)
-
-    def restore(self, numbers: NDArray[Any]) -> Any:
-        indices = np.where(numbers == UNKNOWN, len(self._texts) - 1, numbers).astype(np.int32)
-        return pa.DictionaryArray.from_arrays(pa.array(indices, mask=numbers == EMPTY), self._texts)
-
-
-def _no_level(known: set[str]) -> str:
-    """Return a text that stands for a value outside the list."""
-    text = "\ufffd"
-    while text in known:
-        text += "\ufffd"
-    return text
-
-
-def form_of(column: Column) -> CellForm:
-    """Return how a declared column is stored; an indicator is read from the column that it indicates."""
-    if isinstance(column, Category):
-        return _LevelForm(column)
-    if isinstance(column, Date):
-        return _DateForm(column)
-    assert isinstance(column, Numeric)  # nothing else is stored
-    return _NumberForm(column)
 
 
 def _spread(cells: NDArray[Any], held: NDArray[np.bool_], absent: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -242,7 +156,7 @@ class StoredTable(PrivateTable):
     def load(self, names: Sequence[str]) -> None:
         """Require that these columns are there; they are read where they are used."""
         for name in names:
-            self._require(name, Column)
+            self._require(name)
 
     def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person: on disk, where it would take an eighth of the memory."""
@@ -250,7 +164,7 @@ class StoredTable(PrivateTable):
 
     def cells_of(self, name: str, people: NDArray[np.int64]) -> NDArray[Any]:
         """Return codes or values of some people by their places, which may be in any order."""
-        self._require(name, Column)
+        self._require(name)
         cells = [self._cells.cells_of(stored, people) for stored in self.schema.stored(name)]
         return self._encoded(name, cells, self._cells.held_of(people))
 
@@ -391,7 +305,7 @@ def _in_memory(common: Any) -> Any:
 
 def stored_columns(schema: Schema) -> Iterator[tuple[str, Column]]:
     """Yield the columns that are stored; an indicator is read from the column that it indicates."""
-    return ((name, column) for name, column in schema.items() if not isinstance(column, Indicator))
+    return ((name, column) for name, column in schema.items() if column.indicates is None)
 
 
 def _align_on_disk(

@@ -19,7 +19,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.additive import DiscreteLaplace
-from colonnade.schema import Column, Number
+from colonnade.schema import Column
 
 Change = int | Literal["bounds"]
 
@@ -98,7 +98,7 @@ class WholeValues:
     @classmethod
     def of(cls, column: Column, name: str, change: Change) -> "WholeValues":
         """Read a column's public description; refuse what is not whole, or may be negative."""
-        if not isinstance(column, Number) or not column.whole:
+        if not column.is_number or not column.whole:
             raise SchemaMismatch(
                 f"Column {name!r} is not declared as whole numbers, which moments need.",
                 remedy="Declare it as cn.Numeric(lower, upper, integer=True), counting in a unit that makes it whole.",

@@ -1,7 +1,7 @@
 """From stored values to codes and numbers behind public bounds, one value at a time.
 
 A party's table and `predict` call these encoders; an exported model follows the same spellings and patterns
-(`colonnade.coding.cells`). Every function maps a value by itself: what one person's cell becomes never depends on another
+(`colonnade.schema.cells`). Every function maps a value by itself: what one person's cell becomes never depends on another
 person's cell. That bounds one person's influence on a statistic, so it is the one rule of this package.
 
 A cell that is empty, or cannot be read, counts as missing, and the schema says what that means: a public fill value, a level, or
@@ -25,10 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.coding import cells
-from colonnade.coding.cells import flatten, is_text, places_of, texts_of
 from colonnade.errors import SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric, cells
+from colonnade.schema.cells import flatten, is_text, places_of, texts_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -401,3 +400,55 @@ def _array(values: pd.Series, name: str, column: Column) -> Any:
         ) from None
     require_type(name, column, kind)
     return array
+
+
+def values_of(column: Column, codes: NDArray[np.int64], uniforms: NDArray[np.float64]) -> pd.Series:
+    """Return one value per drawn level.
+
+    A number is uniform between the edges of its bin: the release says nothing about where in it. Columns of whole numbers get
+    whole numbers, dates get days. A missing value is empty.
+
+    Parameters
+    ----------
+    column
+        The column as it was read: a category, or bins.
+    codes
+        The places of the drawn levels.
+    uniforms
+        A number in [0, 1) for every row.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Numeric
+    >>> bins = Bins.equal(Numeric(0, 9, integer=True), 2)
+    >>> values_of(bins, np.array([0, 1, 1]), np.array([0.0, 0.0, 0.99])).tolist()
+    [0, 5, 9]
+    """
+    missing = codes == column.missing_code
+    if isinstance(column, Bins):
+        special = (codes >= len(column.edges) - 1) & ~missing
+        numbers = _drawn_numbers(column, np.where(missing | special, 0, codes), uniforms, missing)
+        if special.any():
+            written = np.asarray(column.codes)[codes[special] - len(column.edges) + 1]
+            numbers[special] = written.astype(np.int64) if column.of.whole else written
+        return numbers
+    values = pd.Series(np.array([*column.levels], dtype=object)[codes], dtype=object)
+    values[missing] = None
+    return values.convert_dtypes() if missing.any() else values.infer_objects()
+
+
+def _drawn_numbers(
+    column: Bins, codes: NDArray[np.int64], uniforms: NDArray[np.float64], missing: NDArray[np.bool_]
+) -> pd.Series:
+    edges, last = np.asarray(column.edges), codes == len(column.edges) - 2
+    low, high = edges[codes], edges[codes + 1]
+    if not column.of.whole:
+        return pd.Series(np.where(missing, np.nan, low + (high - low) * uniforms))
+    first = np.ceil(low)
+    beyond = np.where(last, np.floor(high) + 1, np.ceil(high))  # the last bin holds its upper edge
+    whole = (first + np.floor(uniforms * (beyond - first))).astype(np.int64)
+    if isinstance(column.of, Date):
+        days = pd.Series(pd.to_datetime(dt.date.fromisoformat(column.of.first)) + pd.to_timedelta(whole, unit="D"))
+        return days.mask(pd.Series(missing))
+    values = pd.Series(whole)
+    return values.astype("Int64").mask(pd.Series(missing)) if missing.any() else values

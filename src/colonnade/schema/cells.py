@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.schema import Category, Date, Level, Numeric
+from colonnade.schema import Category, Column, Date, Level, Numeric
 
 Floats = NDArray[np.float64]
 
@@ -140,7 +140,7 @@ def _is_whole(text: str) -> bool:
 # Texts as numbers and dates ------------------------------------------------------------------------------------------------
 
 
-def number_pattern(column: Numeric) -> str:
+def number_pattern(column: Column) -> str:
     """Return the pattern of a number written as text in this column.
 
     Groups have three digits, or two where a group of three comes last. So 1,23 is no number where a comma stands between groups.
@@ -150,6 +150,7 @@ def number_pattern(column: Numeric) -> str:
     >>> bool(re.match(number_pattern(Numeric(0, 1, thousands=",")), "1,234.50"))
     True
     """
+    assert isinstance(column, Numeric)  # nothing else is written as numbers
     if column.thousands is None and column.decimal == ".":
         return NUMBER
     point = re.escape(column.decimal)

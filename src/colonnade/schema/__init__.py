@@ -4,19 +4,31 @@ A schema is declared, never inferred. A number outside its bounds is clipped. Wh
 schema, or the table is refused when its owner opens it (`colonnade.party.table.checking`): what a table really contains is
 private, so no rule may follow from it.
 
+This package is also the only place that knows how a declared column becomes coded numbers and back, for fit, predict, export and
+reports. `cells` reads stored values: as Arrow arrays, as they are spelled, as numbers and dates. `encoders` turns them into
+numbers within bounds or codes of levels. `features` reads and writes names ``"party.column"``, maps numbers to [−1, 1] and
+levels to indicators, and maps back to the columns' own units.
+
 Examples
 --------
 >>> Schema(age=Numeric(18, 95), segment=Category(["basic", "gold"]))
 Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from colonnade.descriptions import THOUSANDS, Category, Date, Indicator, Level, Number, Numeric
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.readings import Bins, Crossed, refines
+from colonnade.schema.bins import Bins
+from colonnade.schema.category import Category
+from colonnade.schema.column import ColumnKind, Level
+from colonnade.schema.crossed import AND, Crossed
+from colonnade.schema.date import Date
+from colonnade.schema.indicator import Indicator
+from colonnade.schema.number import THOUSANDS, Number, Numeric
 
 __all__ = [
+    "AND",
+    "DECLARED",
     "THOUSANDS",
     "Bins",
     "Category",
@@ -28,9 +40,57 @@ __all__ = [
     "Number",
     "Numeric",
     "Schema",
+    "bins_between",
+    "equal_bins",
+    "kind_declared_by",
+    "read_together",
 ]
 
 Column = Numeric | Category | Bins | Crossed | Date | Indicator
+"""A column of any kind. Other packages ask the column (`colonnade.schema.column.ColumnKind`), and never of which kind it is."""
+
+DECLARED: Mapping[str, type[Numeric] | type[Category] | type[Date]] = {
+    "number": Numeric,
+    "category": Category,
+    "date": Date,
+}
+"""The kinds that an owner declares, by what a value is."""
+
+
+def kind_declared_by(
+    fields: Collection[str],
+) -> tuple[type[Numeric] | type[Category] | type[Date], tuple[str, ...]]:
+    """Return the kind of a column whose declaration has some fields, and all fields that it may have.
+
+    It is a number, unless a field that another kind needs says otherwise; such a field may still be added.
+
+    Examples
+    --------
+    >>> [kind_declared_by(fields)[0].__name__ for fields in (["levels", "missing"], ["last"], ["upper"])]
+    ['Category', 'Date', 'Numeric']
+    """
+    for kind in DECLARED.values():
+        if kind is not Numeric and set(kind.needed) & set(fields):
+            return kind, kind.__struct_fields__
+    others = (field for kind in DECLARED.values() for field in kind.needed if kind is not Numeric)
+    return Numeric, (*Numeric.__struct_fields__, *others)
+
+
+def equal_bins(column: Column, bins: int, *, missing: bool = False) -> Column:
+    """Return a number or a date in bins of equal width, of whole numbers at most one per number (`Bins.equal`)."""
+    return Bins.equal(column, bins, missing=missing)  # type: ignore[arg-type]  # bins check it
+
+
+def bins_between(
+    column: Column, edges: Sequence[float], *, missing: bool = False, codes: Sequence[float] = ()
+) -> Column:
+    """Return a number or a date in bins with edges of their own (`Bins`)."""
+    return Bins(edges=edges, of=column, missing="level" if missing else None, codes=codes)  # type: ignore[arg-type]  # likewise
+
+
+def read_together(names: tuple[str, str], of: tuple[Column, Column]) -> Crossed:
+    """Return two columns of one party, read together."""
+    return Crossed(names=names, of=of)  # type: ignore[arg-type]  # it checks them
 
 
 class Schema(Mapping[str, Column]):
@@ -101,7 +161,7 @@ class Schema(Mapping[str, Column]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        declared = ((name, column) for name, column in self.items() if not isinstance(column, Indicator))
+        declared = ((name, column) for name, column in self.items() if column.indicates is None)
         return "Schema(" + ", ".join(f"{name}={column!r}" for name, column in declared) + ")"
 
     def read_as(self, readings: Mapping[str, Column]) -> "Schema":
@@ -110,7 +170,7 @@ class Schema(Mapping[str, Column]):
         Parameters
         ----------
         readings
-            By the names of the columns. Each refines what stands here (`colonnade.readings`), or it is refused.
+            By the names of the columns. Each refines what stands here (`colonnade.schema.column`), or it is refused.
 
         Examples
         --------
@@ -129,7 +189,7 @@ class Schema(Mapping[str, Column]):
         for name, column in read.items():
             if isinstance(column, Indicator):
                 read[name] = Indicator(column.of, _as_number(read[column.of]) or column.described)
-        together = {name: column for name, column in read.items() if isinstance(column, Crossed)}
+        together = {name: column for name, column in read.items() if column.parts}
         found = Schema({name: column for name, column in read.items() if name not in together})
         found._columns |= together  # only a reading has them: an owner declares columns one by one
         return found
@@ -150,12 +210,11 @@ class Schema(Mapping[str, Column]):
         if isinstance(reading, Crossed) and declared is None and name == reading.name:
             parts = zip(reading.names, reading.of, strict=True)
             return all(own in self._columns and self.allows(own, one) for own, one in parts)
-        return declared is not None and refines(reading, declared)
+        return declared is not None and isinstance(reading, ColumnKind) and reading.refines(declared)
 
     def stored(self, name: str) -> tuple[str, ...]:
         """Return the columns of the data source that a column is read from."""
-        column = self._columns[name]
-        return column.names if isinstance(column, Crossed) else (column.of if isinstance(column, Indicator) else name,)
+        return self._columns[name].read_from(name)
 
 
 def _as_number(column: Column | None) -> Numeric | Date | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.schema import Category, Column, Indicator, Number, Numeric
+from colonnade.schema import Column, Numeric
 
 
 class ColumnName(NamedTuple):
@@ -149,7 +149,16 @@ def with_indicators(names: Sequence[str] | None, available: Mapping[str, Column]
 
 def indicated(name: str, column: Column) -> str | None:
     """Return the column that an indicator is about; ``None`` for any other column."""
-    return str(ColumnName(ColumnName.of(name).party, column.of)) if isinstance(column, Indicator) else None
+    return None if column.indicates is None else str(ColumnName(ColumnName.of(name).party, column.indicates))
+
+
+def stored_names(name: str, column: Column) -> list[str]:
+    """Return the columns of a frame that a column of the model is read from.
+
+    For an indicator that is the column that it is about, and for two columns that are read together these two.
+    """
+    party, own = ColumnName.of(name)
+    return [str(ColumnName(party, stored)) for stored in column.read_from(own)]
 
 
 Array = NDArray[np.float64]
@@ -214,6 +223,7 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
 
     Examples
     --------
+    >>> from colonnade.schema import Category
     >>> [f.name for f in features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})]
     ['1', 'a.age', 'b.plan=basic', 'b.plan=gold']
     """
@@ -230,7 +240,7 @@ def features_of(columns: Mapping[str, Column], *, signed: Collection[str] = ()) 
 
 
 def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
-    if isinstance(column, Number):
+    if column.is_number:
         if signed:
             raise BadInput(
                 f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.",
@@ -249,11 +259,6 @@ def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
 
 
 # How wide, and where ---------------------------------------------------------------------------------------------------------
-
-
-def coded_width(column: Column) -> int:
-    """Return how many coded columns a column becomes, where it is not coded as a sign."""
-    return column.size if isinstance(column, Category) else 1
 
 
 def coded_widths(features: Iterable[Feature]) -> Counter[str]:
@@ -282,7 +287,7 @@ def places_beside_constant(parties: Sequence[str], widths: Sequence[int]) -> dic
 # Values ----------------------------------------------------------------------------------------------------------------------
 
 
-def to_unit_range(values: NDArray[Any], column: Number) -> Array:
+def to_unit_range(values: NDArray[Any], column: Column) -> Array:
     """Map numbers from their bounds to [−1, 1]: also where the midpoint of close bounds was rounded."""
     coded: Array = np.subtract(values, column.midpoint, dtype=np.float64)
     coded /= column.half_range
@@ -300,7 +305,7 @@ def coded_block(cells: NDArray[Any], column: Column) -> Array:
     column
         Which of the two, and its public description.
     """
-    if isinstance(column, Number):
+    if column.is_number:
         return to_unit_range(cells, column)[None]
     return np.asarray(cells == np.arange(column.size)[:, None], dtype=np.float64)
 
@@ -326,7 +331,7 @@ def shares_of_present(means: Array, features: Sequence[Feature], columns: Mappin
         coding.setdefault(feature.column, []).append(place)
     for name, column in columns.items():
         places = coding.get(name, [])
-        if isinstance(column, Category) and column.excludes and len(places) == column.size:
+        if column.excludes and len(places) == column.size:
             present = float(shares[places].sum())
             shares[places] /= present if present > 0 else 1.0
     return shares
@@ -390,6 +395,7 @@ def free_coefficients(features: Sequence[Feature]) -> Array:
 
     Examples
     --------
+    >>> from colonnade.schema import Category
     >>> free_coefficients(features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})[1:])
     array([[1., 0., 0.],
            [0., 0., 0.],
@@ -408,6 +414,7 @@ def contrasts_of_levels(features: Sequence[Feature]) -> Array:
 
     Examples
     --------
+    >>> from colonnade.schema import Category
     >>> contrasts_of_levels(features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})[1:])
     array([[ 1.,  0.,  0.,  0.],
            [ 0., -1.,  1.,  0.],
@@ -427,6 +434,7 @@ def written_levels(features: Sequence[Feature], coding: Coding) -> Array:
 
     Examples
     --------
+    >>> from colonnade.schema import Category
     >>> features = features_of({"a.age": Numeric(0, 100), "b.plan": Category(["basic", "gold"])})[1:]
     >>> written_levels(features, "reference") @ [0.1, 3.0, 5.0, 7.0]
     array([ 0.1,  0. ,  2. , 10. ])

@@ -1,0 +1,185 @@
+"""A number or a date in bins."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from colonnade.errors import BadInput
+from colonnade.schema.category import MISSING_LEVEL, Category
+from colonnade.schema.column import ColumnKind, Level
+from colonnade.schema.date import Date
+from colonnade.schema.number import Numeric
+
+_DIGITS = (6, 9, 12, 17)
+
+
+class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A number or a date as one of several public bins. It is a category, whose levels are the bins in order.
+
+    A value is first clipped to the bounds, and rounded where the column has whole numbers. A bin holds its lower edge and not its
+    upper one; the last holds both. A null record is in no bin.
+
+    Parameters
+    ----------
+    edges
+        Where bins begin and end, in the column's own unit (days since the first date for dates): one more than there are bins.
+        The first and the last are the bounds. A last bin that holds a single number has both its edges there.
+    of
+        The column, as it is declared or read.
+    missing
+        ``"level"`` makes a missing value a bin of its own, the last. By default it is where its declared fill value is.
+    codes
+        Numbers that stand for something else than a quantity, such as -999 for "not asked". Each is a bin of its own. The owner
+        has declared them among the column's ``na_values``.
+
+    Examples
+    --------
+    >>> Bins(edges=[0, 10, 50, 100], of=Numeric(0, 100, missing=0), missing="level").levels
+    ('[0, 10)', '[10, 50)', '[50, 100]', 'missing')
+    >>> Bins(edges=[0, 50, 100], of=Numeric(0, 100, missing=0, na_values=[-999]), missing="level", codes=[-999]).levels
+    ('[0, 50)', '[50, 100]', '-999', 'missing')
+    """
+
+    levels: Sequence[Level] = ()  # follows from the edges
+    edges: Sequence[float]  # kept as a tuple of floats
+    of: Numeric | Date
+    codes: Sequence[float] = ()  # kept as a tuple of floats
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, Numeric | Date):
+            raise BadInput("Only a number or a date is put in bins.", remedy="A category has its levels already.")
+        if self.missing not in (None, "level") or self.other is not None or self.na_values:
+            raise BadInput(
+                'missing= of bins is "level", or left out.', remedy="Other rules are those of the column itself."
+            )
+        msgspec.structs.force_setattr(self, "edges", _checked_edges(self.edges, self.of))
+        msgspec.structs.force_setattr(self, "codes", _checked_codes(self.codes, self.of))
+        special = [f"{code:.17g}" for code in self.codes]
+        found = (*_written_bins(self.edges, self.of), *special, *([MISSING_LEVEL] if self.missing == "level" else []))
+        if self.levels and tuple(self.levels) != found:
+            raise BadInput("The levels of bins follow from their edges.", remedy="Leave levels= out.")
+        msgspec.structs.force_setattr(self, "levels", found)
+        super().__post_init__()
+
+    @classmethod
+    def equal(cls, of: Numeric | Date, bins: int, *, missing: bool = False) -> "Bins":
+        """Return bins of equal width; of whole numbers at most one per number.
+
+        Parameters
+        ----------
+        of
+            The column.
+        bins
+            How many.
+        missing
+            Whether a missing value is a bin of its own.
+        """
+        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+            raise BadInput("The number of bins is a positive whole number.", remedy="For example bins=16.")
+        low, high = of.low, of.high
+        if of.whole:
+            first, numbers = math.ceil(low), math.floor(high) - math.ceil(low) + 1
+            count = min(bins, numbers)
+            inner = [float(first + math.ceil(place * numbers / count)) for place in range(1, count)]
+        else:
+            inner = [low + (high - low) * place / bins for place in range(1, bins)]
+        return cls(edges=(low, *inner, high), of=of, missing="level" if missing else None)
+
+    @property
+    def inner(self) -> tuple[float, ...]:
+        """The edges between bins."""
+        return tuple(self.edges[1:-1])
+
+    @property
+    def middles(self) -> tuple[float, ...]:
+        """The middle of every bin, in the column's own unit; a code and a bin of missing values have none."""
+        return tuple(low / 2 + high / 2 for low, high in pairwise(self.edges))
+
+    @property
+    def is_binned(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def underlying(self) -> Numeric | Date:
+        """The number or the date."""
+        return self.of
+
+    @property
+    def missing_rule(self) -> str:
+        """That of the number or the date, unless missing values have a bin of their own."""
+        return self.of.missing_rule if self.missing is None else super().missing_rule
+
+    def refines(self, declared: ColumnKind) -> bool:
+        """Return whether a declared column may be read in these bins."""
+        return self.of == declared or self.of.refines(declared)
+
+    def in_words(self) -> str:
+        """Return in how many bins it is read."""
+        return f"in {self.size} bins"
+
+    def __repr__(self) -> str:
+        rule = ", missing='level'" if self.missing else ""
+        special = f", codes={list(self.codes)!r}" if self.codes else ""
+        return f"Bins(edges={list(self.edges)!r}, of={self.of!r}{rule}{special})"
+
+
+def _checked_edges(edges: object, of: Numeric | Date) -> tuple[float, ...]:
+    example = f"For example edges=[{of.low:g}, {of.midpoint:g}, {of.high:g}]."
+    if isinstance(edges, str) or not isinstance(edges, Sequence) or len(edges) < 2:
+        raise BadInput("Bins take a list of at least two edges.", remedy=example)
+    try:
+        numbers = tuple(float(edge) for edge in edges)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput("The edges of bins are numbers.", remedy=example) from None
+    if numbers[0] != of.low or numbers[-1] != of.high:
+        raise BadInput("The first and the last edge of bins are the column's bounds.", remedy=example)
+    rising = all(low < high for low, high in pairwise(numbers[:-1]))
+    if not rising or not numbers[-2] <= numbers[-1]:
+        raise BadInput("The edges of bins rise.", remedy=example)
+    return numbers
+
+
+def _checked_codes(codes: object, of: Numeric | Date) -> tuple[float, ...]:
+    example = "Declare it: cn.Numeric(0, 100, missing=0, na_values=[-999])."
+    if isinstance(codes, str) or not isinstance(codes, Sequence):
+        raise BadInput("The codes of bins are a list of numbers.", remedy="For example codes=[-999].")
+    if not codes:
+        return ()
+    try:
+        numbers = tuple(float(code) for code in codes)
+        declared = {float(value) for value in of.na_values if _is_number(value)}
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput("The codes of bins are numbers.", remedy="For example codes=[-999].") from None
+    if isinstance(of, Date) or not set(numbers) <= declared:
+        raise BadInput(
+            "A code of bins is a number that the column's owner has declared among na_values.", remedy=example
+        )
+    return tuple(dict.fromkeys(numbers))
+
+
+def _is_number(value: str | float) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
+
+
+def _written_bins(edges: Sequence[float], of: Numeric | Date) -> list[str]:
+    texts = _written_edges(edges, of)
+    bins = [f"[{low}, {high})" for low, high in pairwise(texts)]
+    bins[-1] = f"[{texts[-2]}, {texts[-1]}]"
+    return bins
+
+
+def _written_edges(edges: Sequence[float], of: Numeric | Date) -> list[str]:
+    if isinstance(of, Date):
+        days = [of.as_written(edge) for edge in edges]
+        return days if len(set(days)) >= len(set(edges)) else [f"{edge:.17g}" for edge in edges]
+    for digits in _DIGITS:
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) >= len(set(edges)):
+            return texts
+    return texts

@@ -1,0 +1,109 @@
+"""A kind of column is a class, and nothing outside `colonnade.schema` asks of which kind a column is."""
+
+import ast
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import colonnade as cn
+from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric, Schema, kind_declared_by
+from colonnade.schema.column import ColumnKind
+
+SOURCE = Path(cn.__file__).parent
+KINDS = {kind.__name__ for kind in (*get_args(Column), Number)}
+DECLARING = {"__init__.py", "datasets/synthetic.py"}
+"""The public names, and a data set that declares its own columns."""
+
+AGE, DAY = Numeric(0, 120, missing=40, indicator=True), Date("2020-01-01", "2024-12-31")
+PLAN = Category(["a", "b"], missing="excluded")
+EVERY = [
+    AGE,
+    DAY,
+    PLAN,
+    Indicator("age", AGE),
+    Bins.equal(AGE, 4),
+    Crossed(names=("age", "plan"), of=(Bins.equal(AGE, 4), PLAN)),
+]
+
+
+def kinds_named(source: str) -> set[str]:
+    """Return the kinds of columns that a module imports, or takes from the package's public names."""
+    tree = ast.walk(ast.parse(source))
+    return KINDS & {
+        name
+        for node in tree
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "colonnade"
+            else [node.attr]
+            if isinstance(node, ast.Attribute)
+            else []
+        )
+    }
+
+
+def test_no_module_outside_the_schema_knows_a_kind_of_column():
+    modules = {str(path.relative_to(SOURCE)): path for path in SOURCE.rglob("*.py")}
+    others = {name: path for name, path in modules.items() if not name.startswith("schema/") and name not in DECLARING}
+    assert len(others) > 150
+    assert not {
+        name: found for name, path in others.items() if (found := kinds_named(path.read_text(encoding="utf-8")))
+    }
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from colonnade.schema import Column, Date",
+        "import colonnade as cn\nisinstance(x, cn.Numeric)",
+        "schema.Category([])",
+    ],
+)
+def test_a_module_that_knows_one_would_be_found(source):
+    assert kinds_named(source)
+
+
+def test_every_kind_is_among_those_that_are_asked_here():
+    assert {type(column) for column in EVERY} == set(get_args(Column))
+
+
+@pytest.mark.parametrize("column", EVERY, ids=lambda column: type(column).__name__)
+def test_every_kind_answers_what_any_column_is_asked(column):
+    bounds = {"low", "high", "midpoint", "half_range"} if not column.is_number else set()
+    for name in set(vars(ColumnKind)) - bounds:
+        assert not isinstance(vars(ColumnKind)[name], property) or getattr(column, name, Ellipsis) is not Ellipsis
+    for name in bounds:
+        with pytest.raises(TypeError):
+            getattr(column, name)
+    assert column.width == (1 if column.is_number else len(column.levels))
+    assert column.is_same(column)
+    assert column.in_words()
+    assert not column.is_measured or column.narrowed(column.low, column.high) == column
+
+
+def test_a_column_says_which_stored_columns_it_is_read_from():
+    asked = [column.read_from("own") for column in EVERY]
+    assert asked == [("own",), ("own",), ("own",), ("age",), ("own",), ("age", "plan")]
+    assert [column.underlying for column in EVERY] == [AGE, DAY, PLAN, AGE, AGE, EVERY[-1]]
+
+
+def test_an_indicator_is_the_same_whatever_the_bounds_are_and_no_other_kind_is():
+    indicator = EVERY[3]
+    assert indicator.is_same(Indicator("age", Numeric(10, 90, missing=40, indicator=True)))
+    assert not indicator.is_same(Indicator("income", AGE))
+    assert not indicator.is_same(None)
+    assert not AGE.is_same(Numeric(10, 90, missing=40, indicator=True))
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "age", Schema])
+def test_what_is_no_column_is_no_reading(wrong):
+    assert not Schema(age=AGE).allows("age", wrong)
+
+
+@pytest.mark.parametrize("column", [AGE, DAY, PLAN], ids=lambda column: type(column).__name__)
+def test_the_fields_of_a_declaration_tell_its_kind(column):
+    kind, known = kind_declared_by(column.needed)
+    assert kind is type(column)
+    assert set(kind.__struct_fields__) <= set(known)
+    assert kind.lacks(column.needed) is None
