@@ -22,7 +22,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.estimation.table_model import TableModel, values_of
+from colonnade.estimation.table_model import TableModel
+from colonnade.schema.encoders import values_of
 from colonnade.schema.features import features_of
 
 DELTA = 1e-5
