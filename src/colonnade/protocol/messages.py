@@ -223,7 +223,7 @@ class Recall(Message, frozen=True, tag="recall", omit_defaults=True):
 
 
 class Conclude(Message, frozen=True, tag="conclude"):
-    """This is what was opened: keep it, so that the same question is answered from it and never again."""
+    """The step is over. Keep what was opened, so that the same question is answered from it and never again, and forget secrets."""
 
     plan: Plan
     step: str
