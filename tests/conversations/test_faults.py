@@ -3,7 +3,9 @@
 A run of two chunks has turns 0 … 5. Letters are delivered in turns 1 (hellos) to 5 (degree checks).
 """
 
+import contextlib
 import os
+import sqlite3
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
@@ -447,3 +449,45 @@ def test_a_step_that_is_started_over_and_over_is_one_debit_and_one_noise(site):
             site.run(plan)
     assert site.run(plan) == site.expected(plan)
     assert site.spent() == once_each(site)
+
+
+def secrets_kept(site: Site) -> dict[str, int]:
+    """Count the secrets in each member's records. That the one step was is never forgotten."""
+    found = {}
+    for name in (*site.parties, *site.nodes):
+        with contextlib.closing(sqlite3.connect(site.folder / f"{name}.openings")) as file:
+            ((known, secret),) = file.execute("SELECT count(*), count(secret) FROM runs").fetchall()
+            assert known == 1, f"{name} forgets that it took part"
+            found[name] = secret
+    return found
+
+
+def test_every_member_forgets_its_secret_when_a_step_is_over(tmp_path):
+    site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",))
+    plan = site.plan()
+    result = site.run(plan)
+    assert secrets_kept(site) == {"bank": 0, "telco": 0, "auditor": 0}
+    site.kill("auditor")
+    assert isinstance(site.ask("auditor", Post(plan=plan, step=STEP, run=bytes(16), turn=0, letters={})), Refused)
+    assert site.run(plan) == result
+    site.close()
+
+
+@pytest.mark.parametrize("late", ["bank", "telco", "auditor"])
+def test_a_member_that_missed_the_end_of_a_step_forgets_its_secret_when_the_study_is_asked_for_again(tmp_path, late):
+    site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",))
+    plan = site.plan()
+
+    def miss(requests: Requests) -> Requests:
+        over = isinstance(codec.decode_request(next(iter(requests.values()))), Conclude)
+        return {name: data for name, data in requests.items() if not (over and name == late)}
+
+    site.spoil = miss
+    fails(site, plan)
+    assert secrets_kept(site)[late] == 1
+    site.spoil = lambda requests: requests
+    assert site.run(plan) == site.expected(plan)
+    assert not any(secrets_kept(site).values())
+    for name in site.parties:
+        assert site.ledger(name).seed_of(codec.request_identity(plan, name, STEP)) is None
+    site.close()

@@ -19,7 +19,7 @@ from colonnade.conversations.memory import RunRecords
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator import driver
 from colonnade.coordinator.driver import StudyQueue
-from colonnade.errors import Busy, ColonnadeError, ProtocolError, ReleaseLost
+from colonnade.errors import Busy, ColonnadeError, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.plan import Plan
 from colonnade.protocol import codec
@@ -426,6 +426,48 @@ def test_what_was_said_is_kept_for_good_and_the_bytes_of_openings_for_a_while(tm
         with pytest.raises(ReleaseLost, match="concluded"):
             records.secret(bytes(32), STEP, b"third")
     assert (tmp_path / "openings.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_tiles_are_kept_until_their_step_is_concluded(monkeypatch):
+    """`EstimateFailed` promises that the same call fetches them again, however many studies came between."""
+    monkeypatch.setattr("colonnade.conversations.memory.ANSWERS", 3)
+    records = RunRecords()
+
+    def opens(number: int, tiles: int) -> None:
+        records.secret(bytes([number]) * 32, STEP, b"drawn")
+        for tile in range(tiles):
+            records.keep(bytes([number]) * 32, STEP, 4 + tile, digest=b"words", opened=(tile, b"tile %d" % tile))
+
+    def kept() -> list[bytes | None]:
+        return [records.opened(bytes(32), STEP, tile) for tile in range(10)]
+
+    opens(0, tiles=10)
+    for number in range(1, 8):
+        opens(number, tiles=1)
+    assert kept() == [b"tile %d" % tile for tile in range(10)]
+    records.conclude(bytes(32), STEP)
+    opens(8, tiles=1)
+    assert kept() == [None] * 10
+
+
+def test_an_old_copy_of_what_was_said_is_refused_and_deleting_it_only_loses_steps(tmp_path):
+    """A party that forgot its last turns would add the same noise at other weights."""
+    path, copy = tmp_path / "openings.sqlite", tmp_path / "copy"
+    records = RunRecords(path)
+    records.secret(bytes(32), STEP, b"drawn")
+    records.keep(bytes(32), STEP, 1, digest=b"words")
+    copy.write_bytes(path.read_bytes())
+    records.keep(bytes(32), STEP, 2, digest=b"at some weights")
+    path.write_bytes(copy.read_bytes())
+    for forgetful in (lambda: records, lambda: RunRecords(path)):
+        with pytest.raises(LedgerCorrupt, match="gone back"):
+            forgetful().keep(bytes(32), STEP, 2, digest=b"at other weights")
+    path.unlink()
+    assert not RunRecords(path).knows(bytes(32), STEP)
+    RunRecords(path).keep(bytes(32), "another step", 1, digest=b"words")
+    path.write_bytes(copy.read_bytes())
+    with pytest.raises(LedgerCorrupt, match="gone back"):
+        RunRecords(path)
 
 
 def test_a_step_that_an_earlier_release_opened_is_not_run_again(tmp_path):

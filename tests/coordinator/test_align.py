@@ -131,7 +131,21 @@ def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
         again = federation.align(**options)
         assert again.alignment == first
         assert federation.budget().spent.tolist() == spent
-        assert again.aligned_.findings.transcript.rounds == 4
+        assert again.aligned_.findings.transcript.rounds == 5
+
+
+@pytest.mark.parametrize(
+    "options", [{"size": "public"}, {"epsilon": 0.5}, {"mode": "cohort", "ids": ["p10", "p35", "p80"]}]
+)
+def test_nobody_keeps_the_secrets_of_an_alignment_or_of_a_split(options):
+    """From a matching's secret its multiplier follows, and from that, with the letters, who is in the list."""
+    with unaligned() as federation:
+        for _ in range(2):
+            federation.align(**options)
+            federation.split(test=0.5)
+            for party in federation.parties:
+                file = federation.transport._endpoints[party]._runs.member.records._memory
+                assert file.execute("SELECT count(*), count(secret) FROM runs").fetchone() == (2, 0)
 
 
 def test_an_order_outlives_the_process(tmp_path):

@@ -14,7 +14,7 @@ never with two different ones, for which a guarantee that counts on common keys 
 
 *A division of the people* (`colonnade.steps.local.Split`) is the conversation of a key. With the key every party decides for
 each place of the agreed order of rows whether it belongs to the first or to the second part, keeps both parts as row orders
-of their own, and forgets the key. Places are in one order at all parties, so a place is a person. All parties that keep a
+of their own, and does not keep the key. Places are in one order at all parties, so a place is a person. All parties that keep a
 part keep the same one, for the reason given above. Its name follows from the plan, so the coordinator can ask for it without
 being told anything. It does not learn who is where.
 
@@ -125,7 +125,7 @@ class CohortRun(Conversation):
     part
         Our own list.
     secret
-        32 fresh random bytes, for this run only.
+        32 random bytes of this step, the same in every run.
     """
 
     name: ClassVar[str] = "cohort"

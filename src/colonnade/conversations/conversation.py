@@ -179,7 +179,7 @@ class Meeting:
     members
         Who takes part, in canonical order.
     secret
-        32 fresh random bytes, for this run only.
+        32 random bytes of this step, the same in every run (`RunRecords`); a sum has fresh ones.
     hub
         Members of whom every letter is from or to one; by default everybody.
     """

@@ -17,6 +17,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import (
     Agreed,
     Begin,
+    Conclude,
     GetYes,
     Noted,
     NotKept,
@@ -265,7 +266,7 @@ class ComputeNode:
 
     def _answer(self, data: bytes) -> bytes:
         request = codec.decode_request(data)
-        if isinstance(request, Propose | Post | Recall):
+        if isinstance(request, Propose | Post | Recall | Conclude):
             require_known(request.plan)
         if isinstance(request, Propose):
             check_membership(request.plan, self._member, self._federation)
@@ -286,4 +287,7 @@ class ComputeNode:
             return self._runs.post(request, None)
         if isinstance(request, Recall):
             return self._runs.opened(request) or codec.encode(NotKept())
+        if isinstance(request, Conclude):
+            self._runs.conclude(request.plan, request.step)
+            return codec.encode(Noted())
         raise ProtocolError("A node without data answers proposals and turns, and nothing else.")

@@ -398,7 +398,8 @@ def _gone_back(party: str) -> LedgerCorrupt:
 
 
 ANSWERS = 256
-"""Openings whose bytes are kept, to be sent again without another run."""
+"""Steps, the last ones, whose opened bytes are kept to be sent again without another run. What is opened in several tiles is
+kept until the step is concluded, too."""
 
 RUNS = 65_536
 """Steps whose secrets are kept where nobody says that a study has ended; of all others it is kept that they were."""
@@ -480,10 +481,14 @@ class RunRecords:
                 file.execute("INSERT INTO turns (step, turn, digest, tile, answer) VALUES (?, ?, ?, ?, ?)", values)
                 if opened is not None:
                     file.execute(
-                        "UPDATE turns SET answer = NULL WHERE number IN (SELECT number FROM turns WHERE answer IS NOT NULL "
-                        "ORDER BY number DESC LIMIT -1 OFFSET ?)",
+                        "UPDATE turns SET answer = NULL WHERE number IN (SELECT turns.number FROM turns JOIN runs USING (step) "
+                        "WHERE answer IS NOT NULL AND runs.number <= (SELECT max(number) FROM runs) - ? AND (secret IS NULL "
+                        "OR NOT EXISTS (SELECT 1 FROM turns AS more WHERE more.step = turns.step AND more.tile > 0)))",
                         (ANSWERS,),
                     )
+                file.execute(f"PRAGMA user_version = {_count(file) + 1}")
+            count = _count(file)
+        self._remember(count)
         if kept is not None and not constant_time.bytes_eq(kept[0], digest):
             raise ReleaseLost(
                 "Something else was said in this step before, by this member or to it. A step is opened once.",
@@ -508,6 +513,36 @@ class RunRecords:
             file.execute("UPDATE runs SET secret = NULL WHERE step = ?", (step,))
             file.execute("DELETE FROM turns WHERE step = ? AND tile IS NULL", (step,))
 
+    def _remember(self, count: int) -> None:
+        """Keep beside the file how many turns it has kept, before the last one's answer leaves: an old copy has fewer."""
+        if self._path is None:
+            return
+        try:
+            head = os.open(self._head, os.O_CREAT | os.O_WRONLY, 0o600)
+            try:
+                os.pwrite(head, count.to_bytes(8, "big"), 0)
+                os.fsync(head)
+            finally:
+                os.close(head)
+        except OSError:
+            raise _unreadable() from None
+
+    @property
+    def _head(self) -> Path:
+        assert self._path is not None  # only asked where there is one
+        return self._path.with_name(f"{self._path.name}.head")
+
+    def _refuse_set_back(self, file: sqlite3.Connection, *, new: bool) -> None:
+        seen = int.from_bytes(self._head.read_bytes(), "big") if self._head.exists() else 0
+        if new:  # it knows no step, and so goes on with none that was begun
+            file.execute(f"PRAGMA user_version = {seen}")
+        elif _count(file) < seen:
+            raise LedgerCorrupt(
+                "The record of what this member has said has gone back: it was restored from a copy.",
+                remedy="Delete that member's openings.sqlite. Steps that were under way are lost; run those studies again "
+                "with the next repeat=.",
+            )
+
     @contextlib.contextmanager
     def _file(self) -> Iterator[sqlite3.Connection]:
         if self._memory is not None:
@@ -516,16 +551,28 @@ class RunRecords:
         assert self._path is not None  # one of the two is given
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            new = self._path.stat().st_size == 0
             with contextlib.closing(sqlite3.connect(self._path, timeout=30.0)) as file:
                 file.executescript(
                     "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA secure_delete = ON;"
                 )
+                self._refuse_set_back(file, new=new)
                 yield file
         except (sqlite3.Error, OSError):
-            raise LedgerCorrupt(
-                "What this member has said cannot be kept or read; nothing was opened.",
-                remedy="Make room on that member's disk, or restore its openings.sqlite from a back-up.",
-            ) from None
+            raise _unreadable() from None
+
+
+def _count(file: sqlite3.Connection) -> int:
+    """Return how many turns a file has kept, those that it has forgotten since among them."""
+    return int(file.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _unreadable() -> LedgerCorrupt:
+    return LedgerCorrupt(
+        "What this member has said cannot be kept or read; nothing was opened.",
+        remedy="Make room on that member's disk. If openings.sqlite is damaged, delete it and never restore a copy: steps that "
+        "were under way are lost.",
+    )
 
 
 def _step_key(plan: bytes, step: str) -> bytes:

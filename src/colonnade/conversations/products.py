@@ -22,10 +22,11 @@ One run of a histogram of scores at one member: a joint opening with one turn in
     turn 2        in (left, right): these   out: what a joint opening says in turn 1
     turn j > 2    as turn j − 1 of a joint opening (`colonnade.conversations.products`)
 
-A giver's number is divided as u and number − u modulo a power of two, u uniform and fresh in every run. Left sees the u's and
-right the differences: each is uniform whatever the number is, and independent of the other givers' and of everything else in the
-run, so neither learns anything, also together with the coordinator. Left and right together would: the histogram is made for one
-colluding party at most, and a plan that asks for more is refused (`colonnade.steps.products`).
+A giver's number is divided as u and number − u modulo a power of two, u uniform and, as everything that a member draws, the same
+in every run of the step. Left sees the u's and right the differences: each is uniform whatever the number is, and independent of
+the other givers' and of everything else in the step, so neither learns anything, also together with the coordinator. Left and
+right together would: the histogram is made for one colluding party at most, and a plan that asks for more is refused
+(`colonnade.steps.products`).
 
 One run of a joint opening that is too wide to be opened at once: as `colonnade.conversations.products`, then tile by tile.
 

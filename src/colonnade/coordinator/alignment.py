@@ -16,7 +16,7 @@ from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Described, Recall, Reply, Rounds
+from colonnade.protocol.messages import Conclude, Described, Recall, Reply, Rounds
 from colonnade.runtime.progress import Progress, progress_bar
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
 from colonnade.steps.registry import STUDIES
@@ -95,7 +95,7 @@ class MatchingAlgorithm:
         for turn in range(1, turns):
             self.announce(f"turn {turn} of {turns}")
             yield from relay.turn()
-        return _agreed((yield from relay.last()))
+        return (yield from _concluded(plan, (yield from relay.last())))
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,22 @@ class CohortAlgorithm:
             return kept
         relay = Relay(plan, STEP, members)
         yield from relay.greet()
-        return _agreed((yield from relay.last(packed_list(self.cohort))))
+        return (yield from _concluded(plan, (yield from relay.last(packed_list(self.cohort)))))
 
 
 def _kept(plan: Plan, members: Sequence[str]) -> Rounds:
     """Return the order that all parties keep of an earlier run, if they do."""
     replies = yield {member: Recall(plan=plan, step=STEP) for member in members}
-    return _agreed(replies) if all(isinstance(reply, Described) for reply in replies.values()) else None
+    if all(isinstance(reply, Described) for reply in replies.values()):
+        return (yield from _concluded(plan, replies))
+    return None
+
+
+def _concluded(plan: Plan, replies: Mapping[str, Reply]) -> Rounds:
+    """Return the order that all parties keep. None needs the secrets of the conversation any more, and each forgets its own."""
+    order = _agreed(replies)
+    yield {member: Conclude(plan=plan, step=STEP, values={}) for member in replies}
+    return order
 
 
 def _agreed(replies: Mapping[str, Reply]) -> RowOrder:

@@ -10,7 +10,7 @@ import pandas as pd
 from colonnade.coordinator.protocols.relaying import settle_once
 from colonnade.errors import BadInput, PolicyRefusal
 from colonnade.plan import Plan, Step
-from colonnade.protocol.messages import Rounds
+from colonnade.protocol.messages import Conclude, Rounds
 from colonnade.steps.local import PARTS, Split, part_identity
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transport
@@ -53,7 +53,9 @@ class SplitAlgorithm:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Have the parties divide their people, if they have not before."""
-        yield from settle_once(plan, STEP, Split.members(plan, STEP))
+        members = Split.members(plan, STEP)
+        yield from settle_once(plan, STEP, members)
+        yield {member: Conclude(plan=plan, step=STEP, values={}) for member in members}
 
 
 @runtime_checkable

@@ -357,11 +357,7 @@ class Guard:
         if isinstance(request, messages.Recall):
             return self._recall(request) or codec.encode(messages.NotKept())
         if isinstance(request, messages.Conclude):
-            concluded = self._row_orders.gate_for(request.plan.alignment).conclude(
-                request.plan, request.step, request.values
-            )
-            self._runs.conclude(request.plan, request.step)
-            return concluded
+            return self._conclude(request)
         return codec.encode(self._public_reply(request))
 
     def _public_reply(
@@ -418,6 +414,15 @@ class Guard:
         if self._is_asked(request.plan, request.step):
             kept = self._row_orders.gate_for(request.plan.alignment).recall(request.plan, request.step)
         return kept or self._runs.opened(request)
+
+    def _conclude(self, request: messages.Conclude) -> bytes:
+        """Keep the result, then forget the secrets. Of a step in which this party only computes there is no result to keep."""
+        concluded = codec.encode(messages.Noted())
+        if self._is_asked(request.plan, request.step):
+            gate = self._row_orders.gate_for(request.plan.alignment)
+            concluded = gate.conclude(request.plan, request.step, request.values)
+        self._runs.conclude(request.plan, request.step)
+        return concluded
 
     def _is_asked(self, plan: Plan, step: str) -> bool:
         """Return whether a step reads anything of this party. Of one plan it may answer some steps and compute in others."""

@@ -223,7 +223,7 @@ class Recall(Message, frozen=True, tag="recall", omit_defaults=True):
 
 
 class Conclude(Message, frozen=True, tag="conclude"):
-    """This is what was opened: keep it, so that the same question is answered from it and never again."""
+    """The step is over: keep what was opened, answer the same question from it and never again, and forget the secrets."""
 
     plan: Plan
     step: str

@@ -456,7 +456,7 @@ class Follower:
     people
         How many of them are ids, and not filling.
     secret
-        Fresh random bytes, for this run only.
+        Random bytes of this matching, the same in every run of it.
     """
 
     def __init__(self, digests: Digests, people: int, secret: Secret) -> None:
@@ -591,7 +591,7 @@ class UnionSide:
     people
         How many of them are ids, and not filling.
     secret
-        Fresh random bytes, for this run only.
+        Random bytes of this matching, the same in every run of it.
     """
 
     def __init__(self, digests: Digests, people: int, secret: Secret) -> None:

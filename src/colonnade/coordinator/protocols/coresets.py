@@ -214,13 +214,11 @@ class CoresetStudy:
     def _importance(self, plan: Plan) -> Rounds:
         totals = yield from self._totals(plan)
         sample = yield from self._kept(plan)
-        new = sample is None
         if sample is None:
             yield from agree_on_key(plan, "key")
             sample = yield from self._draw(plan, totals)
         scores = yield from open_sum(plan, "sample", len(sample), {"rows": pack(sample)})
-        if new:
-            yield from forget_key(plan, "key")
+        yield from forget_key(plan, "key")  # also where an earlier run failed just before
         return coresets.weighted_coreset(sample, scores / sums.SCORE_SCALE, sum(totals.values()))
 
     def _totals(self, plan: Plan) -> Rounds:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, shares_of
+from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, conclude_all, forget_key, key_steps, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
@@ -181,14 +181,16 @@ class GradientDescent:
     def rounds(self, plan: Plan) -> Rounds:
         """Run the descent, or return what the parties have kept of it."""
         terms = GradientTerms.read(plan, STEP)
-        kept = yield {owner: Recall(plan=plan, step=STEP) for owner in terms.owners}
+        kept = yield {member: Recall(plan=plan, step=STEP) for member in terms.members}
         for reply in kept.values():
             if isinstance(reply, Released):
+                yield from conclude_all(plan, STEP, kept, reply.values)
+                yield from forget_key(plan, KEY)
                 return self._descent(reply.array("weights").astype(float), int(reply.array("steps")[0]))
         yield from agree_on_key(plan, KEY)
         weights, taken = yield from self._descend(plan, terms)
         values = {"weights": pack(weights), "steps": pack(np.array([taken], dtype=np.int64))}
-        yield {owner: Conclude(plan=plan, step=STEP, values=values) for owner in terms.owners}
+        yield {member: Conclude(plan=plan, step=STEP, values=values) for member in terms.members}
         yield from forget_key(plan, KEY)
         return self._descent(weights, taken)
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.relaying import Relay, shares_of
+from colonnade.coordinator.protocols.relaying import Relay, conclude_all, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
@@ -195,6 +195,7 @@ class NewtonStudy:
         kept = yield {member: Recall(plan=plan, step=name) for member in terms.members}
         found = [reply for reply in kept.values() if isinstance(reply, Released)]
         if found:
+            yield from conclude_all(plan, name, kept, found[0].values)
             for number, opened in enumerate(_unframed(found[0].array("opened").astype(np.int64))):
                 reading.see(number, opened)
             return reading.result()
@@ -205,7 +206,7 @@ class NewtonStudy:
             kept = yield {node: Recall(plan=plan, step=name, tile=len(reading.opened)) for node in terms.nodes}
         yield from self._take_rounds(plan, name, terms, reading)
         values = {"opened": pack(_framed(reading.opened))}
-        yield {owner: Conclude(plan=plan, step=name, values=values) for owner in terms.owners}
+        yield {member: Conclude(plan=plan, step=name, values=values) for member in terms.members}
         return reading.result()
 
     def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "Reading") -> Rounds:

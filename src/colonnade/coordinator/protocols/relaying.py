@@ -120,6 +120,21 @@ def forget_key(plan: Plan, step: str) -> messages.Rounds:
     yield {member: messages.Conclude(plan=plan, step=step, values={}) for member in GroupKey.members(plan, step)}
 
 
+def conclude_all(
+    plan: Plan, step: str, replies: Mapping[str, messages.Reply], values: Mapping[str, messages.Array]
+) -> messages.Rounds:
+    """Have every member of a step keep what was opened and forget its secrets, also one that failed at this before.
+
+    A member that has replied with what it keeps is not sent it again.
+    """
+    yield {
+        member: messages.Conclude(
+            plan=plan, step=step, values={} if isinstance(reply, messages.Released) else dict(values)
+        )
+        for member, reply in replies.items()
+    }
+
+
 @dataclass(frozen=True)
 class JointResult:
     """What a joint opening released, as integers.
@@ -193,7 +208,7 @@ def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
         yield from relay.turn()
         replies = yield from relay.last()
         take(number, *_tile(joint, number, replies))
-    yield {owner: messages.Conclude(plan=plan, step=step, values={}) for owner in joint.data_parties}
+    yield {member: messages.Conclude(plan=plan, step=step, values={}) for member in joint.members}
 
 
 def _tile(
@@ -218,6 +233,7 @@ def _open_whole(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
     kept = yield {member: messages.Recall(plan=plan, step=step) for member in joint.members}
     for reply in kept.values():
         if isinstance(reply, messages.Released):
+            yield from conclude_all(plan, step, kept, reply.values)
             return _result(joint, {name: messages.unpack(array) for name, array in reply.values.items()})
     # opened before, and lost on the way to us; or not by everybody
     replies = kept if _opened_by_all(kept) else (yield from _run(plan, step, joint))
@@ -225,7 +241,7 @@ def _open_whole(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
     cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
     values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
     packed: dict[str, messages.Array] = {name: messages.pack(value) for name, value in values.items()}
-    yield {owner: messages.Conclude(plan=plan, step=step, values=packed) for owner in joint.data_parties}
+    yield from conclude_all(plan, step, replies, packed)
     return _result(joint, values)
 
 

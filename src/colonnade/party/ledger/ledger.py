@@ -9,7 +9,7 @@ Invariants (`tests/party/test_ledger.py` has a test named after each):
 4. *A debit never decreases and is never refunded.* Rows are appended; the database itself refuses anything else.
 5. *Any error refuses and says what was spent.* After a failed write the object refuses everything.
 
-A crash between debit and seal loses budget, never privacy: the answer is not drawn again (`ReleaseLost`).
+A crash between debit and seal loses nothing: the row keeps the seed of the noise, from which the same answer is drawn again.
 
 Holds: what a party sets aside for studies to which it is about to say yes, or has said yes, and which are not paid yet.
 

@@ -70,7 +70,7 @@ class KeyPart:
 
 
 class SplitPart:
-    """Keeps two orders of rows before anyone is told, and forgets the key."""
+    """Keeps two orders of rows before anyone is told, and not the key; what it follows from is forgotten with `Conclude`."""
 
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
