@@ -85,16 +85,21 @@ def test_a_preview_of_matched_rows_is_about_the_number_that_was_released_and_wha
     assert [row["this file"] for row in found["total"]] == [0.0, 0.0]
 
 
-def test_without_align_a_preview_reads_the_public_ids_and_nothing_else(tmp_path: Path) -> None:
+def test_without_align_a_preview_reads_no_id_either_and_says_what_it_assumes(tmp_path: Path) -> None:
+    """Before, it read every party's ids and printed how many all of them have."""
     study = make(tmp_path, STUDY.replace("[[study]]", SPLIT + TIGHTEN + "[[study]]"))
-    with closed_tables(("person_id",)):
+    with closed_tables():
         shown = call("preview", study)
         assert shown.exit_code == 0, shown.output
-        assert f"Fitted on about {PEOPLE * 3 // 4:,} of {PEOPLE:,} people" in " ".join(shown.output.split())
+        text = " ".join(shown.output.split())
+        assert "nobody knows yet how many people all parties have: this is for 10,000. A capacity in a policy" in text
+        assert "Fitted on about 7,500 of 10,000 people" in text
+        assert not json.loads(call("preview", study, "--json").output)["people_known"]
     assert call("run", study).exit_code == 0
-    with closed_tables():  # and not even those once a run has fixed who takes part
-        total = json.loads(call("preview", study, "--json").output)["total"]
-        assert [row["this file"] for row in total] == [0.0, 0.0]
+    with closed_tables():
+        found = json.loads(call("preview", study, "--json").output)
+        assert (found["people_known"], found["people"]) == (True, PEOPLE)
+        assert [row["this file"] for row in found["total"]] == [0.0, 0.0]
 
 
 def test_a_report_on_rows_that_were_never_matched_matches_nobody(tmp_path: Path) -> None:

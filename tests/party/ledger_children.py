@@ -99,6 +99,15 @@ def _drain(pipes):
 # What a party does with its ledger, call by call; a report follows each call that returned.
 
 
+def set_cap(ledger, budget) -> None:
+    """Change a cap as its owner does: by a signed decision."""
+    from colonnade.party.ledger.decisions import CapDecision
+    from colonnade.secure.keys import Identity
+
+    decision = CapDecision(nano=budget.nano, delta=budget.delta)
+    ledger.decide(decision.signed(ledger.identity, Identity.from_seed(b"o" * 32)))
+
+
 def play(report, ledger, script, cost) -> None:
     from colonnade.errors import ColonnadeError
 
@@ -108,7 +117,7 @@ def play(report, ledger, script, cost) -> None:
         "reserve": lambda name: ledger.reserve(name, BODY, cost, label="x", seed=seed_of(name)),
         "commit": lambda name: brief(ledger.commit(name, answer_of(name))),
         "nonprivate": lambda name: ledger.record_nonprivate(name, BODY, label="x"),
-        "raise": lambda name: ledger.set_budget(_budget(2.0)),
+        "raise": lambda name: set_cap(ledger, _budget(2.0)),
         "remaining": lambda name: ledger.remaining(),
         "answer": lambda name: brief(ledger.answer_to(name, BODY) or b""),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import NANO, Budget, Loss
-from tests.party.ledger_children import BODY, answer_of, seed_of
+from tests.party.ledger_children import BODY, answer_of, seed_of, set_cap
 
 OTHER_BODY = bytes(32)
 TENTH = Loss.of_pure(NANO // 10)
@@ -45,7 +45,7 @@ def make_varied(path: Path) -> Path:
     with SqliteLedger.create(path, party="bank", budget=Budget(epsilon=1.0, delta=1e-6), clock=lambda: 1.7e9) as ledger:
         ledger.debit(b"sealed", BODY, TENTH, label="sealed")
         ledger.seal(b"sealed", b"a short answer")
-        ledger.set_budget(Budget(epsilon=2.0, delta=1e-6))
+        set_cap(ledger, Budget(epsilon=2.0, delta=1e-6))
         ledger.reserve(b"reserved", BODY, TENTH, label="reserved", seed=seed_of(b"reserved"))
         ledger.record_nonprivate(b"nonprivate", BODY, label="nonprivate")
         ledger.seal(b"nonprivate", b"another short answer")

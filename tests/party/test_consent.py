@@ -29,10 +29,12 @@ from colonnade.protocol.messages import (
     Released,
     Request,
     SaidYes,
+    Withdraw,
 )
 from colonnade.secure.keys import Identity
 from tests import side_by_side as sides
 from tests.federations import TEST_KEY, federation
+from tests.party.ledger_children import set_cap
 from tests.party.test_gate import a_plan, gate_of, guards
 from tests.refusal_matrix import COHORT, COUNTED, REQUESTS
 
@@ -59,7 +61,7 @@ def said(f: cn.Federation, name: str, request: Request) -> str:
 
 
 def _lowers_its_cap(f: cn.Federation, who: str) -> None:
-    gate_of(f, who)._ledger.set_budget(cn.Budget(epsilon=1e-6, delta=1e-5))
+    set_cap(gate_of(f, who)._ledger, cn.Budget(epsilon=1e-6, delta=1e-5))
 
 
 def _declares_a_version(f: cn.Federation, who: str) -> None:
@@ -232,7 +234,8 @@ def refuse_false_yeses(kind: str) -> None:
         old, other = line.yeses
         before = heads(f)
         for guard in guards(f).values():
-            guard._gate.withdraw(codec.digest(a_plan(f)))
+            with guard._gate._ledger._file.writing():
+                guard._gate._ledger._holds.end_all()
 
         def change(name: str, request: Request) -> Request:
             if isinstance(request, Begin):
@@ -461,6 +464,114 @@ def test_holds_are_limited_in_number_for_one_requester_and_in_all():
         ledger.hold(held(3, 1e-3))  # one that is held already
 
 
+@pytest.mark.parametrize("again", ["proposes", "signs", "begins", "withdraws and proposes", "proposes another"])
+def test_a_requester_that_asks_again_and_again_and_pays_nothing_gives_way_after_its_turn(again):
+    """For its first 70 minutes a study of all that is left is held; from then on it is held until another one asks."""
+    with a_ledger() as (ledger, clock, _):
+        start, number = clock.now, 1
+
+        def ask() -> None:
+            ledger.hold(held(number, 10.0))
+            if again in ("signs", "begins"):
+                ledger.sign_hold(held(number, 10.0).plan)
+            if again == "begins" and clock.now == start:
+                ledger.begin_hold(held(number, 10.0).plan, clock.now)
+
+        ask()
+        while clock.now < start + 6 * HOUR:
+            clock.now += 9 * MINUTE
+            if again.startswith("withdraws"):
+                ledger.end_hold(held(number, 10.0).plan)
+            if again.endswith("another"):
+                ledger.end_hold(held(number, 10.0).plan)
+                number += 1
+            ask()
+            if clock.now < start + 70 * MINUTE:
+                with pytest.raises(BudgetExceeded):
+                    ledger.hold(held(99, 0.01, "bo"))
+            else:
+                ledger.require_room(held(99, 0.01, "bo"))
+        ledger.hold(held(99, 0.01, "bo"))
+        assert [one.requester for one in ledger.held()] == ["bo"]
+        with pytest.raises(BudgetExceeded):
+            ask()
+        ledger.sign_hold(held(99, 0.01).plan)
+        ledger.begin_hold(held(99, 0.01).plan, clock.now)
+        pay(ledger, 99, 0.01)
+
+
+def test_a_turn_ends_when_nothing_is_asked_for_and_what_has_paid_a_step_or_has_just_begun_does_not_give_way():
+    with a_ledger() as (ledger, clock, _):
+        two = Hold(b"p" * 32, "ana", "", {b"first": loss(1.0), b"second": loss(9.0)})
+        ledger.hold(two)
+        ledger.sign_hold(two.plan)
+        clock.now += HOUR
+        ledger.debit(b"first", bytes(32), loss(1.0), label="x")
+        ledger.hold(two)
+        ledger.sign_hold(two.plan)
+        clock.now += HOUR
+        with pytest.raises(BudgetExceeded):
+            ledger.hold(held(99, 0.01, "bo"))
+    with a_ledger() as (ledger, clock, _):
+        ledger.hold(held(1, 10.0))
+        clock.now += HOUR
+        ledger.hold(held(2, 10.0))
+        clock.now += HOUR
+        ledger.hold(held(3, 10.0))
+        ledger.sign_hold(held(3, 10.0).plan)
+        ledger.begin_hold(held(3, 10.0).plan, clock.now)
+        with pytest.raises(BudgetExceeded):  # others may be paying for it
+            ledger.hold(held(99, 0.01, "bo"))
+        clock.now += 10 * MINUTE
+        ledger.require_room(held(99, 0.01, "bo"))
+        clock.now += 70 * MINUTE
+        ledger.hold(held(4, 10.0))
+        with pytest.raises(BudgetExceeded):
+            ledger.hold(held(99, 0.01, "bo"))
+
+
+def test_holds_without_a_price_keep_nobody_out_and_are_limited_in_number():
+    with a_ledger() as (ledger, _, __):
+        for number in range(240):
+            ledger.hold(Hold(bytes([number]) * 32, f"analyst {number % 4}", "", {bytes([number]): None}))
+        ledger.hold(held(250, 10.0, "bo"))
+        for number in range(240):
+            ledger.hold(Hold(bytes([number]) * 31 + b"x", "mallory", "", {bytes([number]) + b"x": None}))
+        kept = [one.requester for one in ledger.held()]
+        assert (kept.count("mallory"), kept.count("bo")) == (64, 1)
+        assert len(kept) <= 256
+
+
+def test_a_study_that_another_proposes_again_or_for_another_purpose_has_not_begun():
+    with a_ledger() as (ledger, clock, _):
+        one = held(1, 1.0)
+        ledger.hold(one)
+        ledger.sign_hold(one.plan)
+        ledger.begin_hold(one.plan, clock.now)
+        ledger.hold(one)
+        assert ledger.is_payable(one.plan, "ana", "")
+        for requester, purpose in (("ana", "marketing"), ("bo", "marketing")):
+            ledger.hold(dataclasses.replace(one, requester=requester, purpose=purpose))
+            assert not ledger.is_payable(one.plan, requester, purpose)
+            ledger.begin_hold(one.plan, clock.now)
+
+
+def test_a_cap_is_not_lowered_below_what_is_held_for_studies_that_have_begun():
+    with a_ledger() as (ledger, clock, _):
+        pay(ledger, 9, 1.0)
+        ledger.hold(held(1, 3.0))
+        set_cap(ledger, cn.Budget(epsilon=5.0))
+        ledger.hold(held(2, 1.0, "bo"))
+        ledger.sign_hold(held(1, 3.0).plan)
+        ledger.begin_hold(held(1, 3.0).plan, clock.now)
+        with pytest.raises(BudgetExceeded, match="studies that have begun"):
+            set_cap(ledger, cn.Budget(epsilon=3.9))
+        set_cap(ledger, cn.Budget(epsilon=4.0))
+        pay(ledger, 1, 3.0)
+        with pytest.raises(BudgetExceeded):
+            set_cap(ledger, cn.Budget(epsilon=3.9))
+
+
 def test_what_is_held_counts_towards_a_requesters_cap_and_towards_approval():
     for rules, error in (
         ({"requesters": {"coordinator": 0.7}}, BudgetExceeded),
@@ -484,6 +595,30 @@ def test_an_alignment_that_was_agreed_to_counts_as_an_attempt():
             driver.agree(plans[1], f.transport)
         f.study = real
         f.align("cohort", ids=COHORT, repeat=1)
+
+
+def test_an_alignment_that_is_agreed_to_again_and_again_gives_way_to_another_requesters():
+    with opened("cohort", "bank", {"max_alignments": 1}, None) as f:
+        plans: list[Plan] = []
+        real, f.study = f.study, lambda algorithm, plan, **_: plans.append(plan) or _enough()
+        for repeat in (1, 2):
+            with pytest.raises(_Enough):
+                f.align("cohort", ids=COHORT, repeat=repeat)
+        f.study = real
+        ledgers = [gate_of(f, name)._ledger for name in f.parties]
+        driver.agree(plans[0], f.transport)
+        for _ in range(2):
+            for ledger in ledgers:
+                ledger._clock = lambda real=ledger._clock: real() + HOUR
+            driver.agree(plans[0], f.transport)
+        bank = gate_of(f, "bank")._ledger
+        other = dataclasses.replace(bank.held()[0], plan=bytes(32), requester="bo", steps={b"x": None})
+        assert [one.plan for one in bank.held(other.plan, "ana of nowhere")] == []
+        assert len(bank.held(other.plan, bank.held()[0].requester)) == 1
+        bank.hold(other)
+        assert [one.requester for one in bank.held()] == ["bo"]
+        with pytest.raises(PolicyRefusal, match="1 alignments"):
+            driver.agree(plans[0], f.transport)
 
 
 # Many at once, and what is cut short -------------------------------------------------------------------------------------------
@@ -529,7 +664,49 @@ def test_what_was_agreed_to_is_resumed_after_a_restart_and_after_the_deadline_on
 def test_a_withdrawn_study_is_held_for_by_nobody_and_not_paid_for():
     with federation() as f:
         plan = a_plan(f)
-        driver.agree(plan, f.transport)
+        driver._yeses(plan, f.transport, driver.NoJournal(), None)
         driver._withdraw(plan, f.transport)
         assert all(gate_of(f, name)._ledger.held() == [] for name in f.parties)
         assert isinstance(tell(f, "bank", Ask(plan=plan, step="reports")), Refused)
+
+
+def test_what_has_begun_is_not_withdrawn_while_anybody_may_pay():
+    with federation() as f:
+        plan = a_plan(f)
+        driver.agree(plan, f.transport)
+        driver._withdraw(plan, f.transport)
+        for name in ("bank", "telco"):
+            assert isinstance(tell(f, name, Ask(plan=plan, step="reports")), Released)
+    with federation() as f:
+        bank = gate_of(f, "bank")._ledger
+        driver.agree(plan := a_plan(f), f.transport)
+        bank._clock = lambda real=bank._clock: real() + HOUR
+        driver._withdraw(plan, f.transport)
+        assert bank.held() == []
+
+
+def test_a_coordinator_withdraws_what_failed_before_it_began_and_nothing_later():
+    for fails, withdrawn in ((_Refuses(), False), (None, True)):
+        with federation(policies={} if fails else {"bank": cn.Policy(allow=[])}) as f:
+            line = f.transport = _Listening(f.transport)
+            with pytest.raises(PolicyRefusal):
+                f.run(fails or _Stops(), a_plan(f))
+            assert line.heard is withdrawn
+
+
+class _Refuses(_Stops):
+    def rounds(self, plan: Plan):
+        raise PolicyRefusal("a step was refused")
+        yield {}
+
+
+class _Listening:
+    def __init__(self, inner) -> None:
+        self.inner, self.heard = inner, False
+
+    def exchange(self, requests):
+        self.heard |= any(isinstance(codec.decode_request(one), Withdraw) for one in requests.values())
+        return self.inner.exchange(requests)
+
+    def close(self) -> None:
+        self.inner.close()

@@ -20,7 +20,7 @@ from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolE
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
 from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, total
-from tests.party.ledger_children import BODY
+from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
 # The five invariants, by name.
@@ -211,7 +211,7 @@ def test_invariant_5_every_refusal_leaves_the_ledger_as_it_was_and_says_so(tmp_p
             lambda: ledger.seal(b"r", b"answer"),
             lambda: ledger.seal(b"q", b"another"),
             lambda: ledger.answer_to(b"q", OTHER_BODY),
-            lambda: ledger.set_budget(Budget(epsilon=0.05)),
+            lambda: set_cap(ledger, Budget(epsilon=0.05)),
         ]
         for attempt in attempts:
             with pytest.raises(ColonnadeError) as refusal:
@@ -270,10 +270,10 @@ def test_a_loss_without_a_pure_part_never_fits_a_cap_without_delta(tmp_path):
     with fresh(tmp_path, epsilon=1_000.0) as ledger:
         with pytest.raises(BudgetExceeded):
             ledger.debit(b"q", BODY, Loss.of_zcdp(Fraction(1, 10**9)), label="x")
-        ledger.set_budget(Budget(epsilon=1.0, delta=1e-9))
+        set_cap(ledger, Budget(epsilon=1.0, delta=1e-9))
         ledger.debit(b"q", BODY, Loss.of_zcdp(Fraction(1, 10**9)), label="x")
         with pytest.raises(BudgetExceeded):
-            ledger.set_budget(Budget(epsilon=1_000.0))
+            set_cap(ledger, Budget(epsilon=1_000.0))
 
 
 def test_spent_is_exactly_what_was_debited_to_the_last_nano_unit_at_every_order(tmp_path):
@@ -358,12 +358,12 @@ def test_the_latest_cap_is_in_force_and_every_cap_is_on_record(tmp_path):
         ledger.debit(b"a", BODY, TENTH, label="x")
         with pytest.raises(BudgetExceeded):
             other.debit(b"b", BODY, TENTH, label="x")
-        ledger.set_budget(Budget(epsilon=0.2))
+        set_cap(ledger, Budget(epsilon=0.2))
         other.debit(b"b", BODY, TENTH, label="x")
         with pytest.raises(BudgetExceeded):
-            other.set_budget(Budget(epsilon=0.199999999))
-        other.set_budget(Budget(epsilon=0.3, delta=1e-6))
-        other.set_budget(Budget(epsilon=0.2))
+            set_cap(other, Budget(epsilon=0.199999999))
+        set_cap(other, Budget(epsilon=0.3, delta=1e-6))
+        set_cap(other, Budget(epsilon=0.2))
         caps = [entry.budget for entry in ledger.entries() if entry.kind in ("genesis", "cap")]
         assert caps == [Budget(epsilon=0.1), Budget(epsilon=0.2), Budget(epsilon=0.3, delta=1e-6), Budget(epsilon=0.2)]
         assert ledger.budget == Budget(epsilon=0.2)

@@ -13,7 +13,7 @@ from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger as ledger_module
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget
-from tests.party.ledger_children import BODY
+from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
 # Reading.
@@ -23,7 +23,7 @@ def test_entries_show_what_when_and_at_what_price(tmp_path):
     times = iter([0.0, 1_700_000_000.25, 1_600_000_000.0])  # a clock may go back; rows are ordered by number
     with fresh(tmp_path, clock=lambda: next(times)) as ledger:
         ledger.debit(b"q", BODY, TENTH, label="histogram of age")
-        ledger.set_budget(Budget(epsilon=2.0))
+        set_cap(ledger, Budget(epsilon=2.0))
         first, debit, cap = ledger.entries()
     assert (first.sequence, first.kind, first.budget) == (0, "genesis", Budget(epsilon=1.0))
     assert (debit.kind, debit.label, debit.loss, debit.request) == ("debit", "histogram of age", TENTH, b"q")
@@ -47,7 +47,7 @@ def test_the_head_moves_with_every_row_and_shows_the_total(tmp_path):
         for act in (
             lambda: ledger.debit(b"a", BODY, TENTH, label="x"),
             lambda: ledger.record_nonprivate(b"b", BODY, label="x"),
-            lambda: ledger.set_budget(Budget(epsilon=0.5, delta=1e-6)),
+            lambda: set_cap(ledger, Budget(epsilon=0.5, delta=1e-6)),
             lambda: ledger.reserve(b"c", BODY, TENTH, label="x", seed=bytes(32)),
         ):
             act()

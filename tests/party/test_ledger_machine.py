@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from colonnade.errors import BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Budget, Loss, total
-from tests.party.ledger_children import BODY
+from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY
 
 
@@ -137,7 +137,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(budget=BUDGETS)
     def change_the_cap(self, budget):
-        self.agree(self.reference.set_budget(budget), lambda: self.ledger.set_budget(budget))
+        self.agree(self.reference.set_budget(budget), lambda: set_cap(self.ledger, budget))
 
     @rule(which=st.integers(0, 1))
     def reopen(self, which):

@@ -189,7 +189,8 @@ def preview_file(path: Path, *, as_json: bool) -> None:
     if not people.known:
         screen.line(
             f"The rows are matched when the file runs, so nobody knows yet how many people all parties have: this is for "
-            f"{people.everybody.people:,}. A capacity in [align] or in a policy gives another number."
+            f"{people.everybody.people:,}. A capacity in {'a policy' if file.align is None else '[align] or in a policy'} gives "
+            "another number."
         )
     if file.split is not None:
         screen.line(

@@ -140,9 +140,9 @@ class Consents:
         return pending.since
 
     def withdraw(self, plan: bytes) -> None:
-        """Forget a plan."""
-        self._pending.pop(plan, None)
-        self._begun.pop(plan, None)
+        """Forget a plan, unless it has begun: others rest on our yes, and may have paid."""
+        if plan not in self._begun:
+            self._pending.pop(plan, None)
 
     def require_begun(self, plan: Plan) -> None:
         """Refuse to compute in a plan of which this member has not heard every yes."""

@@ -464,8 +464,6 @@ def run_study(
                 outcome = _run_once(algorithm, plan, transport, progress, journal, about, cost)
             except ColonnadeError as error:
                 busy = error.retry_in if isinstance(error, Busy) and waited < PATIENCE else None
-                if not isinstance(error, ProtocolError):
-                    _withdraw(plan, transport)
                 if isinstance(error, BudgetExceeded) and turn.shared:
                     alone = True  # what was held for the others may have been in the way
                     continue
@@ -577,6 +575,17 @@ def propose(plan: Plan, transport: Transport, about: About | None = None, *, hol
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
     """Have every member say yes, and show all of them to everybody (`colonnade.conversations.consent`). Nothing is spent."""
     journal = journal or NoJournal()
+    try:
+        quote, yeses = _yeses(plan, transport, journal, about)
+    except ColonnadeError as error:
+        if not isinstance(error, ProtocolError):
+            _withdraw(plan, transport)
+        raise
+    ask(dict.fromkeys(quote.nonces, messages.Begin(plan=codec.digest(plan), yeses=yeses)), transport)
+    return quote
+
+
+def _yeses(plan: Plan, transport: Transport, journal: Journal, about: About | None) -> tuple[Quote, dict[str, bytes]]:
     own = journal.challenge(plan)
     quote = propose(plan, transport, about, hold=True)
     hashed, nonces = codec.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
@@ -590,8 +599,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
             raise ProtocolError(f"{member!r} did not say yes.", remedy="Start the study again.")
         yeses[member] = reply.yes
     journal.agreed(plan, nonces, yeses)
-    ask(dict.fromkeys(quote.nonces, messages.Begin(plan=hashed, yeses=yeses)), transport)
-    return quote
+    return quote, yeses
 
 
 def _withdraw(plan: Plan, transport: Transport) -> None:

@@ -307,7 +307,9 @@ class Gate:
         found = [
             (AdmittedStep(self, plan, step, half), half) for step, half in halves if isinstance(half, AligningStep)
         ]
-        held = [one.plan for one in self._ledger.held(but=codec.digest(plan)) if one.aligns] if found else []
+        hashed = codec.digest(plan)
+        others = self._ledger.held(hashed, requester_of(self._ledger.said(hashed))) if found else []
+        held = [one.plan for one in others if one.aligns]
         begun = {entry.plan for entry in self._ledger.entries() if entry.kind == "list"} if held else set()
         pending = len(set(held) - begun)
         return [half for admitted, half in found if may_align(admitted, half, pending)]
@@ -329,7 +331,7 @@ class Gate:
         self._ledger.begin_hold(plan, issued)
 
     def withdraw(self, plan: bytes) -> None:
-        """Hold nothing for a plan any more."""
+        """Hold nothing for a plan any more, unless it may be paid for now."""
         self._ledger.end_hold(plan)
 
     def require_begun(self, plan: Plan) -> None:

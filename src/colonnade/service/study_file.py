@@ -11,8 +11,7 @@ rest on the release of a `Describe` with the same columns and price, and preview
 Previews of a study file: priced at parties without tables (`colonnade.party.party`). No row is read and nothing is drawn.
 
 *Who takes part.* What a run has fixed, the names and sizes of row orders, is kept beside the ledgers (``orders.json``), and
-previews use it. Before the first run there are two cases. Without ``[align]`` the file declares who takes part public, so the
-ids are read, and no other column. With ``[align]`` nothing is known before the parties have matched their lists: figures are
+previews use it. Before the first run nobody knows how many people all parties have, and no id is read to find out. Figures are
 then for the declared capacity, or else for `ASSUMED_PEOPLE`, and the preview says so.
 """
 
@@ -37,7 +36,6 @@ from colonnade.estimators.synthetic import LARGEST_ROWS, SyntheticTable, require
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import StandIn
 from colonnade.party.table.sources import memory_limit
-from colonnade.party.table.stored_table import common_list, list_identity, party_ids
 from colonnade.plan import About
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
@@ -622,7 +620,7 @@ class Bounds:
 
 
 ASSUMED_PEOPLE = 10_000
-"""People in a preview of rows that are still to be matched, where no capacity is declared."""
+"""People in a preview of rows that no run has matched yet, where no capacity is declared."""
 
 _RULES = ("kind", "form", "strip", "case")
 
@@ -655,18 +653,9 @@ def _people(file: StudyFile, folder: Path) -> tuple[PreviewedPeople, Mapping[str
     matching: Mapping[str, Loss] = {}
     if "all" in kept:
         everybody = kept["all"]
-    elif file.align is None:
-        sources = {name: member.party() for name, member in file.members.items()}
-        common = common_list(
-            {
-                name: party_ids(party.source, id_column(file.id, name), party=name, memory=party.memory)
-                for name, party in sources.items()
-            }
-        )
-        everybody = Order(list_identity(common, "intersection"), len(common))
     else:
         everybody, matching = _to_be_matched(file, folder, file.align)
-        known = file.align.get("mode") == "cohort"
+        known = file.align is not None and file.align.get("mode") == "cohort"
     if file.split is None:
         return PreviewedPeople(everybody, everybody, known), matching
     share = round(everybody.people * (1 - file.split["test"]))
@@ -674,8 +663,12 @@ def _people(file: StudyFile, folder: Path) -> tuple[PreviewedPeople, Mapping[str
     return PreviewedPeople(everybody, fitted, known), matching
 
 
-def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any]) -> tuple[Order, Mapping[str, Loss]]:
-    """Return an order of assumed size, and what fixing it would cost each party."""
+def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any] | None) -> tuple[Order, Mapping[str, Loss]]:
+    """Return an order of assumed size, and what fixing it would cost each party: nothing without ``[align]``."""
+    if align is None:
+        with _stand_ins(file, folder, Order("unaligned", 0)) as federation:
+            people = min(reply.capacity for reply in federation.descriptions().values())
+        return Order("to be matched", people), {}
     asked: dict[str, Any] = {
         "mode": "intersection",
         "epsilon": None,

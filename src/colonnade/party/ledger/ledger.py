@@ -23,7 +23,12 @@ that go at another pace. A hold without a yes lasts `UNSIGNED`.
 
 *Limits.* There are `MOST_STUDIES` open holds at most, and `MOST_OF_ONE` of one requester. A requester's first study may hold all
 that is left; once it has one, all its holds together have half of what is left at most. So nobody exhausts a cap by asking for
-many studies. A refusal for any of these reads like one for the cap.
+many studies. Only what costs something counts. A refusal for any of these reads like one for the cap.
+
+*Whose turn it is.* A requester that has been asking for longer than a hold lasts (`_LASTS`) has had its turn: what is held for
+it, and has no row yet, gives way to another requester's study that would not fit otherwise. A plan that has begun is left for
+`UNSIGNED`, so that others do not pay in vain. Asking again, signing again and withdrawing do not lengthen a turn; asking for
+nothing for so long ends it. So nobody exhausts a cap, or the number of alignments, by asking again and again.
 """
 
 import os
@@ -53,6 +58,7 @@ MARGIN = 600 * SECOND
 """How much longer a hold lasts than anybody pays."""
 UNSIGNED = 600 * SECOND
 """How long a hold lasts to which no yes was said."""
+_LASTS = DEBITS_END + MARGIN
 MOST_STUDIES = 64
 MOST_OF_ONE = 16
 MOST_ROWS = 256
@@ -112,51 +118,65 @@ class Holds:
                 holds.append(Hold(plan, requester, purpose, unpaid, bool(aligns)))
         return holds
 
-    def refused(self, hold: Hold, cap: rows.Ceiling, spent: Loss, now: int) -> float | None:
-        """Return how much ε is left for this study where it does not fit beside the others; ``None`` where it does."""
-        unpaid = self._unpaid(hold.steps)
-        if not unpaid:
-            return None
-        others = self.open(now, but=hold.plan)
-        mine = [one.loss for one in others if one.requester == hold.requester]
-        theirs = [one.loss for one in others if one.requester != hold.requester]
-        if len(others) >= MOST_STUDIES or len(mine) >= MOST_OF_ONE:
-            return 0.0
-        before, own, cost = (
-            spent + total(theirs),
-            total(mine),
-            total(loss for loss in unpaid.values() if loss is not None),
-        )
-        if cost != NOTHING and not cap.holds(before + own + cost):
-            return _left(cap.nano, before + own, cap.delta)
-        half = (cap.nano - (before.nano_epsilon(cap.delta) or 0)) // 2
-        if NOTHING not in (cost, own) and not (own + cost).fits(half, cap.delta):
-            return _left(half, own, cap.delta)
-        return None
+    def giving_way(self, to: str, now: int) -> set[bytes]:
+        """Return the plans of other requesters that give way to this one: they have had their turn and have no row yet."""
+        found = self._file.run(
+            "SELECT plan, steps FROM holds JOIN turns USING (requester) WHERE requester <> ? AND since <= ? "
+            "AND (payable <= ? OR made <= ?) AND NOT EXISTS (SELECT 1 FROM entries WHERE entries.plan = holds.plan)",
+            (to, now - _LASTS, now, now - UNSIGNED),
+        ).fetchall()
+        return {plan for plan, steps in found if len(self._unpaid(_read(steps))) == len(_read(steps))}
+
+    def room(self, hold: Hold, cap: rows.Ceiling, spent: Loss, now: int) -> tuple[float | None, set[bytes]]:
+        """Return how much ε is left for this study where it does not fit beside the others, else ``None``; and what gives way."""
+        cost = total(loss for loss in self._unpaid(hold.steps).values() if loss is not None)
+        others, late = self.open(now, but=hold.plan), self.giving_way(hold.requester, now)
+        ended = {one.plan for one in others if one.aligns and one.plan in late} if hold.aligns else set()
+        left = _lacking(hold.requester, cost, [one for one in others if one.plan not in ended], cap, spent)
+        if left is not None and late:
+            ended = late
+            left = _lacking(hold.requester, cost, [one for one in others if one.plan not in late], cap, spent)
+        return left, ended
 
     def make(self, hold: Hold, now: int) -> None:
         """Hold, until a yes is said or a while has passed; one that is there stays as long as it would."""
         steps = msgspec.msgpack.encode(
             {key: None if one is None else one.to_bytes() for key, one in hold.steps.items()}
         )
+        self._file.run("DELETE FROM holds WHERE held <= ?", (now,))
         self._file.run(
             "INSERT INTO holds (plan, requester, purpose, aligns, steps, made, held, payable) VALUES (?, ?, ?, ?, ?, ?, ?, 0) "
-            "ON CONFLICT (plan) DO UPDATE SET requester = excluded.requester, purpose = excluded.purpose, "
-            "steps = excluded.steps, made = excluded.made, held = max(held, excluded.held)",
+            "ON CONFLICT (plan) DO UPDATE SET payable = CASE WHEN requester = excluded.requester AND "
+            "purpose = excluded.purpose THEN payable ELSE 0 END, requester = excluded.requester, "
+            "purpose = excluded.purpose, steps = excluded.steps, held = max(held, excluded.held)",
             (hold.plan, hold.requester, hold.purpose, int(hold.aligns), steps, now, now + UNSIGNED),
         )
-        self._file.run("DELETE FROM holds WHERE held <= ?", (now,))
-        open_now = [one.plan for one in self.open(now)]
-        spare = [
-            plan for (plan,) in self._file.run("SELECT plan FROM holds ORDER BY made DESC") if plan not in open_now
-        ]
-        for plan in spare[MOST_ROWS - len(open_now) :]:
+        self._file.run("DELETE FROM turns WHERE asked <= ?", (now - _LASTS,))
+        if hold.aligns or any(self._unpaid(hold.steps).values()):
+            self._file.run(
+                "INSERT INTO turns VALUES (?, ?, ?) ON CONFLICT (requester) DO UPDATE SET asked = excluded.asked",
+                (hold.requester, now, now),
+            )
+        self._end_spare(hold.requester, now)
+
+    def _end_spare(self, requester: str, now: int) -> None:
+        """Keep so many rows. Of those that hold nothing of the cap, the requester's own go first, and the oldest of these."""
+        counted = {one.plan for one in self.open(now) if one.loss != NOTHING}
+        found = self._file.run("SELECT plan, requester FROM holds ORDER BY made DESC, rowid DESC").fetchall()
+        own = [plan for plan, of in found if plan not in counted and of == requester][MOST_STUDIES:]
+        spare = [plan for plan, _ in found if plan not in counted and plan not in own]
+        for plan in (*own, *spare[MOST_ROWS - len(counted) :]):
             self.end(plan)
+        self._file.run(
+            "DELETE FROM turns WHERE requester NOT IN (SELECT requester FROM turns ORDER BY since LIMIT ?)",
+            (MOST_ROWS,),
+        )
 
     def sign(self, plan: bytes, now: int) -> bool:
         """Hold for as long as anybody may pay who hears our yes of now; return whether anything is held."""
-        found = self._file.run(
-            "UPDATE holds SET held = ? WHERE plan = ? AND held > ?", (now + DEBITS_END + MARGIN, plan, now)
+        found = self._file.run("UPDATE holds SET held = ? WHERE plan = ? AND held > ?", (now + _LASTS, plan, now))
+        self._file.run(
+            "UPDATE turns SET asked = ? WHERE requester = (SELECT requester FROM holds WHERE plan = ?)", (now, plan)
         )
         return found.rowcount == 1
 
@@ -172,6 +192,15 @@ class Holds:
         query = "SELECT 1 FROM holds WHERE plan = ? AND requester = ? AND purpose = ? AND payable > ? AND held > ?"
         return self._file.run(query, (plan, requester, purpose, now, now)).fetchone() is not None
 
+    def begun(self, now: int) -> Loss:
+        """Return what is still to be paid for plans that everybody has said yes to."""
+        found = self._file.run("SELECT plan FROM holds WHERE payable > ?", (now,)).fetchall()
+        return total(one.loss for one in self.open(now) if (one.plan,) in found)
+
+    def withdraw(self, plan: bytes, now: int) -> None:
+        """Hold nothing for a plan any more, unless it may be paid for now: others rest on our yes."""
+        self._file.run("DELETE FROM holds WHERE plan = ? AND (payable <= ? OR held <= ?)", (plan, now, now))
+
     def end(self, plan: bytes) -> None:
         """Hold nothing for a plan any more."""
         self._file.run("DELETE FROM holds WHERE plan = ?", (plan,))
@@ -179,12 +208,30 @@ class Holds:
     def end_all(self) -> None:
         """Hold nothing any more: another version of the data was declared."""
         self._file.run("DELETE FROM holds")
+        self._file.run("DELETE FROM turns")
 
     def _unpaid(self, steps: Mapping[bytes, Loss | None]) -> dict[bytes, Loss | None]:
         known = "SELECT 1 FROM entries WHERE request = ?"
         return {
             request: loss for request, loss in steps.items() if self._file.run(known, (request,)).fetchone() is None
         }
+
+
+def _lacking(requester: str, cost: Loss, others: list[Hold], cap: rows.Ceiling, spent: Loss) -> float | None:
+    """Return how much ε is left where a study of this requester does not fit beside these; ``None`` where it does."""
+    if cost == NOTHING:
+        return None
+    mine = [one.loss for one in others if one.requester == requester and one.loss != NOTHING]
+    theirs = [one.loss for one in others if one.requester != requester and one.loss != NOTHING]
+    if len(mine) + len(theirs) >= MOST_STUDIES or len(mine) >= MOST_OF_ONE:
+        return 0.0
+    before, own = spent + total(theirs), total(mine)
+    if not cap.holds(before + own + cost):
+        return _left(cap.nano, before + own, cap.delta)
+    half = (cap.nano - (before.nano_epsilon(cap.delta) or 0)) // 2
+    if mine and not (own + cost).fits(half, cap.delta):
+        return _left(half, own, cap.delta)
+    return None
 
 
 def _read(steps: bytes) -> Mapping[bytes, Loss | None]:
@@ -350,26 +397,20 @@ class SqliteLedger:
         """The cap in force, rounded down to whole nano-ε."""
         return self._read().cap.budget
 
-    def set_budget(self, budget: Budget) -> None:
-        """Change the cap, by a row of its own; refuse one that is spent already. The party's owner decides this."""
-        self._decide(Ceiling.of(budget), Ceiling.of(budget))
-
     def decide(self, decision: Decision) -> int:
         """Record a decision of the party's owner, signed, by a row of its own; return its sequence number."""
         if decision.signer(self.identity) is None:
             raise BadInput("A decision is signed for this ledger.", remedy="Sign it with the party's identity key.")
-        return self._decide(decision, Ceiling.of(decision.budget) if isinstance(decision, CapDecision) else None)
-
-    def _decide(self, detail: Ceiling | Decision, cap: Ceiling | None) -> int:
+        cap = Ceiling.of(decision.budget) if isinstance(decision, CapDecision) else None
         written = _now(self._clock)
         with self._file.writing():
             state = self._chain.catch_up()
-            if cap is not None and not cap.holds(state.total):
+            if cap is not None and not cap.holds(state.total + self._holds.begun(written)):
                 raise BudgetExceeded(
-                    "More than this has been spent already.",
-                    remedy="A cap can be lowered to what was spent, no further.",
+                    "More than this has been spent already, or is about to be, by studies that have begun.",
+                    remedy="A cap can be lowered to what was spent, no further. What has begun is paid within an hour, or never.",
                 )
-            facts = state.row("cap", written, "cap", detail=msgspec.json.encode(detail).decode())
+            facts = state.row("cap", written, "cap", detail=msgspec.json.encode(decision).decode())
             self._chain.append(facts)
         return facts.sequence
 
@@ -488,7 +529,8 @@ class SqliteLedger:
     def hold(self, hold: Hold) -> None:
         """Set aside what a study still costs, durably; refuse as `require_room` does. The same study has one hold."""
         with self._file.writing():
-            self._refuse_without_room(hold)
+            for plan in self._refuse_without_room(hold):
+                self._holds.end(plan)
             self._holds.make(hold, _now(self._clock))
 
     def sign_hold(self, plan: bytes) -> None:
@@ -506,25 +548,28 @@ class SqliteLedger:
             raise _nothing_held()
 
     def end_hold(self, plan: bytes) -> None:
-        """Hold nothing for a plan any more."""
+        """Hold nothing for a plan any more, unless it has begun and may be paid for now."""
         with self._file.writing():
-            self._holds.end(plan)
+            self._holds.withdraw(plan, _now(self._clock))
 
-    def held(self, but: bytes = b"") -> list[Hold]:
-        """Return what is held for all studies but one."""
+    def held(self, but: bytes = b"", to: str | None = None) -> list[Hold]:
+        """Return what is held for all studies but one, and but those that give way to a requester."""
         with self._file.reading():
-            return self._holds.open(_now(self._clock), but=but)
+            now = _now(self._clock)
+            late = set() if to is None else self._holds.giving_way(to, now)
+            return [one for one in self._holds.open(now, but=but) if one.plan not in late]
 
     def is_payable(self, plan: bytes, requester: str, purpose: str) -> bool:
         """Return whether a plan may be paid for now: everybody has said yes, in time, to a study of this requester."""
         with self._file.reading():
             return self._holds.is_payable(plan, requester, purpose, _now(self._clock))
 
-    def _refuse_without_room(self, hold: Hold) -> None:
+    def _refuse_without_room(self, hold: Hold) -> set[bytes]:
         state = self._chain.catch_up()
-        left = self._holds.refused(hold, state.cap, state.total, _now(self._clock))
+        left, ended = self._holds.room(hold, state.cap, state.total, _now(self._clock))
         if left is not None:
             raise self._past_the_cap(left)
+        return ended
 
     def debit(self, request_id: bytes, body_hash: bytes, loss: Loss, *, label: str, **terms: Unpack[RowTerms]) -> int:
         """Pay for a release, durably, before a bit of it is drawn; return the sequence number of the row.

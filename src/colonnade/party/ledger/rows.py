@@ -360,7 +360,7 @@ HOLDS = """CREATE TABLE holds (
     held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
     payable INTEGER NOT NULL CHECK (typeof(payable) = 'integer')
 )"""
-"""What is set aside for studies (`colonnade.party.ledger.ledger`): the one table whose rows go again. Times in microseconds."""
+"""What is set aside for studies (`colonnade.party.ledger.ledger`): its rows go again. Times in microseconds."""
 
 LOADED = """CREATE TABLE loaded (
     version INTEGER PRIMARY KEY,
@@ -368,7 +368,14 @@ LOADED = """CREATE TABLE loaded (
 )"""
 """Salted hashes of tables, by data version. No row of ``entries`` depends on a table, and so no root does."""
 
-LATER = {"holds": HOLDS, "loaded": LOADED}
+TURNS = """CREATE TABLE turns (
+    requester TEXT PRIMARY KEY NOT NULL CHECK (typeof(requester) = 'text'),
+    since INTEGER NOT NULL CHECK (typeof(since) = 'integer'),
+    asked INTEGER NOT NULL CHECK (typeof(asked) = 'integer')
+)"""
+"""Since when a requester has been asking, and when it did so last. Its rows go again, as those of ``holds`` do."""
+
+LATER = {"holds": HOLDS, "loaded": LOADED, "turns": TURNS}
 """Tables that a file of 0.2.0 does not have."""
 
 TABLES = (
