@@ -74,6 +74,8 @@ def test_words_that_the_named_analyst_has_not_signed_for_this_plan_are_refused_a
             msgspec.structs.replace(good, signature=good.signature[:-1]),
             msgspec.structs.replace(good, signature=b"s"),
         ]
+        if kind == "asked":  # or else it would be refused for want of everybody's yes, whatever is signed
+            as_if_agreed(guards(f)["bank"], plan, good)
         for about in forged:
             request = (
                 Propose(plan=plan, about=about) if kind == "proposed" else Ask(plan=plan, step="reports", about=about)
