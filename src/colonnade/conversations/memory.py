@@ -9,6 +9,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -445,6 +446,8 @@ class RunRecords:
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = None if path is None else Path(path)
         self._memory = sqlite3.connect(":memory:", check_same_thread=False) if path is None else None
+        if self._memory is not None:
+            weakref.finalize(self, self._memory.close)
         with self._file() as file:
             file.executescript(_RUNS)
 

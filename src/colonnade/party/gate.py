@@ -44,7 +44,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
 from colonnade.secure.keys import Identity
 from colonnade.steps.alignment import AligningStep
-from colonnade.steps.kind import Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
+from colonnade.steps.kind import Admission, Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
     from colonnade.party.guard import RowOrders
@@ -255,11 +255,11 @@ class Gate:
         return self._ledger.commit(request, settled if half.keeps_key else released(step, values, half.title, loss))
 
     def was_begun(self, plan: Plan, name: str) -> bool:
-        """Return whether the ledger has a row of this party's part in a step, or of an attempt at it."""
+        """Return whether the ledger has a row of this party's part in a step, or of an attempt to align."""
         request, body = self.ledger_key(plan, name)
-        return self._ledger.knows(request) or any(
-            row.kind == "list" and row.body == body for row in self._ledger.entries()
-        )
+        aligns = any(kind_of(step).admission == Admission.ALIGNMENT for step in plan.steps if step.name == name)
+        attempts = self._ledger.entries() if aligns else ()
+        return self._ledger.knows(request) or any(row.kind == "list" and row.body == body for row in attempts)
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
