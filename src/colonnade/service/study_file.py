@@ -41,7 +41,6 @@ from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
 from colonnade.runtime.durable_file import replace_file
 from colonnade.schema import Schema
-from colonnade.schema.features import id_column
 from colonnade.service import study_keys
 from colonnade.service.study_keys import within
 from colonnade.steps.alignment import IdRules
