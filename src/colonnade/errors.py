@@ -36,6 +36,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+__all__ = [
+    "AlreadyRunning",
+    "ApprovalNeeded",
+    "BadInput",
+    "BoundsRequired",
+    "BudgetExceeded",
+    "Busy",
+    "CertificateExpired",
+    "ColonnadeError",
+    "DiskFull",
+    "EstimateFailed",
+    "LedgerCorrupt",
+    "LoosePermissions",
+    "NonPrivateRefused",
+    "NotEnoughComputeNodes",
+    "PartyAway",
+    "PlanMismatch",
+    "PolicyRefusal",
+    "ProtocolError",
+    "ReleaseLost",
+    "SchemaMismatch",
+    "disk_is_full",
+    "error_for",
+]
+
 
 @dataclass(frozen=True)
 class Cost:

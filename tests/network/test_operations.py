@@ -11,8 +11,8 @@ import pytest
 import colonnade as cn
 from colonnade.errors import AlreadyRunning, BadInput, DiskFull, LoosePermissions, error_for
 from colonnade.protocol import codec, messages
-from colonnade.runtime.durable_file import lock_folder, replace_file, write_new
 from colonnade.runtime.event_log import Log, LogFile, read_events, write_status
+from colonnade.runtime.private_files import lock_folder, replace_file, write_new
 from colonnade.service import health
 from tests.cli.studies import call
 from tests.network.lines import free_port, until

@@ -7,7 +7,7 @@ import colonnade as cn
 from colonnade.coordinator.journal import StudyJournal
 from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.runtime.durable_file import lock_folder
+from colonnade.runtime.private_files import lock_folder
 from colonnade.service.attestation import Attestation, attest
 from tests.cli.studies import call
 from tests.network.served import Site

@@ -96,6 +96,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.conversations.endpoint", "self._at_once"): CONSTANT,
     ("colonnade.conversations.memory", "party"): PLAN,
+    ("colonnade.steps.describing", "column.indicates"): DECLARED,
     ("colonnade.party.gate", "cap"): LEDGER,
     ("colonnade.party.gate", "plan.price.delta"): PLAN,
     ("colonnade.party.gate", "self.terms.party"): DECLARED,

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.runtime.durable_file import HELD, TemporaryFolder
+from colonnade.runtime.durable_file import HELD
+from colonnade.runtime.private_files import TemporaryFolder
 
 SIMULATION = """
 import os, signal, sys

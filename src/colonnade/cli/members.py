@@ -131,7 +131,7 @@ def check_table(
     page: Annotated[Path | None, typer.Option("--html", help="Also write the table to this file, as a page.")] = None,
 ) -> None:
     """Show what in the table does not fit schema.toml: for its owner alone. Exit 1 if the table would be refused."""
-    from colonnade.runtime.durable_file import replace_file
+    from colonnade.runtime.private_files import replace_file
     from colonnade.service.party_folder import PartyFolder
 
     found = PartyFolder(folder).check(files or ())
@@ -208,7 +208,7 @@ def _install(folder: Path, source: Path) -> None:
 @party.command()
 def rotate(folder: Folder) -> None:
     """Make a new identity key, signed with the present one. The ledger stays, and with it what was spent."""
-    from colonnade.runtime.durable_file import lock_folder
+    from colonnade.runtime.private_files import lock_folder
     from colonnade.service.party_folder import PartyFolder
 
     member = PartyFolder(folder.resolve())

@@ -60,7 +60,7 @@ from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.messages import Accounted, GetAccount, Refused
 from colonnade.result import COORDINATOR
-from colonnade.runtime.durable_file import require_private, write_new
+from colonnade.runtime.private_files import require_private, write_new
 from colonnade.runtime.progress import Pace, Progress
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Hello

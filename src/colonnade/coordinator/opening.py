@@ -17,8 +17,8 @@ from colonnade.privacy.accounting import Budget
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Described
-from colonnade.runtime.durable_file import read_hex
 from colonnade.runtime.event_log import Log, LogFile, write_status
+from colonnade.runtime.private_files import read_hex
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES

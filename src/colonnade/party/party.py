@@ -32,7 +32,7 @@ from colonnade.party.table.stored_table import common_list, ordered_table, party
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec
-from colonnade.runtime.durable_file import TemporaryFolder
+from colonnade.runtime.private_files import TemporaryFolder
 from colonnade.schema import Schema
 from colonnade.schema.features import id_column
 from colonnade.secure.keys import Identity, PublicIdentity

@@ -19,7 +19,7 @@ from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.rows import Head
 from colonnade.privacy.accounting import NANO
 from colonnade.protocol import agreement
-from colonnade.runtime.durable_file import lock_folder
+from colonnade.runtime.private_files import lock_folder
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 from colonnade.service import study_keys
 from colonnade.service.party_folder import PartyFolder

@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.runtime.durable_file import replace_file, require_private, write_new
+from colonnade.runtime.private_files import replace_file, require_private, write_new
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 from colonnade.service import study_keys
 from colonnade.transport.kit import read_key, site_name

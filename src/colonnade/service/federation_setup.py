@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.protocol import agreement
-from colonnade.runtime.durable_file import read_hex, write_new
+from colonnade.runtime.private_files import read_hex, write_new
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.service import served_party, study_keys

@@ -55,15 +55,8 @@ import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import agreement, codec
-from colonnade.runtime.durable_file import (
-    read_hex,
-    replace_file,
-    replacing,
-    require_private,
-    require_unchangeable,
-    sync_folder,
-    write_new,
-)
+from colonnade.runtime.durable_file import replacing, sync_folder
+from colonnade.runtime.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service import study_keys
 from colonnade.transport.kit import Certificate, Kit

@@ -27,8 +27,8 @@ from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskFull
 from colonnade.protocol import agreement, codec, messages
-from colonnade.runtime.durable_file import lock_folder
 from colonnade.runtime.event_log import Log, LogFile, write_status
+from colonnade.runtime.private_files import lock_folder
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint

@@ -39,7 +39,7 @@ from colonnade.party.table.sources import memory_limit
 from colonnade.plan import About
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
-from colonnade.runtime.durable_file import replace_file
+from colonnade.runtime.private_files import replace_file
 from colonnade.schema import Schema
 from colonnade.service import study_keys
 from colonnade.service.study_keys import within

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from colonnade.errors import BadInput, CertificateExpired
-from colonnade.runtime.durable_file import replace_file, require_private, write_new
 from colonnade.runtime.event_log import Log, read_status, write_status
+from colonnade.runtime.private_files import replace_file, require_private, write_new
 
 WARNING_DAYS = 30
 """Days before the end of a certificate from which everything that shows it warns."""

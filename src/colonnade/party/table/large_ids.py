@@ -32,7 +32,7 @@ from colonnade.party.table.row_order import (
     undeclared_ids,
 )
 from colonnade.party.table.sources import BLOCK, Source, connect_duckdb, limit_memory
-from colonnade.runtime.durable_file import TemporaryFolder
+from colonnade.runtime.private_files import TemporaryFolder
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema.cells import is_text
 

@@ -33,7 +33,7 @@ import pyarrow.parquet
 
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.dask_cluster import DaskRows, is_dask_frame
-from colonnade.runtime.durable_file import TemporaryFolder
+from colonnade.runtime.private_files import TemporaryFolder
 from colonnade.schema.cells import pandas_kind, pandas_reader
 
 SMALLEST_MEMORY = 64 << 20
