@@ -512,6 +512,6 @@ class StandIn:
                 gate = Gate(table, policy, terms, ledger, noise)
                 gate.declare_version()
                 order = RowOrder(party.alignment, party.people, np.empty(0, dtype=np.int64), None, party.union)
-                guards[name] = Guard(gate, members[name], RowOrders(gate, order))
+                guards[name] = Guard(gate, members[name], RowOrders(gate, order, ids=_NoTable()))
             undo.pop_all()
         return guards
