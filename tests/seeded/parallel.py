@@ -23,6 +23,7 @@ from colonnade.party.gate import Gate
 from colonnade.party.handles import Reservation
 from colonnade.protocol import codec
 from colonnade.secure import mail
+from tests.conversations import test_faults as faults
 from tests.conversations import test_heads as heads
 from tests.conversations import test_hub as hub
 from tests.conversations import test_opened_once as once
@@ -189,6 +190,16 @@ BUGS = [
             side_by_side.test_a_member_that_was_killed_as_the_others_opened_opens_too_when_it_is_asked_again,
             name="auditor",
         ),
+    ),
+    Bug(
+        "a member keeps the secrets of steps that are over",
+        replaced(RunRecords, "conclude", lambda *_: None),
+        _with_a_site(faults.test_every_member_forgets_its_secret_when_a_step_is_over),
+    ),
+    Bug(
+        "a member goes on from an old copy of what it said",
+        replaced(RunRecords, "_refuse_set_back", lambda *_, **__: None),
+        _in_a_folder(side_by_side.test_an_old_copy_of_what_was_said_is_refused_and_deleting_it_only_loses_steps),
     ),
     Bug(
         "a party that has lost what it said begins anew",
