@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.runtime.durable_file import HELD
-from colonnade.runtime.private_files import TemporaryFolder
+from colonnade.runtime.private_files import HELD, TemporaryFolder
 
 SIMULATION = """
 import os, signal, sys

@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from colonnade.coding.columns import coded_block
-from colonnade.coding.encoders import NumericEncoder
 
 from colonnade import result
 from colonnade.estimation import clustering
@@ -38,6 +36,8 @@ from colonnade.privacy.laws.values import PerturbedValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Number
+from colonnade.schema.encoders import NumericEncoder
+from colonnade.schema.features import coded_block
 from colonnade.steps.local import Sketch
 from colonnade.steps.products import Coefficients
 from tests.coordinator import test_weighted_clustering as grids
