@@ -125,8 +125,12 @@ def conclude_all(
 ) -> messages.Rounds:
     """Have every member that does not keep the result keep it, and forget its secrets: also one that failed at this before."""
     late = [member for member, reply in replies.items() if not isinstance(reply, messages.Released)]
+    asked = {one.party for one in plan.steps if one.name == step}  # a node keeps no result
     if late:
-        yield {member: messages.Conclude(plan=plan, step=step, values=dict(values)) for member in late}
+        yield {
+            member: messages.Conclude(plan=plan, step=step, values=dict(values) if member in asked else {})
+            for member in late
+        }
 
 
 @dataclass(frozen=True)
