@@ -63,7 +63,7 @@ def test_lists_are_matched_over_the_network_and_studies_run_on_the_order(site): 
         counted = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=2.0).fit(there)
         assert abs(counted.unbiased_.sum() - site.papers.alignment.people) < 30
         assert there.align(size="hidden", capacity=400).alignment == first
-        assert there.aligned_.findings.transcript.rounds == 4
+        assert there.aligned_.findings.transcript.rounds == 5
 
 
 def test_the_coordinators_log_says_how_far_studies_went_and_nothing_else(site):  # noqa: F811

@@ -473,6 +473,10 @@ def forecast_opening(joint: "Joint", forecast: Forecast, *, kept: bool) -> None:
     answer = joint.opened_bytes
     if kept:
         forecast.round(dict.fromkeys(joint.members, SMALL), dict.fromkeys(joint.owners, answer + LOSS + SMALL))
+        if nodes := set(joint.members) - set(
+            joint.data_parties
+        ):  # they cannot say that they have forgotten their secrets
+            forecast.round(dict.fromkeys(nodes, SMALL), dict.fromkeys(nodes, SMALL // 2))
         return
     arriving = _forecast_sharing(joint, forecast)
     forecast.round(arriving, _opened(joint, joint.tiles[0]))

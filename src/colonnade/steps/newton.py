@@ -634,6 +634,8 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     answer = 8 * sum(1 + terms.noise.entries_of(number) for number in range(terms.rounds))
     if kept:
         forecast.round(dict.fromkeys(owners, SMALL), dict.fromkeys(owners, answer + LOSS + SMALL))
+        if nodes := set(members) - set(owners):  # they cannot say that they have forgotten their secrets
+            forecast.round(dict.fromkeys(nodes, SMALL), dict.fromkeys(nodes, SMALL // 2))
         return
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))

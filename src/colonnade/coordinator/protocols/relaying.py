@@ -123,16 +123,14 @@ def forget_key(plan: Plan, step: str) -> messages.Rounds:
 def conclude_all(
     plan: Plan, step: str, replies: Mapping[str, messages.Reply], values: Mapping[str, messages.Array]
 ) -> messages.Rounds:
-    """Have every member of a step keep what was opened and forget its secrets, also one that failed at this before.
-
-    A member that has replied with what it keeps is not sent it again.
-    """
-    yield {
-        member: messages.Conclude(
-            plan=plan, step=step, values={} if isinstance(reply, messages.Released) else dict(values)
-        )
-        for member, reply in replies.items()
-    }
+    """Have every member that does not keep the result keep it, and forget its secrets: also one that failed at this before."""
+    late = [member for member, reply in replies.items() if not isinstance(reply, messages.Released)]
+    asked = {one.party for one in plan.steps if one.name == step}  # a node keeps no result
+    if late:
+        yield {
+            member: messages.Conclude(plan=plan, step=step, values=dict(values) if member in asked else {})
+            for member in late
+        }
 
 
 @dataclass(frozen=True)
