@@ -352,7 +352,7 @@ def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
     site.close()
 
 
-def test_a_coordinator_that_comes_back_goes_on_from_the_weights_that_parties_keep(tmp_path) -> None:
+def test_a_coordinator_that_comes_back_asks_the_same_steps_again_with_the_same_weights(tmp_path) -> None:
     site = _Descending(tmp_path)
     _kill_at(site, 15, "insurer")
     with pytest.raises(ColonnadeError):
@@ -371,8 +371,7 @@ def test_a_coordinator_that_comes_back_goes_on_from_the_weights_that_parties_kee
         for request in requests.values()
         if isinstance(request, Post) and request.inputs
     )
-    assert first in sent
-    assert first != sent[0]
+    assert first == sent[0]
     site.close()
 
 
@@ -384,15 +383,14 @@ def test_asking_for_more_steps_than_were_paid_for_opens_nothing(tmp_path) -> Non
         with suppress(ColonnadeError):
             _at_site().fit(site.federation)
     shared = _steps_shared(site)
-    assert all(len(turns) <= 12 for turns in shared.values())
-    assert (
-        sum(
-            isinstance(reply, Opened) and reply.share is not None
-            for _, replies in site.rounds
-            for reply in replies.values()
-        )
-        <= 36
-    )
+    assert all(len(set(turns)) <= 12 for turns in shared.values())
+    opened = {
+        (name, codec.encode(reply))  # what is said again is the same, to the byte
+        for _, replies in site.rounds
+        for name, reply in replies.items()
+        if isinstance(reply, Opened) and reply.share is not None
+    }
+    assert len(opened) <= 36
     site.close()
 
 

@@ -19,8 +19,8 @@ from colonnade.coordinator.findings import Findings, StudyRecord, Traffic, accou
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
-from colonnade.estimators.frames import presenter
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
+from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Loss, Unit
 from colonnade.protocol.messages import Accounted

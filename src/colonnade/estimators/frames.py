@@ -1,18 +1,7 @@
-"""Frames that go into fitted models, and frames that come out of them.
+"""Frames that go into fitted models, and frames that come out of them."""
 
-The presenter: what draws charts of results and writes reports.
-
-`colonnade.report` reads estimators, so it stands above them. It registers itself here when the package is imported. Estimators
-and previews ask `presenter` for it, so no estimator depends on how it is shown.
-
-So estimators import, fit and preview with matplotlib absent, and the layers of the code stay an order (import-linter checks
-it). `colonnade report` writes documents about any study, also one that was loaded from a file.
-"""
-
-from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -21,16 +10,6 @@ from sklearn import get_config
 
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.schema.features import ColumnName, id_column
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from colonnade.coordinator.federation import Federation
-    from colonnade.estimators.answers import Preview
-    from colonnade.estimators.scorecard import Scorecard
-    from colonnade.estimators.study import Study
-    from colonnade.estimators.synthetic import TableQuality
-
 
 OUTPUT = "_sklearn_output_config"
 """The attribute in which scikit-learn keeps what `set_output` was told; its ``clone`` copies it."""
@@ -153,34 +132,3 @@ def _require_container(container: object) -> None:
         raise BadInput(
             "transform must be 'default', 'pandas' or 'polars'.", remedy='For example set_output(transform="pandas").'
         )
-
-
-class Presenter(NamedTuple):
-    """The functions that show studies and previews."""
-
-    plot: "Callable[[Study | TableQuality], Figure]"
-    """Returns a chart of a fitted estimator, or of how good a synthetic table is."""
-    plot_preview: "Callable[[Preview], Figure]"
-    """Returns a chart of the expected error against ε."""
-    report: "Callable[[Study, str | Path, Federation | None], Path]"
-    """Writes the privacy report of a fitted estimator."""
-    study_html: "Callable[[Study], str]"
-    """Returns an estimator as a notebook shows it."""
-    preview_html: "Callable[[Preview], str]"
-    """Returns a preview as a notebook shows it."""
-    card_html: "Callable[[Scorecard], str]"
-    """Returns a scorecard as a page of its own."""
-
-
-_registered: list[Callable[[], Presenter]] = []
-
-
-def present_with(load: Callable[[], Presenter]) -> None:
-    """Register the function that returns the presenter. It is called when something is shown for the first time."""
-    _registered[:] = [load]
-
-
-@cache
-def presenter() -> Presenter:
-    """Return the presenter."""
-    return _registered[0]()

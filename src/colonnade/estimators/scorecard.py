@@ -20,8 +20,8 @@ from colonnade.estimation import scoring
 from colonnade.estimators.additive import AdditiveClassifier
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
 from colonnade.estimators.export import design_matrix
-from colonnade.estimators.frames import presenter
 from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.presentation import presenter
 from colonnade.estimators.shape_study import BINS
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column

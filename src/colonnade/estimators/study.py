@@ -28,9 +28,10 @@ from colonnade.estimators.answers import (
     general_warnings,
     require_fitted,
 )
-from colonnade.estimators.frames import OUTPUT, presenter
+from colonnade.estimators.frames import OUTPUT
 from colonnade.estimators.methods.method import Method, method_from
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
+from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec

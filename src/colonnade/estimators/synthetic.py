@@ -29,9 +29,9 @@ from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, Preview, require_fitted
-from colonnade.estimators.frames import presenter
 from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
+from colonnade.estimators.presentation import presenter
 from colonnade.estimators.second_moments import MomentStudy
 from colonnade.estimators.study import COMMON
 from colonnade.plan import Plan

@@ -4,7 +4,7 @@ Estimators do not import any of it. They ask `colonnade.estimators.frames` for a
 modules that it needs are imported when something is shown for the first time.
 """
 
-from colonnade.estimators.frames import Presenter, present_with
+from colonnade.estimators.presentation import Presenter, present_with
 
 __all__: list[str] = []
 
