@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
+from colonnade.errors import ProtocolError
 from colonnade.party.steps.agreements import in_second_part
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Settled
@@ -134,7 +135,7 @@ def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():
             cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(test)
 
 
-def test_a_second_run_gives_the_same_people_under_the_same_name():
+def test_a_division_that_is_over_is_not_run_again():
     """A coordinator that says some party has not kept its parts never gets other people under the same name."""
     from colonnade.coordinator.splitting import SplitAlgorithm
 
@@ -154,7 +155,7 @@ def test_a_second_run_gives_the_same_people_under_the_same_name():
         from colonnade.protocol.messages import NotKept
 
         requests = rounds.send(dict.fromkeys(requests, NotKept()))
-        with pytest.raises(StopIteration):
+        with pytest.raises(ProtocolError):  # it is over, and its secrets are forgotten
             while True:
                 answers = f.transport.exchange({name: codec.encode(request) for name, request in requests.items()})
                 requests = rounds.send({name: codec.decode_reply(data) for name, data in answers.items()})

@@ -92,7 +92,7 @@ def test_a_refusal_and_a_party_that_is_away_are_there_by_their_codes():
         tracer = traced(f)
         with pytest.raises(cn.BudgetExceeded):
             counts(f)
-        assert tracer.spans[-1].attributes["colonnade.refused"] == ["budget-exceeded"]
+        assert ["budget-exceeded"] in [span.attributes.get("colonnade.refused") for span in tracer.spans]
 
     class Away:
         def exchange(self, requests):
