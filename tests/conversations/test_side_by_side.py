@@ -324,7 +324,7 @@ def test_members_forget_what_is_over(audited):
     assert len(held) == 15 * 3
     assert not any(reference() for reference in held)
     counts = {name: len(guard._runs._runs) for name, guard in audited.endpoints.items()}
-    assert counts == {"bank": 0, "telco": 0, "auditor": 5}  # parties are told what came out, and forget the rest
+    assert counts == {"bank": 0, "telco": 0, "auditor": 0}  # all are told that it is over
 
 
 # Members without data -------------------------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ def test_a_public_list_told_for_nothing_how_many_ids_repeat():
     with as_it_was(_cohorts_are_free_and_count_repeated_ids):
         assert heard_of_cohorts(["Ann", *BANK]) == (["answered"] * 5, 0)
         heard, attempts = heard_of_cohorts(["Ann", "ann", *BANK])
-        assert all("1 repeated" in said for said in heard)
+        assert all("1 repeated" in said for said in heard[:2])  # the third waits for what is held
         assert attempts == 0
 
 

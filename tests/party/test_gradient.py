@@ -18,7 +18,7 @@ from colonnade.secure.batches import Batches
 from colonnade.secure.keys import digest
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP
 from tests import kit
-from tests.federations import SCHEMAS, federation, frames
+from tests.federations import SCHEMAS, as_if_agreed, federation, frames
 
 TARGET = "bank.default"
 FIELDS = {
@@ -159,6 +159,7 @@ class _Open:
         request, body = self.gate.ledger_key(self.plan, KEY)
         if not self.gate._ledger.knows(request):
             self.gate._ledger.keep_key(request, body, b"k" * 32, label="key")
+        as_if_agreed(self.federation.transport._endpoints["bank"], self.plan)
         self.part = self.gate.join(self.plan, STEP)
         return self.part
 

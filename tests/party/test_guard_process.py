@@ -25,7 +25,8 @@ import pyarrow as pa, pandas as pd
 from colonnade.party.table.row_order import read_ids
 from colonnade.party.serving import serve
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.party import Party, _members, _test_randomness
+from colonnade.party.party import Party, _test_randomness, members_of
+from colonnade.secure.keys import Identity
 from colonnade.steps.joint import NO_FLOOR
 from colonnade.privacy.accounting import Budget
 from tests.federations import SCHEMAS, TEST_KEY, frames
@@ -45,7 +46,7 @@ guard = party.open(
     common=pa.array(pd.read_parquet(folder / "cohort.parquet")["id"]),
     schemas=SCHEMAS,
     ledger=ledger,
-    member=_members(noise, NO_FLOOR, {"telco": ledger})["telco"],
+    member=members_of({name: Identity.generate(one) for name, one in noise.items()}, NO_FLOOR, {"telco": ledger}, None)["telco"],
     randomness=noise["telco"],
 )
 serve(guard, folder / "telco.sock", ready=lambda: print("ready", flush=True))
