@@ -215,7 +215,8 @@ def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened
 
 
 def test_a_descent_without_a_key_is_refused(opened) -> None:
-    other = opened.gate.join(_plan(steps=21), STEP)
+    plan = as_if_agreed(opened.federation.transport._endpoints["bank"], _plan(steps=21))
+    other = opened.gate.join(plan, STEP)
     with pytest.raises(ProtocolError, match="key"):
         other.begin()
 
