@@ -137,7 +137,12 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
         gate = f.transport._endpoints["bank"]._row_orders.gate_for(f.alignment)
         half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
         part = MatchingPart(
-            SimpleNamespace(half=half, row_orders=gate.row_orders, plan=SimpleNamespace(alignment=f.alignment))
+            SimpleNamespace(
+                half=half,
+                row_orders=gate.row_orders,
+                plan=SimpleNamespace(alignment=f.alignment),
+                order_records=SimpleNamespace(kept=lambda: None),
+            )
         )
         with pytest.raises(PlanMismatch, match="declared public"):
             part._refuse_an_undeclared_size()

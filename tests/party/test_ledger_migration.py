@@ -73,7 +73,7 @@ def _answers_as_before(ledger: SqliteLedger, kind: str, found: list) -> None:
     request, body, seed, answer = (None if one is None else bytes.fromhex(one) for one in found)
     assert ledger.knows(request)
     assert ledger.seed_of(request) == seed
-    if answer is None and seed is None:
+    if answer is None and seed is None and kind == "debit":
         with pytest.raises(ReleaseLost):
             ledger.answer_to(request, body)
     else:
