@@ -436,9 +436,7 @@ def test_a_step_that_was_reserved_by_debit_is_not_committed_by_the_other_word(tm
 def test_a_nonprivate_release_is_a_row_of_its_own_kind_without_cost(tmp_path):
     with fresh(tmp_path) as ledger:
         ledger.record_nonprivate(b"q", BODY, label="row count, allowed by policy")
-        with pytest.raises(ReleaseLost) as refusal:
-            ledger.answer_to(b"q", BODY)
-        assert refusal.value.spent is None
+        assert ledger.answer_to(b"q", BODY) is None  # it is exact: after a crash it is computed again
         ledger.seal(b"q", b"50000")
         entry = ledger.entries()[1]
         assert (entry.kind, entry.loss, entry.sealed, entry.label) == (

@@ -57,7 +57,7 @@ class Reference:
         row = self.rows[request]
         if row[1] != body:
             return ProtocolError
-        return ReleaseLost if row[4] is None and row[3] is None else row[4]
+        return ReleaseLost if row[4] is None and row[0] == "debit" else row[4]
 
     def set_budget(self, budget):
         if not self.holds(self.losses, budget):
