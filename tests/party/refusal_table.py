@@ -138,7 +138,6 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.steps.kind", "plan.task"): PLAN,
     ("colonnade.steps.kind", "step.party"): PLAN,
     ("colonnade.steps.kind", "unknown"): CONSTANT,
-    ("colonnade.steps.describing", "column.of"): DECLARED,
     ("colonnade.steps.describing", "name"): PLAN,
     ("colonnade.steps.local", "name"): PLAN,
     ("colonnade.steps.terms", "example"): CONSTANT,

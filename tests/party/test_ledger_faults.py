@@ -152,7 +152,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_promised(tmp_path, nursery,
 def test_a_damaged_or_missing_hot_journal_never_yields_a_third_state(tmp_path, nursery):
     base = make(tmp_path / "base")
     seen = set()
-    for size, path in zip(range(52_000, 75_000, 5_000), copies(base, tmp_path), strict=False):
+    for size, path in zip(range(72_500, 86_000, 5_000), copies(base, tmp_path), strict=False):
         nursery.run(("killed_at_size", {"path": str(path), "script": SCRIPT[:2], "size": size}))
         journal, database = Path(f"{path}-journal").read_bytes(), path.read_bytes()
         with SqliteLedger.open(path) as ledger:

@@ -15,7 +15,7 @@ from colonnade.party.table.sources import Source
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.secure.sine_link import STEPS, split_parts
 from tests import kit
-from tests.federations import SCHEMAS, federation, frames
+from tests.federations import SCHEMAS, as_if_agreed, federation, frames
 
 TARGET = "bank.default"
 STEP = "newton 1"
@@ -117,14 +117,14 @@ def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data
     assert not nothing[0].any()
     assert not nothing[1].any()
     for number, moved in ((0, whole[0]), (CURVATURE, whole[1])):
-        assert moved @ moved <= float(noise.moved(number)) * (1 + 1e-9)
+        assert moved @ moved <= float(noise.moved_by(number)) * (1 + 1e-9)
     for party, own in parts.items():
         alone = released({**parts, party: empty[party]}, words[3:])
         others = released({**empty, party: own}, words[3:])
         for less, limit in ((alone, {"party": party}), (others, {"colluders": 1})):
             for number in (0, CURVATURE):
                 difference = whole[number == CURVATURE] - less[number == CURVATURE]
-                assert difference @ difference <= float(noise.moved(number, **limit)) * (1 + 1e-9)
+                assert difference @ difference <= float(noise.moved_by(number, **limit)) * (1 + 1e-9)
 
 
 def test_a_null_record_adds_nothing_to_a_round() -> None:
@@ -227,6 +227,7 @@ class Opened:
     def reopen(self) -> NewtonPart:
         self.federation = federation(PEOPLE, ledger_dir=self.folder)
         self.gate = self.federation.transport._endpoints["bank"]._gate
+        as_if_agreed(self.federation.transport._endpoints["bank"], self.plan)
         self.part = self.gate.join(self.plan, STEP)
         return self.part
 
