@@ -53,7 +53,7 @@ def test_a_rolled_back_party_is_refused_over_100_tries_until_its_owner_forfeits(
             ledger.remember_head()
         with opened(site) as federation:  # members restart, and a coordinator is a new one
             for attempt in range(20):
-                with pytest.raises(ColonnadeError, match="gone back|past its cap"):  # or it holds all it may hold
+                with pytest.raises(ColonnadeError, match=r"gone back|past its cap"):  # or it holds all it may hold
                     counts(0.001).fit(federation, repeat=100 + start + attempt)
     with bank.ledger() as ledger:
         assert ledger.head().sequence > site.last.sequence or not rows

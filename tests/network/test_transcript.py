@@ -11,7 +11,7 @@ import pytest
 from colonnade.datasets.synthetic import three_organisations
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.schema import Schema
-from colonnade.service import study_keys
+from colonnade.service import toml_parts
 
 pytest.importorskip("nvflare", reason="needs the extra colonnade[network]")
 
@@ -34,8 +34,8 @@ def test_the_page_has_at_most_thirteen_commands_and_each_is_one():
 
 def test_the_schemas_of_the_example_are_those_of_its_tables():
     for name, organisation in three_organisations(people=1_000).items():
-        document = study_keys.parse(EXAMPLE / f"{name}.schema.toml")
-        columns = {key: study_keys.column_of(key, entry) for key, entry in document["columns"].items()}
+        document = toml_parts.parse(EXAMPLE / f"{name}.schema.toml")
+        columns = {key: toml_parts.column_of(key, entry) for key, entry in document["columns"].items()}
         assert Schema(columns) == organisation.schema
 
 

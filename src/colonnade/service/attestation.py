@@ -21,7 +21,7 @@ from colonnade.privacy.accounting import NANO
 from colonnade.protocol import agreement
 from colonnade.runtime.private_files import lock_folder
 from colonnade.secure.keys import Identity, PublicIdentity, frame
-from colonnade.service import study_keys
+from colonnade.service import toml_parts
 from colonnade.service.party_folder import PartyFolder
 
 
@@ -138,7 +138,7 @@ def restore_ledger(
 
 def _read(path: Path, about: str, papers: agreement.FederationAgreement | None) -> Attestation:
     try:
-        found = msgspec.convert(dict(study_keys.parse(path)), Attestation)
+        found = msgspec.convert(dict(toml_parts.parse(path)), Attestation)
         sound = found.head is None or len(found.head.root) == 32
     except (msgspec.ValidationError, ValueError):
         sound = False

@@ -35,7 +35,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.runtime.private_files import replace_file, require_private, write_new
 from colonnade.secure.keys import Identity, PublicIdentity, frame
-from colonnade.service import study_keys
+from colonnade.service import toml_parts
 from colonnade.transport.kit import read_key, site_name
 
 VALID_DAYS = 360.0
@@ -186,21 +186,21 @@ class SiteRequest:
         return cls(name, request.decode(), identity.sign(_asked(name, request.decode())).hex())
 
     @classmethod
-    def taken_from(cls, document: study_keys.Table, where: str) -> "SiteRequest":
+    def taken_from(cls, document: toml_parts.Table, where: str) -> "SiteRequest":
         """Read a request out of a card, or out of a file of its own."""
         if "request" not in document:
             raise BadInput(
                 f"{where} holds no certificate request.",
                 remedy="Have the member make it again with this version: colonnade party card, or party request.",
             )
-        entries = {key: study_keys.text_of(document, key, where) for key in REQUEST_KEYS if key in document}
+        entries = {key: toml_parts.text_of(document, key, where) for key in REQUEST_KEYS if key in document}
         return cls(**{"name": "", **entries})
 
     @classmethod
     def read(cls, path: Path) -> "SiteRequest":
         """Read a request from a file."""
-        document = study_keys.parse(path)
-        study_keys.refuse_unknown(document, REQUEST_KEYS, path.name)
+        document = toml_parts.parse(path)
+        toml_parts.refuse_unknown(document, REQUEST_KEYS, path.name)
         return cls.taken_from(document, path.name)
 
     def text(self) -> str:

@@ -21,7 +21,7 @@ from colonnade.protocol import agreement
 from colonnade.runtime.private_files import read_hex, write_new
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.shamir import FEWEST_NODES
-from colonnade.service import served_party, study_keys
+from colonnade.service import served_party, toml_parts
 from colonnade.service.authority import REQUEST_KEYS, VALID_DAYS, CertificateAuthority, SiteRequest
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Certificate, Kit
@@ -112,11 +112,11 @@ def _card_of_coordinator(path: Path) -> tuple[SiteRequest, PublicIdentity]:
             f"There is no coordinator's card {path}.",
             remedy="Where the coordinator will run: colonnade coordinator init FOLDER --host HOST.",
         )
-    document = study_keys.parse(path)
-    study_keys.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
+    document = toml_parts.parse(path)
+    toml_parts.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
     asked = SiteRequest.taken_from(document, path.name)
     try:
-        identity = PublicIdentity(bytes.fromhex(study_keys.text_of(document, "identity", path.name)))
+        identity = PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", path.name)))
     except ValueError:
         raise BadInput(
             f"{path.name} is not a coordinator's card.", remedy="Make it again: colonnade coordinator init."
@@ -264,9 +264,9 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
 def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
     """Add an analyst to the papers, signed by the member of a folder; return the analyst's name and the member's."""
     member = PartyFolder(folder)
-    document = study_keys.parse(card)
-    study_keys.refuse_unknown(document, ("name", "identity"), card.name)
-    name, key = (study_keys.text_of(document, field, card.name) for field in ("name", "identity"))
+    document = toml_parts.parse(card)
+    toml_parts.refuse_unknown(document, ("name", "identity"), card.name)
+    name, key = (toml_parts.text_of(document, field, card.name) for field in ("name", "identity"))
     try:
         identity = PublicIdentity(bytes.fromhex(key))
     except ValueError:
@@ -348,9 +348,9 @@ def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
 
 def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
     """Read a member's card: what the papers say of it, and its request for a certificate."""
-    document = study_keys.parse(path)
+    document = toml_parts.parse(path)
     fields = ("name", *agreement.Signatory.__struct_fields__)
-    study_keys.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
+    toml_parts.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
     entries = {key: value for key, value in document.items() if key in fields and key != "name"}
     try:
         signatory = msgspec.convert(entries, agreement.Signatory)

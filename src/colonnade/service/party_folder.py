@@ -58,7 +58,7 @@ from colonnade.protocol import agreement, codec
 from colonnade.runtime.durable_file import replacing, sync_folder
 from colonnade.runtime.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.service import study_keys
+from colonnade.service import toml_parts
 from colonnade.transport.kit import Certificate, Kit
 
 if TYPE_CHECKING:
@@ -361,26 +361,26 @@ class PartyFolder:
 
     # What is in it ------------------------------------------------------------------------------------------------------
 
-    def _member(self) -> study_keys.Table:
-        document = study_keys.parse(self.path / "member.toml")
-        study_keys.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
+    def _member(self) -> toml_parts.Table:
+        document = toml_parts.parse(self.path / "member.toml")
+        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
         return document
 
     @property
     def name(self) -> str:
         """The member's name."""
-        return study_keys.text_of(self._member(), "name", "member.toml")
+        return toml_parts.text_of(self._member(), "name", "member.toml")
 
     @property
     def role(self) -> str:
         """``"data"`` or ``"compute"``."""
-        return study_keys.text_of(self._member(), "role", "member.toml")
+        return toml_parts.text_of(self._member(), "role", "member.toml")
 
     @property
     def direct(self) -> str:
         """Where the other members may reach this one directly; empty where they may not."""
         document = self._member()
-        return study_keys.text_of(document, "direct", "member.toml") if "direct" in document else ""
+        return toml_parts.text_of(document, "direct", "member.toml") if "direct" in document else ""
 
     @property
     def socket(self) -> Path:
@@ -405,36 +405,36 @@ class PartyFolder:
 
     def budget(self) -> "cn.Budget":
         """Return the cap in the policy file."""
-        return study_keys.budget_of(study_keys.table_of(self._policy_file(), "budget", "policy.toml"))
+        return toml_parts.budget_of(toml_parts.table_of(self._policy_file(), "budget", "policy.toml"))
 
     def policy(self) -> "cn.Policy":
         """Return the rules in the policy file."""
-        return study_keys.policy_of(study_keys.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
+        return toml_parts.policy_of(toml_parts.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
 
-    def _policy_file(self) -> study_keys.Table:
-        document = study_keys.parse(self.path / "policy.toml")
-        study_keys.refuse_unknown(document, ("budget", "policy"), "policy.toml")
+    def _policy_file(self) -> toml_parts.Table:
+        document = toml_parts.parse(self.path / "policy.toml")
+        toml_parts.refuse_unknown(document, ("budget", "policy"), "policy.toml")
         return document
 
-    def _schema_file(self) -> study_keys.Table:
-        document = study_keys.parse(self.path / "schema.toml")
+    def _schema_file(self) -> toml_parts.Table:
+        document = toml_parts.parse(self.path / "schema.toml")
         if "data" in document:
             raise BadInput(
                 "schema.toml names a data file, and a party answers from a table that was loaded.",
                 remedy="Remove the line `data = …`, then load the file: colonnade party load FOLDER FILE.",
             )
-        study_keys.refuse_unknown(
-            document, ("id", "cohort", "memory", "dask", "columns", *study_keys.READING), "schema.toml"
+        toml_parts.refuse_unknown(
+            document, ("id", "cohort", "memory", "dask", "columns", *toml_parts.READING), "schema.toml"
         )
         return document
 
     def schema(self) -> cn.Schema:
         """Return the public schema."""
-        columns = study_keys.table_of(self._schema_file(), "columns", "schema.toml")
+        columns = toml_parts.table_of(self._schema_file(), "columns", "schema.toml")
         described = {
-            name: study_keys.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
+            name: toml_parts.column_of(f"schema.toml: columns.{name}", entry) for name, entry in columns.items()
         }
-        return study_keys.within("schema.toml", lambda: cn.Schema(described))
+        return toml_parts.within("schema.toml", lambda: cn.Schema(described))
 
     def check(self, files: Sequence[Path] = ()) -> "TableCheck":
         """Return what the owner should know about a table, by default the one that was loaded; for the owner alone."""
@@ -601,7 +601,7 @@ class PartyFolder:
         if self.dask is not None or self.role == "compute":
             return self.dask
         named = self._schema_file().get("dask")
-        return named if named is None else study_keys.text_of({"dask": named}, "dask", "schema.toml")
+        return named if named is None else toml_parts.text_of({"dask": named}, "dask", "schema.toml")
 
     def _cluster(self) -> "Cluster | None":
         if self.scheduler is None:
@@ -673,10 +673,10 @@ class PartyFolder:
         from colonnade.service.served_party import TableTerms, cohort_of
 
         settings = self._schema_file()
-        column = study_keys.text_of(settings, "id", "schema.toml")
-        memory = study_keys.within("schema.toml", lambda: memory_limit(self.memory or settings.get("memory")))
+        column = toml_parts.text_of(settings, "id", "schema.toml")
+        memory = toml_parts.within("schema.toml", lambda: memory_limit(self.memory or settings.get("memory")))
         cohort = cohort_of(self.path / settings["cohort"], column, memory) if "cohort" in settings else None
-        reading = study_keys.reading_of(settings, "schema.toml")
+        reading = toml_parts.reading_of(settings, "schema.toml")
         return TableTerms(self.name, self.schema(), column, self.policy(), cohort, papers, reading, memory)
 
 

@@ -30,7 +30,7 @@ from colonnade.party.serving import serve
 from colonnade.protocol import agreement, codec
 from colonnade.protocol.messages import SHORTEST_DIRECT, Blob, Conclude, Post, Posted, Refused, Ticket
 from colonnade.runtime.event_log import Log
-from colonnade.service import study_keys
+from colonnade.service import toml_parts
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint, UnixEndpoint
 from colonnade.transport.links import Link, Listener
@@ -176,8 +176,8 @@ def where_to_listen(folder: PartyFolder, chosen: str | None = None) -> str:
     chosen
         Another address than the one in the papers, for a machine that is reached by a name that is not its own.
     """
-    rules = study_keys.parse(folder.path / "policy.toml").get("policy", {}) if folder.role == "data" else {}
-    if study_keys.as_table(rules, "policy").get("direct_links", True) is not True:
+    rules = toml_parts.parse(folder.path / "policy.toml").get("policy", {}) if folder.role == "data" else {}
+    if toml_parts.as_table(rules, "policy").get("direct_links", True) is not True:
         raise BadInput(
             "This party's policy forbids direct links.",
             remedy="Serve it without --direct, or change direct_links in policy.toml.",

@@ -41,8 +41,8 @@ from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.protocol.messages import Accounted
 from colonnade.runtime.private_files import replace_file
 from colonnade.schema import Schema
-from colonnade.service import study_keys
-from colonnade.service.study_keys import within
+from colonnade.service import study_keys, toml_parts
+from colonnade.service.toml_parts import within
 from colonnade.steps.alignment import IdRules
 
 ORDERS = "orders.json"
@@ -270,20 +270,20 @@ class StudyFile:
 
 def read(path: Path) -> StudyFile:
     """Read and check a study file; no data is opened."""
-    text = study_keys.text_in(path)
-    with study_keys.saying_lines(text, path.name):
-        return _study_file(study_keys.parse_text(text, path.name), path.parent)
+    text = toml_parts.text_in(path)
+    with toml_parts.saying_lines(text, path.name):
+        return _study_file(toml_parts.parse_text(text, path.name), path.parent)
 
 
-def _study_file(document: study_keys.Table, folder: Path) -> StudyFile:
-    study_keys.refuse_unknown(document, study_keys.names(study_keys.FILE), "the file")
-    members = study_keys.table_of(document, "parties", "the file")
+def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
+    toml_parts.refuse_unknown(document, study_keys.names(study_keys.FILE), "the file")
+    members = toml_parts.table_of(document, "parties", "the file")
     return StudyFile(
         id=_id(document, members),
-        budget=study_keys.budget_of(study_keys.table_of(document, "budget", "the file")),
-        ledger_dir=folder / study_keys.text_of(document, "ledger_dir", "the file"),
+        budget=toml_parts.budget_of(toml_parts.table_of(document, "budget", "the file")),
+        ledger_dir=folder / toml_parts.text_of(document, "ledger_dir", "the file"),
         members={
-            name: _member(name, study_keys.as_table(entry, f"parties.{name}"), folder)
+            name: _member(name, toml_parts.as_table(entry, f"parties.{name}"), folder)
             for name, entry in members.items()
         },
         studies=_studies(document, folder),
@@ -328,18 +328,18 @@ class CoordinatorFile:
 
 def read_for_coordinator(path: Path, text: str) -> CoordinatorFile:
     """Read and check a coordinator's study file; ``text`` may be the copy that the journal kept."""
-    with study_keys.saying_lines(text, path.name):
-        return _coordinator_file(study_keys.parse_text(text, path.name), path.parent)
+    with toml_parts.saying_lines(text, path.name):
+        return _coordinator_file(toml_parts.parse_text(text, path.name), path.parent)
 
 
-def _coordinator_file(document: study_keys.Table, here: Path) -> CoordinatorFile:
-    study_keys.refuse_unknown(document, study_keys.names(study_keys.COORDINATOR_FILE), "the file")
-    papers = here / study_keys.text_of(document, "federation", "the file")
+def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile:
+    toml_parts.refuse_unknown(document, study_keys.names(study_keys.COORDINATOR_FILE), "the file")
+    papers = here / toml_parts.text_of(document, "federation", "the file")
     return CoordinatorFile(
         federation=papers,
         kit=_path(document, "kit", here),
         state=_path(document, "state", here) or papers.parent / "coordinator-state",
-        listen=study_keys.text_of(document, "listen", "the file") if "listen" in document else None,
+        listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
         align=_taken(document, "align", study_keys.ALIGN),
         split=_split(document),
         tighten=_taken(document, "tighten", study_keys.TIGHTEN),
@@ -348,21 +348,21 @@ def _coordinator_file(document: study_keys.Table, here: Path) -> CoordinatorFile
     )
 
 
-def _path(document: study_keys.Table, name: str, folder: Path) -> Path | None:
+def _path(document: toml_parts.Table, name: str, folder: Path) -> Path | None:
     """Read a path, relative to the file; ``None`` where there is none."""
-    return folder / study_keys.text_of(document, name, "the file") if name in document else None
+    return folder / toml_parts.text_of(document, name, "the file") if name in document else None
 
 
-def _taken(document: study_keys.Table, name: str, keys: Iterable[study_keys.Key]) -> dict[str, Any] | None:
+def _taken(document: toml_parts.Table, name: str, keys: Iterable[study_keys.Key]) -> dict[str, Any] | None:
     """Read a table that is handed on as it is, such as ``[align]``; ``None`` where the file has none."""
     if name not in document:
         return None
-    entry = study_keys.as_table(document[name], name)
-    study_keys.refuse_unknown(entry, study_keys.names(keys), name)
+    entry = toml_parts.as_table(document[name], name)
+    toml_parts.refuse_unknown(entry, study_keys.names(keys), name)
     return dict(entry)
 
 
-def _split(document: study_keys.Table) -> dict[str, Any] | None:
+def _split(document: toml_parts.Table) -> dict[str, Any] | None:
     """Read ``[split]``: the share of people that is held out, and which division it is."""
     entry = _taken(document, "split", study_keys.SPLIT)
     if entry is None:
@@ -373,95 +373,95 @@ def _split(document: study_keys.Table) -> dict[str, Any] | None:
     return {"test": share, "repeat": _repeat(entry.get("repeat", 1), "split")}
 
 
-def _id(document: study_keys.Table, members: study_keys.Table) -> str | dict[str, str]:
+def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str, str]:
     """Read ``id``: the name of the id column, or a table with one name per party."""
     entry = document.get("id")
     if not isinstance(entry, Mapping):
-        return study_keys.text_of(document, "id", "the file")
-    study_keys.refuse_unknown(entry, members, "id")
-    return {name: study_keys.text_of(entry, name, "id") for name in members}
+        return toml_parts.text_of(document, "id", "the file")
+    toml_parts.refuse_unknown(entry, members, "id")
+    return {name: toml_parts.text_of(entry, name, "id") for name in members}
 
 
-def _names(document: study_keys.Table, key: str) -> tuple[str, ...]:
+def _names(document: toml_parts.Table, key: str) -> tuple[str, ...]:
     entry = document.get(key, [])
     if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
         raise BadInput(f"{key} is a list of names.", remedy=f'For example {key} = ["auditor"].')
     return tuple(entry)
 
 
-def _collusion(document: study_keys.Table) -> int:
+def _collusion(document: toml_parts.Table) -> int:
     entry = document.get("collusion", 1)
     if type(entry) is not int or entry < 0:
         raise BadInput("collusion is a whole number, zero or more.", remedy="For example collusion = 1.")
     return entry
 
 
-def _line(entry: study_keys.Table, name: str, where: str) -> str:
+def _line(entry: toml_parts.Table, name: str, where: str) -> str:
     """Read a line of words, such as a title or a purpose; empty where there is none."""
     if name not in entry:
         return ""
-    words = study_keys.text_of(entry, name, where)
+    words = toml_parts.text_of(entry, name, where)
     about = {"title": lambda: About(title=words), "purpose": lambda: About(purpose=words)}[name]
-    study_keys.within(f"{where}: {name}", about)  # refuses what is too long, or more than one line
+    toml_parts.within(f"{where}: {name}", about)  # refuses what is too long, or more than one line
     return words
 
 
-def _member(name: str, entry: study_keys.Table, folder: Path) -> PartyEntry:
+def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
     where = f"parties.{name}"
-    study_keys.refuse_unknown(entry, study_keys.names(study_keys.MEMBER), where)
+    toml_parts.refuse_unknown(entry, study_keys.names(study_keys.MEMBER), where)
     paths = entry.get("data")
     paths = [paths] if isinstance(paths, str) else paths
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise BadInput(f"{where} needs data.", remedy='For example data = "bank.parquet", or a list of such paths.')
-    columns = study_keys.table_of(entry, "columns", where)
+    columns = toml_parts.table_of(entry, "columns", where)
     schema = {
-        column: study_keys.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
+        column: toml_parts.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
     }
-    policy = study_keys.policy_of(study_keys.as_table(entry["policy"], where), where) if "policy" in entry else None
+    policy = toml_parts.policy_of(toml_parts.as_table(entry["policy"], where), where) if "policy" in entry else None
     version = entry.get("version", 1)
     if type(version) is not int or version < 1:
         raise BadInput(f"{where}.version is a whole number from 1.", remedy="For example version = 2 for new data.")
-    public = study_keys.within(where, lambda: Schema(schema))
-    reading = study_keys.reading_of(entry, where)
-    memory = study_keys.within(f"{where}.memory", lambda: memory_limit(entry.get("memory")))
+    public = toml_parts.within(where, lambda: Schema(schema))
+    reading = toml_parts.reading_of(entry, where)
+    memory = toml_parts.within(f"{where}.memory", lambda: memory_limit(entry.get("memory")))
     return PartyEntry(tuple(folder / path for path in paths), public, policy, version, reading, memory)
 
 
-def _studies(document: study_keys.Table, folder: Path) -> tuple[StudyEntry, ...]:
+def _studies(document: toml_parts.Table, folder: Path) -> tuple[StudyEntry, ...]:
     """Read every ``[[study]]`` of a file; paths in it are relative to the folder."""
     entries = document.get("study")
     if not isinstance(entries, list) or not entries:
         raise BadInput("The file has no [[study]].", remedy="Add a [[study]] table that names an estimator.")
     purpose = _line(document, "purpose", "the file")
     return tuple(
-        _study_entry(study_keys.as_table(entry, "study"), number, purpose, folder)
+        _study_entry(toml_parts.as_table(entry, "study"), number, purpose, folder)
         for number, entry in enumerate(entries, start=1)
     )
 
 
-def _study_entry(entry: study_keys.Table, number: int, purpose: str, folder: Path) -> StudyEntry:
+def _study_entry(entry: toml_parts.Table, number: int, purpose: str, folder: Path) -> StudyEntry:
     where = f"study {number}"
     kinds = study_keys.estimators()
-    name = study_keys.text_of(entry, "estimator", where)
+    name = toml_parts.text_of(entry, "estimator", where)
     if name not in kinds:
-        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=study_keys.suggestion(name, kinds))
+        raise BadInput(f"{where}: there is no estimator {name!r}.", remedy=toml_parts.suggestion(name, kinds))
     kind = kinds[name]
     keys = study_keys.described(kind)
-    study_keys.refuse_unknown(entry, study_keys.names((*study_keys.STUDY, *keys)), f"{where} ({name})")
+    toml_parts.refuse_unknown(entry, study_keys.names((*study_keys.STUDY, *keys)), f"{where} ({name})")
     given = {key: value for key, value in entry.items() if key in study_keys.names(keys)}
     for key in keys:
         if key.required and key.name not in given:
             raise BadInput(f"{where}: {name} needs {key.name}.", remedy=f"Add {key.name} = … to the table.")
     return StudyEntry(
         _line(entry, "title", where) or f"{number}. {name}",
-        study_keys.within(where, lambda: kind(**given)),
+        toml_parts.within(where, lambda: kind(**given)),
         _repeat(entry.get("repeat", 1), where),
         _line(entry, "purpose", where) or purpose,
         *_table(entry, kind, where, folder),
     )
 
 
-def _table(entry: study_keys.Table, kind: type[Study], where: str, folder: Path) -> tuple[Path | None, int | None]:
+def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path) -> tuple[Path | None, int | None]:
     """Read where the rows of a synthetic table are written, and how many there are."""
     given = [name for name in ("table", "rows") if name in entry]
     if given and not issubclass(kind, SyntheticTable):
@@ -473,8 +473,8 @@ def _table(entry: study_keys.Table, kind: type[Study], where: str, folder: Path)
         raise BadInput(f"{where}: rows needs table.", remedy='For example table = "people.parquet".')
     if not given:
         return None, None
-    path = folder / study_keys.text_of(entry, "table", where)
-    study_keys.within(where, lambda: require_format(path))
+    path = folder / toml_parts.text_of(entry, "table", where)
+    toml_parts.within(where, lambda: require_format(path))
     rows = entry.get("rows")
     if rows is not None and (type(rows) is not int or not 1 <= rows <= LARGEST_ROWS):
         raise BadInput(f"{where}: rows is a whole number from 1.", remedy="For example rows = 10000, or leave it out.")
