@@ -30,7 +30,7 @@ PAID_BY = {"q": "debit", "r": "reserve", "n": "nonprivate"}
 
 every_size = pytest.mark.parametrize(
     "sizes",
-    [range(0, 99_000, 3_000), pytest.param(range(0, 99_000, 128), marks=pytest.mark.full)],
+    [range(0, 120_000, 3_000), pytest.param(range(0, 120_000, 128), marks=pytest.mark.full)],
     ids=["slice", "all"],
 )
 

@@ -577,11 +577,11 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
     journal = journal or NoJournal()
     try:
         quote, yeses = _yeses(plan, transport, journal, about)
+        ask(dict.fromkeys(quote.nonces, messages.Begin(plan=codec.digest(plan), yeses=yeses)), transport)
     except ColonnadeError as error:
-        if not isinstance(error, ProtocolError):
+        if not isinstance(error, ProtocolError):  # a member that has begun keeps its hold: others may pay
             _withdraw(plan, transport)
         raise
-    ask(dict.fromkeys(quote.nonces, messages.Begin(plan=codec.digest(plan), yeses=yeses)), transport)
     return quote
 
 
