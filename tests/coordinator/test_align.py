@@ -135,7 +135,7 @@ def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
 
 
 @pytest.mark.parametrize(
-    "options", [{"size": "public"}, {"epsilon": 0.5}, {"mode": "cohort", "ids": ["p10", "p35", "p80"]}]
+    "options", [{"size": "public"}, {"epsilon": 0.5}, {"mode": "cohort", "ids": [f"p{i}" for i in range(40, 90)]}]
 )
 def test_nobody_keeps_the_secrets_of_an_alignment_or_of_a_split(options):
     """From a matching's secret its multiplier follows, and from that, with the letters, who is in the list."""

@@ -88,7 +88,7 @@ def test_a_study_reports_what_really_crossed():
         study = cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
         own, crossed = study.transcript_, seen.exchanges[:-1]
         assert own.rounds == len(crossed) == 4  # propose, say yes, begin, then ask
-        assert own.messages == sum(len(side) for pair in crossed for side in pair) == 8
+        assert own.messages == sum(len(side) for pair in crossed for side in pair) == 16
         for party in ("bank", "telco"):
             assert own.bytes_to[party] == sum(len(requests[party]) for requests, _ in crossed)
             assert own.bytes_from[party] == sum(len(replies[party]) for _, replies in crossed)
