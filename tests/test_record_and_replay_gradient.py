@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols import gradient_descent
 from colonnade.coordinator.protocols import relaying as relay
-from colonnade.estimation.descent import Sgd
-from colonnade.party.steps.newton import DescentPart
+from colonnade.papers import protocols
+from colonnade.papers.estimation import Sgd
+from colonnade.papers.private import DescentPart
+from colonnade.papers.steps import STEP, GradientTerms
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
-from colonnade.steps.gradient import STEP, GradientTerms
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import federation
@@ -107,4 +107,4 @@ def test_weights_are_all_that_a_coordinator_sends_and_they_are_whole_numbers(mon
                 assert set(request.inputs) == {"weights"}
                 assert request.inputs["weights"].dtype == "<i8"
                 assert request.inputs["weights"].shape == (terms.columns,)
-    assert gradient_descent.STEP == STEP
+    assert protocols.STEP == STEP

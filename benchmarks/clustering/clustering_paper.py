@@ -12,7 +12,7 @@ from itertools import combinations, product
 import numpy as np
 
 from colonnade.estimation.counts import project_to_simplex
-from colonnade.privacy.laws.sketches import least_floor, least_phantoms
+from colonnade.papers.laws import least_floor, least_phantoms
 
 SWEEPS = 60
 AT_ONCE = 512

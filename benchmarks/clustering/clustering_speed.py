@@ -21,8 +21,8 @@ from benchmarks.clustering.clustering_paper import (
 from benchmarks.clustering.clustering_variations import decoded, released
 from benchmarks.frame import Row
 
+from colonnade.papers.laws import SKETCHES, PairSide, PartitionSketches, least_phantoms, sketching
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.sketches import SKETCHES, PairSide, PartitionSketches, least_phantoms, sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 

@@ -8,11 +8,11 @@ from benchmarks.clustering.clustering_sets import Points
 from sklearn.cluster import KMeans
 
 import colonnade as cn
-from colonnade.estimation.clustering import RULES, Grid, clustering_prices, fitted_grid
-from colonnade.estimation.sketch_tables import sketched_tables
+from colonnade.estimation.clustering import Grid, clustering_prices, fitted_grid
 from colonnade.estimation.tables import consistent_tables
+from colonnade.papers.estimation import sketch_rule, sketched_tables
+from colonnade.papers.laws import SKETCHES, PairSide, PartitionSketches, sketching
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches, sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 
@@ -44,7 +44,7 @@ def components(
 ) -> Iterator[tuple[str, Scores]]:
     """Figure 8: only the weights private, and only the centres, each at its part of the budget."""
     people = len(points.values)
-    price = clustering_prices(Price.of(epsilon, 1 / people), len(owned), "person", RULES["sketch"]).weights
+    price = clustering_prices(Price.of(epsilon, 1 / people), len(owned), "person", sketch_rule(SKETCHES)).weights
     fits = [KMeans(CLUSTERS, n_init=3, random_state=run).fit(points.values[:, block]) for block in owned]
     centres = [fit.cluster_centers_ for fit in fits]
     grid = decoded(*released(memberships(points, owned, centres), CLUSTERS, price), CLUSTERS, len(owned), people)

@@ -34,9 +34,9 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import ElasticNet
 
 import colonnade as cn
-from colonnade.coordinator.protocols.coresets import CoresetFindings, CoresetStudy
-from colonnade.estimation.coresets import estimated_size, joined_clusters, sampled_clusters, sampled_regression
-from colonnade.party.steps.coresets import leverage_scores
+from colonnade.papers.estimation import estimated_size, joined_clusters, sampled_clusters, sampled_regression
+from colonnade.papers.private import leverage_scores
+from colonnade.papers.protocols import CoresetFindings, CoresetStudy
 from colonnade.runtime.spilled_rows import SpilledRows
 
 PUBLISHED = tomllib.loads((Path(__file__).parent / "published.toml").read_text())

@@ -17,8 +17,8 @@ import pandas as pd
 from benchmarks.frame import Row
 
 import colonnade as cn
-from colonnade.coordinator.protocols.local_moments import SketchedMoments
 from colonnade.estimation.counts import UnbiasedPower
+from colonnade.papers.protocols import SketchedMoments
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price
 

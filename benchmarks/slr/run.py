@@ -38,11 +38,11 @@ from benchmarks.slr.slr_sets import DELTA, SEED, Matrix, federation, loaded, nam
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.estimation.descent import IterateAverage, Sgd, clip_to_length
+from colonnade.papers.draws import Batches
+from colonnade.papers.estimation import IterateAverage, Sgd, clip_to_length
+from colonnade.papers.laws import participation_bound
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import largest_step_rho
-from colonnade.privacy.laws.gradient import participation_bound
-from colonnade.secure.batches import Batches
 
 PUBLISHED = tomllib.loads((Path(__file__).parent / "published.toml").read_text())
 STEPS, RATE = 500, 0.01  # the defaults of method="gradient"

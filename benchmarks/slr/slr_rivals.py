@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from colonnade.estimation.descent import IterateAverage, Sgd
+from colonnade.papers.estimation import IterateAverage, Sgd
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import largest_step_rho, ledger_rho
 

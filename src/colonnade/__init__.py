@@ -52,10 +52,11 @@ if TYPE_CHECKING:
     from colonnade.estimators.frames import named
     from colonnade.estimators.grouping import GroupBy
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
-    from colonnade.estimators.releases import Coreset, Moment, PatternCount
+    from colonnade.estimators.releases import PatternCount
     from colonnade.estimators.scorecard import Scorecard
     from colonnade.estimators.second_moments import PCA, Correlation
     from colonnade.estimators.synthetic import SyntheticTable
+    from colonnade.papers.estimators import Coreset, Moment
     from colonnade.party.party import Party
     from colonnade.party.policy import Policy
     from colonnade.party.table.checking import TableCheck
@@ -152,7 +153,7 @@ _HOMES = {
         "SchemaMismatch",
     ),
     "estimators.additive": ("AdditiveClassifier", "AdditiveRegressor"),
-    "estimators.releases": ("Coreset", "Moment", "PatternCount"),
+    "estimators.releases": ("PatternCount",),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.describing": ("Describe", "Histogram", "Quantiles"),
@@ -163,6 +164,7 @@ _HOMES = {
     "estimators.scorecard": ("Scorecard",),
     "estimators.second_moments": ("Correlation", "PCA"),
     "estimators.synthetic": ("SyntheticTable",),
+    "papers.estimators": ("Coreset", "Moment"),
     "party.party": ("Party",),
     "party.policy": ("Policy",),
     "party.table.sources": ("DuckDB",),

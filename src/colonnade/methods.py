@@ -9,12 +9,16 @@ A method with its default options is given by name: ``method="secure"``. An obje
 method of that name with the options that were set.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from colonnade.estimators.methods.additive import AdditiveNewton
-from colonnade.estimators.methods.clusters import SketchedClusters
-from colonnade.estimators.methods.coresets import Coreset, Importance, Uniform
 from colonnade.estimators.methods.counts import Independent, Response
 from colonnade.estimators.methods.describing import Groups
-from colonnade.estimators.methods.moments import Functional, Gradient, Local, Newton, Secure, Sketch
+from colonnade.estimators.methods.method import METHODS
+from colonnade.estimators.methods.moments import Functional, Newton, Secure
+
+if TYPE_CHECKING:
+    from colonnade.papers.methods import Coreset, Gradient, Importance, Local, Sketch, SketchedClusters, Uniform
 
 __all__ = [
     "AdditiveNewton",
@@ -32,3 +36,13 @@ __all__ = [
     "SketchedClusters",
     "Uniform",
 ]
+
+
+if not TYPE_CHECKING:  # a type-checker that saw this would take any name to exist
+
+    def __getattr__(name: str) -> Any:
+        """Import a method of a package when it is first used (PEP 562)."""
+        for method in METHODS.values() if name in __all__ else ():
+            if method.__name__ == name:
+                return method
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

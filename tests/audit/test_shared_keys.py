@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from colonnade.audit import distinguish as audits
-from colonnade.audit.distinguish import ColonnadeSketches, PaperSketches, attack, largest_common, loss_bounds
+from colonnade.papers import laws
+from colonnade.papers.attack import ColonnadeSketches, PaperSketches, attack, largest_common, loss_bounds
+from colonnade.papers.laws import least_floor, least_phantoms
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws import sketches
-from colonnade.privacy.laws.sketches import least_floor, least_phantoms
 from tests import kit
 
 PRICE = Price.of(0.49, 1e-5)
@@ -57,22 +57,22 @@ def test_the_attack_fails_against_ours():
 
 
 def test_the_attack_succeeds_against_ours_with_phantoms_of_each_partys_own(monkeypatch):
-    honest, parties = sketches.phantom_values, iter("abcd")
+    honest, parties = laws.phantom_values, iter("abcd")
 
     def own_phantoms(law, sketches, clusters, source):
-        return honest(law, sketches, clusters, source.spawn(next(parties)))
+        return honest(law, laws, clusters, source.spawn(next(parties)))
 
-    monkeypatch.setattr(sketches, "phantom_values", own_phantoms)
+    monkeypatch.setattr(laws, "phantom_values", own_phantoms)
     found = attack(ColonnadeSketches(PRICE), randomness=kit.source("own phantoms"), samples=8_000, alpha=kit.ALPHA)
     assert found.caught
 
 
 def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_lacks(monkeypatch):
     """Somebody who has a record at one party only, where cells (a, none) have no phantoms: a maximum that only it has."""
-    honest = sketches.phantom_values
+    honest = laws.phantom_values
 
     def none_for_partial_records(law, sketches, clusters, source):
-        values = honest(law, sketches, clusters, source)
+        values = honest(law, laws, clusters, source)
         values[:, :, clusters] = values[:, clusters, :] = law.floor
         return values
 
@@ -82,17 +82,17 @@ def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_
     class Partial(ColonnadeSketches):
         def release(self, samples, randomness, *, present):
             with pytest.MonkeyPatch.context() as patch:
-                honest_release = sketches.PartitionSketches.release
+                honest_release = laws.PartitionSketches.release
 
                 def half(mechanism, codes, source):
                     return honest_release(mechanism, codes if mechanism.sides[0].first else codes * 0 - 1, source)
 
-                patch.setattr(sketches.PartitionSketches, "release", half)
+                patch.setattr(laws.PartitionSketches, "release", half)
                 return super().release(samples, randomness, present=present)
 
     monkeypatch.setattr(audits, "largest_common", only_the_first_has)
     ours = attack(Partial(PRICE), randomness=kit.source("partial"), samples=4_000, alpha=kit.ALPHA)
-    monkeypatch.setattr(sketches, "phantom_values", none_for_partial_records)
+    monkeypatch.setattr(laws, "phantom_values", none_for_partial_records)
     lacking = attack(Partial(PRICE), randomness=kit.source("partial, lacking"), samples=4_000, alpha=kit.ALPHA)
     assert not ours.caught
     assert lacking.caught

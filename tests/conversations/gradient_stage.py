@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from colonnade.conversations.gradient import GradientRun
+from colonnade.papers.conversations import GradientRun
+from colonnade.papers.steps import KEY, STEP, GradientTerms
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import default_threshold, reconstruct
-from colonnade.steps.gradient import KEY, STEP, GradientTerms
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 SCALE = 16

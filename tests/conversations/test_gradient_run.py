@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from colonnade.conversations.gradient import GradientRun, StepLetter
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError
+from colonnade.papers.conversations import GradientRun, StepLetter
+from colonnade.papers.steps import LARGEST_WEIGHT, STEP, GradientTerms
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.secure.shamir import expand, reconstruct
-from colonnade.steps.gradient import LARGEST_WEIGHT, STEP, GradientTerms
 from tests.conversations.gradient_stage import Columns, GradientStage, a_plan
 from tests.conversations.stage import NAMES
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.coresets import (
+from colonnade.papers.estimation import (
     allocate_draws,
     checked_totals,
     estimated_size,

@@ -9,26 +9,28 @@ from scipy import stats
 from colonnade.errors import BadInput
 from colonnade.estimation.clustering import (
     CLEAR,
-    RULES,
     ClusteringPrices,
     automatic_clusters,
     clustering_prices,
     weight_noise,
 )
-from colonnade.estimation.sketch_tables import (
+from colonnade.estimation.tables import consistent_tables, plausible_total
+from colonnade.papers.estimation import (
     cell_spread,
     read_sketches,
     ring_times,
+    sketch_rule,
     sketched_table,
     sketched_tables,
 )
-from colonnade.estimation.tables import consistent_tables, plausible_total
+from colonnade.papers.laws import SKETCHES, PairSide, PartitionSketches, Sketching, sketching
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.privacy.laws.sketches import SKETCHES, PairSide, PartitionSketches, Sketching, sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests import kit
+
+SKETCH_RULE = sketch_rule(SKETCHES)
 
 
 def geometric_maxima(name, elements, sketches, gamma, repeats=1):
@@ -86,7 +88,7 @@ def test_every_cell_is_found_within_its_predicted_error():
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("epsilon", "bar"), [(0.5, 0.06), (1.0, 0.05), (2.0, 0.04)])
 def test_half_the_price_of_a_study_gives_tables_within_the_bar(epsilon, bar):
-    prices = clustering_prices(Price.of(epsilon, 5e-5), 2, "person", RULES["sketch"])
+    prices = clustering_prices(Price.of(epsilon, 5e-5), 2, "person", SKETCH_RULE)
     bought = sketching(prices.weights, 2, "person")
     first, second = memberships(f"bar {epsilon}", 20_000, 5)
     fitted = sketched_table(bought.law, *both(first, second, bought, 5, kit.source(f"{epsilon}").bytes(32)), 20_000)
@@ -190,7 +192,7 @@ def test_three_parties_tables_are_made_to_agree():
 @pytest.mark.parametrize("price", [Price.of(0.3, 1e-6), Price.of(2.0, 5e-5)], ids=str)
 @pytest.mark.parametrize("split", [None, 0.1, 0.9])
 def test_centres_and_sketches_add_up_to_the_price_and_leave_little(unit, parties, price, split):
-    prices = clustering_prices(price, parties, unit, RULES["sketch"], split)
+    prices = clustering_prices(price, parties, unit, SKETCH_RULE, split)
     bought = sketching(prices.weights, parties, unit)
     times = parties if unit == "person" else 1
     total = Loss.of_zcdp(ledger_rho(prices.centres)) * times + bought.loss(unit)
@@ -201,19 +203,19 @@ def test_centres_and_sketches_add_up_to_the_price_and_leave_little(unit, parties
 
 def test_sketches_without_a_delta_are_refused_with_a_suggestion():
     with pytest.raises(BadInput, match="positive delta"):
-        clustering_prices(Price.of(1.0), 2, "person", RULES["sketch"])
+        clustering_prices(Price.of(1.0), 2, "person", SKETCH_RULE)
 
 
 def test_a_single_party_needs_no_sketches_and_no_delta():
-    assert clustering_prices(Price.of(1.0), 1, "person", RULES["sketch"]).weights.delta == 0.0
+    assert clustering_prices(Price.of(1.0), 1, "person", SKETCH_RULE).weights.delta == 0.0
 
 
 def test_an_average_cell_of_the_automatic_grid_is_clear_of_its_noise_with_the_right_constant():
-    prices = clustering_prices(Price.of(0.5, 1e-6), 2, "person", RULES["sketch"])
-    clusters = automatic_clusters(50, 20_000, [4, 4], prices, rule=RULES["sketch"], unit="person", collusion=1)
-    noise = weight_noise(RULES["sketch"], clusters, 20_000, 2, prices.weights, "person", 1)
+    prices = clustering_prices(Price.of(0.5, 1e-6), 2, "person", SKETCH_RULE)
+    clusters = automatic_clusters(50, 20_000, [4, 4], prices, rule=SKETCH_RULE, unit="person", collusion=1)
+    noise = weight_noise(SKETCH_RULE, clusters, 20_000, 2, prices.weights, "person", 1)
     assert CLEAR * noise <= 20_000 / clusters**2
-    finer = weight_noise(RULES["sketch"], clusters + 1, 20_000, 2, prices.weights, "person", 1)
+    finer = weight_noise(SKETCH_RULE, clusters + 1, 20_000, 2, prices.weights, "person", 1)
     assert CLEAR * finer > 20_000 / (clusters + 1) ** 2
     phantoms = sketching(prices.weights, 2, "person").phantoms
     cell, row = 20_000 / clusters**2 + phantoms, 20_000 / clusters + (clusters + 1) * phantoms

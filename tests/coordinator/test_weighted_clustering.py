@@ -24,9 +24,13 @@ from colonnade.estimation.clustering import (
     weighted_kmedian,
 )
 from colonnade.estimation.tables import NoisyTables, maximum_entropy
+from colonnade.papers.estimation import response_rule, sketch_rule
+from colonnade.papers.laws import SKETCHES
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from tests import kit
+
+EVERY_RULE = {**RULES, "sketch": sketch_rule(SKETCHES), "response": response_rule(1.0)}
 
 # k-median -------------------------------------------------------------------------------------------------------------------
 
@@ -191,7 +195,7 @@ def test_grid_points_are_local_centres_side_by_side():
 )
 @pytest.mark.parametrize("split", [None, 0.1, 0.9])
 def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, parties, price, split):
-    prices = clustering_prices(price, parties, unit, RULES[method], split)
+    prices = clustering_prices(price, parties, unit, EVERY_RULE[method], split)
     times = parties if unit == "person" else 1
     joint = method == "secure" and parties > 1
 
@@ -209,7 +213,7 @@ def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, p
 def test_parts_whose_own_epsilon_would_be_nought_are_priced_at_a_smaller_delta(method):
     """At a δ of 1/200 a ρ below 3·10⁻⁵ has an ε of 0: δ alone pays for it."""
     price = Price.of(0.002, 1 / 200)
-    prices = clustering_prices(price, 3, "person", RULES[method])
+    prices = clustering_prices(price, 3, "person", EVERY_RULE[method])
     assert prices.centres.nano > 0 < prices.weights.nano
     assert prices.centres.delta < price.delta
     assert (Loss.of_zcdp(ledger_rho(prices.centres)) * 3).fits(price.nano, price.delta)
@@ -230,8 +234,8 @@ def test_a_price_too_small_to_share_is_refused():
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_more_people_or_budget_never_means_fewer_local_clusters(method):
     def chosen(people, epsilon):
-        prices = clustering_prices(Price.of(epsilon, 1e-6), 3, "person", RULES[method])
-        return automatic_clusters(6, people, [4, 4, 4], prices, rule=RULES[method], unit="person", collusion=1)
+        prices = clustering_prices(Price.of(epsilon, 1e-6), 3, "person", EVERY_RULE[method])
+        return automatic_clusters(6, people, [4, 4, 4], prices, rule=EVERY_RULE[method], unit="person", collusion=1)
 
     by_people = [chosen(people, 1.0) for people in (100, 1_000, 10_000, 100_000)]
     by_budget = [chosen(10_000, epsilon) for epsilon in (0.1, 0.5, 2.0)]

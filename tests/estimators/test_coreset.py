@@ -11,17 +11,17 @@ from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
 import colonnade as cn
-from colonnade.coordinator.protocols.coresets import CoresetStudy
 from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import weighted_kmeans
-from colonnade.estimation.coresets import estimated_size
-from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
+from colonnade.papers.estimation import estimated_size
+from colonnade.papers.private import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
+from colonnade.papers.protocols import CoresetStudy
+from colonnade.papers.steps import CoresetTerms
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.steps.sums import CoresetTerms
 from colonnade.transport.direct import Recorded
 from tests.federations import as_if_agreed
 from tests.kit import ALPHA, chi_square_p, generator

@@ -33,7 +33,7 @@ from colonnade.constraints import (
 )
 from colonnade.estimators.catalogue import BEGIN, END, REFERENCES, catalogue, method_table
 from colonnade.estimators.catalogue import every_estimator as every_estimator_there_is
-from colonnade.estimators.methods.method import Method, method_from
+from colonnade.estimators.methods.method import Method, method_from, methods_of
 from colonnade.estimators.study import Study
 from colonnade.protocol import codec
 from colonnade.steps.registry import EXACT, STUDIES
@@ -66,7 +66,7 @@ MAKE = {
     cn.SyntheticTable: lambda: cn.SyntheticTable(FEW, bins=4, **GAUSSIAN),
 }
 QUICK = {"gradient": cn.methods.Gradient(steps=4, rate=0.1)}
-CASES = [(kind, method) for kind in MAKE for method in kind.offers]
+CASES = [(kind, method) for kind in MAKE for method in methods_of(kind)]
 NEEDS = {cn.SyntheticTable: kit.needs_mbi}
 """What an estimator needs beyond the library itself."""
 every_method = pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def fitted(federation):
     found: dict[tuple[type, str], Study] = {}
 
     def get(kind, method=None):
-        name = (method or kind.offers[0]).name
+        name = (method or methods_of(kind)[0]).name
         if (kind, name) not in found:
             found[kind, name] = made(kind, method).fit(federation)
         return found[kind, name]
@@ -314,7 +314,7 @@ def test_every_declared_constraint_refuses_wrong_types_and_values_and_names_the_
 @every_estimator
 def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kind):
     assert set(kind.constraints) <= set(inspect.signature(kind).parameters)
-    for method in kind.offers:
+    for method in methods_of(kind):
         assert set(method.constraints) == set(method().get_params())
 
 

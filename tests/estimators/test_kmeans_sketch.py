@@ -190,7 +190,7 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
 
 def record(tables, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and the memberships, by party."""
-    from colonnade.party.steps.local import PrivateMembershipSketches
+    from colonnade.papers.private import PrivateMembershipSketches
     from colonnade.privacy.laws.local_clustering import LocalClustering
 
     counted, draw, real = {}, LocalClustering.release, PrivateMembershipSketches.compute

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.gradient_descent import GradientDescent
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
-from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
-from colonnade.party.steps.newton import DescentPart
+from colonnade.papers.estimation import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
+from colonnade.papers.private import DescentPart
+from colonnade.papers.protocols import GradientDescent
+from colonnade.papers.steps import KEY, STEP, GradientTerms
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.service import study_file
-from colonnade.steps.gradient import KEY, STEP, GradientTerms
 from colonnade.transport.direct import Recorded
 from tests.conversations.sites import Lost, Site
 from tests.federations import TEST_KEY, federation

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import colonnade as cn
 from colonnade.estimation import expected_errors
+from colonnade.estimators.methods.method import methods_of
 from colonnade.estimators.study import Study
 from tests.estimators.preview_samples import Sample, sample
 
@@ -92,7 +93,7 @@ UNKNOWN: dict[str, Callable[[Sample], Any]] = {
 
 def test_every_private_method_of_every_estimator_is_held_to_its_preview():
     public = [kind for name in cn.__all__ if isinstance(kind := getattr(cn, name), type) and issubclass(kind, Study)]
-    private = {(kind, method.name) for kind in public for method in kind.offers if method.private}
+    private = {(kind, method.name) for kind in public for method in methods_of(kind) if method.private}
     asked = [make(_sample("ordinary")) for make in (*(make for make, _, _ in KNOWN.values()), *UNKNOWN.values())]
     found = {(type(study), getattr(study.method, "name", study.method)) for study in asked}
     assert found == private - {

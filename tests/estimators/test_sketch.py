@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.local_moments import SketchedMoments, best_sketch_size
+from colonnade.papers.protocols import SketchedMoments, best_sketch_size
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price, ledger_rho
 from tests import kit

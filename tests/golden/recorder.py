@@ -20,6 +20,7 @@ import numpy as np
 
 from colonnade.conversations import matching as union_run
 from colonnade.coordinator.protocols import relaying as relay
+from colonnade.papers import steps as coreset
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
 from colonnade.party.steps.agreements import MatchingPart
@@ -28,7 +29,6 @@ from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
 from colonnade.secure.group_secret import GroupSecret
 from colonnade.secure.keys import Secret
-from colonnade.steps import sums as coreset
 from colonnade.steps.alignment import ListMatching
 from colonnade.steps.local import Membership
 from colonnade.steps.products import ScoreHistogram
@@ -192,7 +192,9 @@ def frozen(name: str) -> Iterator[None]:
         return Secret(fixed("key", self._purpose))
 
     public = SimpleNamespace(digest=lambda plan: fixed("plan", plan.repeat))
-    drawing = SimpleNamespace(request_identity=lambda plan, party, step: fixed("request", plan.repeat, party, step))
+    drawing = SimpleNamespace(
+        digest=codec.digest, request_identity=lambda plan, party, step: fixed("request", plan.repeat, party, step)
+    )
     with ExitStack() as patches:
         patches.enter_context(mock.patch.object(public_choice, "codec", public))
         patches.enter_context(mock.patch.object(coreset, "codec", drawing))

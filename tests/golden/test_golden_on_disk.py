@@ -3,13 +3,13 @@
 import pytest
 
 from colonnade.conversations import newton
+from colonnade.papers.draws import PEOPLE
 from colonnade.party.party import Party
 from colonnade.party.table import stored_table
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import SMALLEST_MEMORY
 from colonnade.party.table.stored_table import StoredTable
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.secure.signs import PEOPLE
 from tests.golden.record import recomputed, recorded
 from tests.golden.studies import STUDIES
 

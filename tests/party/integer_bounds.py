@@ -349,14 +349,14 @@ def _predictions(half: Any, table: PrivateTable) -> None:
 
 
 def _coreset_rows(half: Any, table: PrivateTable) -> None:
-    from colonnade.party.steps.coresets import coded_columns
+    from colonnade.papers.private import coded_columns
 
     coded = coded_columns(half.terms, table, half.columns, np.arange(table.people))
     assert np.all(np.abs(coded) <= 1)
 
 
 def _coreset_scores(half: Any, table: PrivateTable) -> None:
-    from colonnade.steps.sums import SCORE_SCALE
+    from colonnade.papers.steps import SCORE_SCALE
 
     half._sample = np.arange(table.people)
     _within(half.summand(table, 0, table.people), int(half.terms.largest_score * SCORE_SCALE), 1)

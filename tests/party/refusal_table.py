@@ -1,6 +1,6 @@
 """Every text that a party can send when it refuses, read from the source: ``python -m tests.party.refusal_table [--write]``.
 
-A party speaks from the modules that `colonnade.party.guard` imports, directly or not. Modules that see rows never speak: they run
+A party speaks from the modules that `SPEAKERS` import, directly or not. Modules that see rows never speak: they run
 inside `among_rows`, and what is raised there is not said. What is left are constructions of errors. Each becomes a line of the
 table in SECURITY.md: its code, its words, and what they depend on. Words in braces are filled in, and every one of them has to
 be listed in `FILLED_IN` with the public fact that it is. A new one is added there by hand, by somebody who has thought about it.
@@ -21,13 +21,13 @@ SOURCE = ROOT / "src"
 PAGE = ROOT / "SECURITY.md"
 BEGIN, END = "<!-- refusals: written by tests.party.refusal_table -->", "<!-- end of refusals -->"
 
-SPEAKER = "colonnade.party.guard"
+SPEAKERS = ("colonnade.party.guard", "colonnade.papers.conversations", "colonnade.papers.private")
+"""The guard, and what its registries load by name."""
 AMONG_ROWS = (
     "colonnade.schema.cells",
     "colonnade.schema.encoders",
     "colonnade.schema.features",
     "colonnade.party.table",
-    "colonnade.party.steps.coresets",
     "colonnade.party.steps.integers",
 )
 """Modules that see rows. They run inside `among_rows`, or while the owner opens a table."""
@@ -65,6 +65,7 @@ OWNERS = (
     "colonnade.protocol.agreement",
     "colonnade.protocol.messages:released",
     "colonnade.secure.keys:Identity",
+    "colonnade.steps.kind:Registry",
 )
 """Modules and functions that a party's owner calls, or a coordinator, and that no request reaches."""
 
@@ -76,6 +77,11 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
     "colonnade.runtime.durable_file": (CONSTANT,),
     "colonnade.runtime.spilled_rows": (PLAN,),
+    "colonnade.papers.conversations": (PLAN, MESSAGE),
+    "colonnade.papers.draws": (PLAN, MESSAGE, COINS),
+    "colonnade.papers.laws": (PLAN,),
+    "colonnade.papers.private": (PLAN, MESSAGE, LEDGER, COINS),
+    "colonnade.papers.steps": (PLAN, DECLARED, LEDGER),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
     "colonnade.party.ledger": (LEDGER,),
@@ -84,7 +90,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.party.refusals": (CONSTANT,),
     "colonnade.party.steps": (PLAN, MESSAGE, LEDGER),
     "colonnade.party.steps.agreements": (PLAN, POLICY, MESSAGE, LEDGER, COINS),
-    "colonnade.party.steps.newton": (PLAN, LEDGER, COINS),
+    "colonnade.party.steps.newton": (PLAN, LEDGER),
     "colonnade.plan": (MESSAGE,),
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
@@ -122,7 +128,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.privacy.accounting", "type(epsilon).__name__"): PLAN,
     ("colonnade.privacy.accounting", "what"): CONSTANT,
     ("colonnade.privacy.calibration", "what"): CONSTANT,
-    ("colonnade.privacy.laws.values", "name"): PLAN,
+    ("colonnade.papers.laws", "name"): PLAN,
     ("colonnade.privacy.samplers", "largest.bit_length() - 1"): CONSTANT,
     ("colonnade.privacy.samplers", "type(value).__name__"): PLAN,
     ("colonnade.privacy.samplers", "what"): CONSTANT,
@@ -222,7 +228,7 @@ def imported(module: str) -> set[str]:
 def speaking() -> tuple[str, ...]:
     """Return the modules from which a party may speak."""
     found: set[str] = set()
-    waiting = [SPEAKER]
+    waiting = [*SPEAKERS]
     while waiting:
         module = waiting.pop()
         if module in found or any(within(module, name) for name in AMONG_ROWS):

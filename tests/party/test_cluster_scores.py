@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from colonnade.party.steps import coresets as cluster_scores
+from colonnade.papers import private as cluster_scores
 from tests.kit import generator
 from tests.party.test_leverage import blocks_of, in_memory
 

@@ -7,11 +7,11 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
+from colonnade.papers.steps import STEP, Gradient, GradientTerms
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
-from colonnade.steps.gradient import STEP, Gradient, GradientTerms
 from colonnade.steps.local import GroupKey
 from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned

@@ -11,12 +11,12 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
-from colonnade.party.steps.newton import DescentPart, PrivateGradient
+from colonnade.papers.draws import Batches
+from colonnade.papers.private import DescentPart, PrivateGradient
+from colonnade.papers.steps import KEY, LARGEST_WEIGHT, STEP
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.secure.batches import Batches
 from colonnade.secure.keys import digest
-from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP
 from tests import kit
 from tests.federations import SCHEMAS, as_if_agreed, federation, frames
 

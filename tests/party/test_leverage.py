@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from colonnade.party.steps import coresets
+from colonnade.papers import private
 from colonnade.runtime.spilled_rows import SpilledRows
 from tests.kit import generator
 
@@ -21,12 +21,12 @@ def blocks_of(rows: np.ndarray, size: int = 64):
     return blocks
 
 
-def in_memory(people: int) -> coresets.Room:
+def in_memory(people: int) -> private.Room:
     return lambda width, dtype: SpilledRows(people, width, dtype)
 
 
 def leverage_scores(blocks, people: int) -> tuple[np.ndarray, int]:
-    found = coresets.leverage_scores(blocks, people, in_memory(people))
+    found = private.leverage_scores(blocks, people, in_memory(people))
     return found.nonprivate_scores.mapped(), found.rank
 
 
@@ -121,7 +121,7 @@ def test_memory_is_a_few_blocks_of_rows_and_the_scores_unless_they_are_on_disk(m
             yield rows[start : start + 2_000].T.copy()
 
     tracemalloc.start()
-    coresets.leverage_scores(blocks, 60_000, lambda *_: scores)
+    private.leverage_scores(blocks, 60_000, lambda *_: scores)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.15 * rows.nbytes  # four blocks of 2,000 rows: one is read, one written

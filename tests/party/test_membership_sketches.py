@@ -6,10 +6,10 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.party.steps.local import PrivateMembershipSketches
+from colonnade.papers.laws import sketching
+from colonnade.papers.private import PrivateMembershipSketches
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.sketches import sketching
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests.party.test_memberships import CENTRES, FRAME, SCHEMA, table

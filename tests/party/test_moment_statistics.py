@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.local import PrivateTotal, PrivateValues
+from colonnade.papers.laws import Carrier, PerturbedValues, WholeValues
+from colonnade.papers.private import PrivateTotal, PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.values import Carrier, PerturbedValues, WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema

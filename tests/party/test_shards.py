@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from colonnade.papers.laws import PerturbedValues
+from colonnade.papers.private import PrivateValues
 from colonnade.party.steps import local as shards
-from colonnade.party.steps.local import PrivateReports, PrivateValues
+from colonnade.party.steps.local import PrivateReports
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import NOTHING
 from colonnade.privacy.laws.response import RandomizedResponse
-from colonnade.privacy.laws.values import PerturbedValues
 from tests.federations import TEST_KEY
 from tests.party.test_gate import gate_of
 

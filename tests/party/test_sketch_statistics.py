@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.local import PrivateSketch, PrivateValueSketch
+from colonnade.papers.draws import PEOPLE, Signs
+from colonnade.papers.private import PrivateSketch, PrivateValueSketch
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -17,7 +18,6 @@ from colonnade.plan import EVENT, RELATION, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.secure.signs import PEOPLE, Signs
 from tests import kit
 
 SCHEMA = Schema(age=Numeric(18, 95), kind=Category(["a", "b", "c"]), visits=Numeric(0, 20, integer=True))

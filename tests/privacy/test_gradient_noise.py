@@ -12,9 +12,9 @@ from scipy.stats import binom
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
+from colonnade.papers.laws import GradientNoise, participation_bound
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.laws.gradient import GradientNoise, participation_bound
 from tests import kit
 
 PRICE = Price.of(1.0, 1e-5)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from colonnade.errors import BadInput
-from colonnade.privacy.accounting import ORDERS, Loss, Price
-from colonnade.privacy.laws import sketches as partition_sketch
-from colonnade.privacy.laws.sketches import (
+from colonnade.papers import laws as partition_sketch
+from colonnade.papers.laws import (
     GAMMA,
     SKETCHES,
     Sketching,
@@ -21,6 +20,7 @@ from colonnade.privacy.laws.sketches import (
     least_phantoms,
     sketching,
 )
+from colonnade.privacy.accounting import ORDERS, Loss, Price
 from tests.privacy.references import kov_delta, kov_epsilon_each
 
 ONE = 2**64

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.errors import BadInput
-from colonnade.privacy.laws import sketches as module
-from colonnade.privacy.laws.sketches import (
+from colonnade.papers import laws as module
+from colonnade.papers.laws import (
     PairSide,
     PartitionSketches,
     Sketching,

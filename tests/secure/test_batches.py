@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import batches as module
-from colonnade.secure.batches import Batches, batch_capacity, batches_per_round
+from colonnade.papers import draws as module
+from colonnade.papers.draws import Batches, batch_capacity, batches_per_round
 from tests import kit
 
 KEY = b"k" * 32

@@ -174,8 +174,7 @@ def _knows_anything(patch):
 
 
 def _known_by_beginning(honest, plan):
-    methods = kinds.TASKS.get(plan.task, {})
-    meant = [method for method in methods if method[:4] == plan.method[:4]]
+    meant = [method for task, method in kinds.TASKS if task == plan.task and method[:4] == plan.method[:4]]
     return honest(names.replaced(plan, method=meant[0] if meant else plan.method))
 
 

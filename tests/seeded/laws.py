@@ -11,10 +11,13 @@ from colonnade import result
 from colonnade.estimation import clustering
 from colonnade.estimation.shape_belief import OpenedTables
 from colonnade.estimators.methods import describing as methods
-from colonnade.party.steps import coresets as coreset_rows
+from colonnade.papers import laws as all_sketches
+from colonnade.papers import private as coreset_rows
+from colonnade.papers.laws import PerturbedValues, Sketching
+from colonnade.papers.private import PrivateValues
+from colonnade.papers.steps import Sketch
 from colonnade.party.steps import integers
 from colonnade.party.steps import parts as coding
-from colonnade.party.steps.local import PrivateValues
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
@@ -22,7 +25,6 @@ from colonnade.privacy import calibration as curves
 from colonnade.privacy import randomness, samplers
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import local_clustering, quantile_search, response
-from colonnade.privacy.laws import sketches as all_sketches
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise
@@ -30,15 +32,12 @@ from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, RandomizedResponse
-from colonnade.privacy.laws.sketches import Sketching
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.laws.values import PerturbedValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Number
 from colonnade.schema.encoders import NumericEncoder
 from colonnade.schema.features import coded_block
-from colonnade.steps.local import Sketch
 from colonnade.steps.products import Coefficients
 from tests.coordinator import test_weighted_clustering as grids
 from tests.estimators import test_additive as models

@@ -16,6 +16,8 @@ from colonnade.conversations import newton as conversation
 from colonnade.conversations.memory import RunRecords
 from colonnade.conversations.products import TiledProduct, TiledRun
 from colonnade.errors import ProtocolError
+from colonnade.papers.laws import GradientNoise
+from colonnade.papers.private import DescentPart, PrivateGradient
 from colonnade.party import party as opening
 from colonnade.party.gate import AdmittedStep, Gate, OrderRecords
 from colonnade.party.handles import Reservation
@@ -23,13 +25,12 @@ from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
-from colonnade.party.steps.newton import DescentPart, NewtonPart, PrivateGradient, PrivateNewtonSteps
+from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
 from colonnade.party.steps.products import PrivateScoreHistogram
 from colonnade.party.table import dask_cluster
 from colonnade.party.table.dask_cluster import Failure
 from colonnade.party.table.stored_table import party_ids
 from colonnade.privacy import calibration as sampled_gaussian
-from colonnade.privacy.laws.gradient import GradientNoise
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import NewtonNoise
 from colonnade.secure import matching

@@ -78,9 +78,11 @@ def _shared_keys(epsilon: float, delta: float, samples: int, alpha: float) -> tu
     price = Price.of(epsilon, delta)
     if not delta > 0:
         raise BadInput("Sketches need a positive delta.", remedy="For example --delta 1e-5.")
+    from colonnade.papers.attack import ColonnadeSketches, PaperSketches, attack  # no other command needs it
+
     ours, theirs = (
-        auditing.attack(one, randomness=randomness.SystemRandomness(), samples=max(samples // 50, 1_000), alpha=alpha)
-        for one in (auditing.ColonnadeSketches(price), auditing.PaperSketches(price))
+        attack(one, randomness=randomness.SystemRandomness(), samples=max(samples // 50, 1_000), alpha=alpha)
+        for one in (ColonnadeSketches(price), PaperSketches(price))
     )
     return ours, theirs, "The control is the published composition (Primitives)"
 

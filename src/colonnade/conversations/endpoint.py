@@ -3,12 +3,12 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from colonnade.conversations import agreements, gradient, matching, newton, products, sums
+from colonnade.conversations import agreements, matching, newton, products, sums
 from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Conversation, Member, inputs_digest
 from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
@@ -32,7 +32,7 @@ from colonnade.protocol.messages import (
 from colonnade.runtime.workers import keep_freed_memory
 from colonnade.secure.keys import digest
 from colonnade.steps.joint import HashedStep
-from colonnade.steps.kind import StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
+from colonnade.steps.kind import Registry, StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
 
 AT_ONCE = 32
 """Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.driver`): it seldom waits here."""
@@ -43,23 +43,25 @@ IDLE = 120.0
 SHORTEST_WAIT, LONGEST_WAIT = 0.2, 5.0
 """Seconds that a busy member asks to wait. Runs end before they are idle, so the longest wait is not the whole of that."""
 
-CONVERSATIONS: Mapping[str, type[Conversation]] = {
-    conversation.name: conversation
-    for conversation in (
-        agreements.CohortRun,
-        gradient.GradientRun,
-        products.GroupRun,
-        agreements.KeyRun,
-        matching.MatchingRun,
-        newton.NewtonRun,
-        products.ProductRun,
-        sums.SagaRun,
-        products.ScoreRun,
-        sums.SumRun,
-        products.TiledRun,
-        matching.UnionRun,
-    )
-}
+CONVERSATIONS: Registry[str, type[Conversation]] = Registry("conversations")
+CONVERSATIONS.register(
+    __name__,
+    {
+        conversation.name: conversation
+        for conversation in (
+            agreements.CohortRun,
+            products.GroupRun,
+            agreements.KeyRun,
+            matching.MatchingRun,
+            newton.NewtonRun,
+            products.ProductRun,
+            products.ScoreRun,
+            sums.SumRun,
+            products.TiledRun,
+            matching.UnionRun,
+        )
+    },
+)
 
 
 def conversation_kind(plan: Plan, name: str) -> type[StepKind]:

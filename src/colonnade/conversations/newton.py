@@ -18,7 +18,7 @@ nothing else is ever opened.
 
 *Why no degree check.* Exactly N = 2t + 1 nodes compute. Every reduction and every opening takes all shares, and a series takes
 those of the t + 1 evaluators, which are no more than its degree needs. The argument of
-`colonnade.conversations.gradient` holds for each product: a data party that deals values of no low degree turns an honest party's
+`colonnade.papers.conversations` holds for each product: a data party that deals values of no low degree turns an honest party's
 number into k times itself plus known terms, or into a uniform number. In the first case it could as well have dealt another
 input by the book, in the second it has spoilt the round. Nodes that deal a product again are trusted to do so as written: an
 error that one adds to a person's residual amplifies that person's row. So the coordinator is no node here, and statements name

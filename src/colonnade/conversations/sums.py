@@ -1,17 +1,10 @@
-"""Sums of all parties' vectors under pairwise masks, and vertical SAGA, whose residuals are such sums.
+"""Sums of all parties' vectors under pairwise masks.
 
 A sum is opened to the coordinator or to one named party, and no single vector to anyone (C chunks)::
 
     turn 0            out: hello
     turn j (1 … C)    in: everyone's hello (1), or chunk j-1 (recipient)    out: my masked chunk j
     turn C+1          in: chunk C (recipient)                               out: done
-
-SAGA on a coreset (Coresets, Section 6) opens residuals, which are sums over parties, batch by batch::
-
-    turn 0          out: hello
-    turn 1          in: everyone's hello; inputs: weights            out: masked squared lengths of my whitened rows
-    turn j ≥ 2      inputs: step, residuals of the batch before      out: my masked part of the next batch's residuals
-    any turn        inputs: as before, and ``stop``                  out: my block of coefficients
 
 *What a coalition sees*: the sum of the others, whatever its size (`colonnade.secure.summation`,
 docs/proofs/secure-arithmetic.md#masks). With two parties, one of them the recipient, that is the other's vector, as
@@ -23,10 +16,7 @@ coordinator relays ciphertext and learns how long the vectors are. To the coordi
 
 *Inputs are bound to masks.* The coordinator's public inputs (which rows, which residuals) enter the masks, which cancel among
 parties that were shown the same inputs and among no others. So a coordinator that shows different inputs to different parties
-cannot pick the vectors apart by adding one party's rows to another's. In SAGA masks are fresh in every turn and bound to
-everything that the coordinator has said so far. Were one party fed other residuals than the rest, to move its coefficients
-alone, no sum would come out from then on. The coordinator sees residuals, never one party's part of them. Which rows are in a
-batch is a public choice from the plan.
+cannot pick the vectors apart by adding one party's rows to another's.
 
 *No noise of its own.* The vectors are as private as the sum is: a sum hides who contributed what. What the sum tells is
 priced, or allowed by name, where the vectors are made.
@@ -41,13 +31,11 @@ from numpy.typing import NDArray
 from colonnade.conversations.conversation import Conversation, Meeting, Member, inputs_digest
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
-from colonnade.protocol.public_choice import public_subset
+from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply
 from colonnade.result import COORDINATOR
 from colonnade.secure import mail
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
-from colonnade.steps.terms import LARGEST_NUMBER
 
 CHUNK = 1 << 18
 """Values per turn, so that memory stays bounded and every message stays small."""
@@ -155,95 +143,3 @@ def chunks_of(length: int) -> list[tuple[int, int]]:
     if type(length) is not int or not 1 <= length <= LARGEST_LENGTH:
         raise ProtocolError("A secure sum has at least one value.")
     return [(start, min(start + CHUNK, length)) for start in range(0, length, CHUNK)]
-
-
-LARGEST_TURN = 20_000
-BATCHES = 8
-SMALLEST_BATCH = 32
-
-
-class SagaLearner(Protocol):
-    """What a data party brings."""
-
-    def begin(self, inputs: Mapping[str, Array]) -> int:
-        """Record, durably; return how many rows the sample has."""
-
-    def lengths(self) -> NDArray[np.int64]:
-        """Return the squared lengths of this party's rows."""
-
-    def margins(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this party's part of the residuals of a batch."""
-
-    def learn(self, batch: NDArray[np.int64], residuals: NDArray[np.float64], step: float) -> None:
-        """Take one step."""
-
-    def coefficients(self) -> NDArray[np.float64]:
-        """Return this party's coefficients."""
-
-
-def batch_of(plan: Plan, turn: int, rows: int) -> NDArray[np.int64]:
-    """Return the rows whose residuals are opened in a turn."""
-    return public_subset(plan, f"batch {turn}", rows, max(SMALLEST_BATCH, -(-rows // BATCHES)))
-
-
-class SagaRun(Conversation):
-    """One data party's side of vertical SAGA.
-
-    Parameters
-    ----------
-    member, plan, step, run
-        Who we are, and what is being run.
-    part
-        The party's block of coefficients.
-    secret
-        32 fresh random bytes, for this run only.
-    """
-
-    name: ClassVar[str] = "saga"
-    repeats: ClassVar[bool] = False
-
-    def __init__(
-        self, member: Member, plan: Plan, step: str, run: bytes, *, part: SagaLearner | None, secret: bytes
-    ) -> None:
-        if part is None:
-            raise ProtocolError("Only a data party learns coefficients.")
-        self._terms = SumTerms.read(plan, step)
-        self._plan = plan
-        self._part = part
-        self.meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
-        self._session: mail.Session | None = None
-        self._seen = b""
-        self._rows = 0
-
-    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
-        """Take one turn."""
-        if number == 0:
-            return self.meeting.greet()
-        self._seen = inputs_digest(inputs, self._seen)
-        if number == 1:
-            self._session = self.meeting.meet(letters)
-            self._rows = self._part.begin(inputs)
-            return self._sum(number, self._part.lengths())
-        if self._session is None or number > LARGEST_TURN:
-            raise ProtocolError("A turn after the end of a conversation.")
-        if number > 2:
-            self._learn(batch_of(self._plan, number - 1, self._rows), inputs)
-        if "stop" in inputs:
-            self._session = None  # told once, at the end: asked at every turn, it would tell row after row
-            self.over = True
-            return Opened(share=None, own=pack(self._part.coefficients()))
-        return self._sum(number, self._part.margins(batch_of(self._plan, number, self._rows)))
-
-    def _learn(self, batch: NDArray[np.int64], inputs: Mapping[str, Array]) -> None:
-        arrays = {name: unpack(array) for name, array in inputs.items()}
-        residuals, step = arrays.get("residuals"), arrays.get("step")
-        if residuals is None or step is None or residuals.shape != batch.shape or step.shape != (1,):
-            raise ProtocolError("A turn of the training lacks its residuals or its step.")
-        if not (np.all(np.abs(residuals) <= LARGEST_NUMBER) and abs(step[0]) <= LARGEST_NUMBER):
-            raise ProtocolError("A residual or a step of the training is too large, or no number.")
-        self._part.learn(batch, residuals.astype(np.float64), float(step.astype(np.float64)[0]))
-
-    def _sum(self, number: int, values: NDArray[np.int64]) -> Posted:
-        assert self._session is not None  # turn 1 comes first
-        masked = agreed_masks(self._session, self._terms, self._seen).masked(number, values)
-        return Posted(letters={COORDINATOR: Blob(masked.view(np.uint8).data)})

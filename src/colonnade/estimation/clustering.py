@@ -45,7 +45,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,19 +52,15 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
-from colonnade.estimation.sketch_tables import LARGEST_SKETCHED
 from colonnade.estimation.tables import NoisyTables, maximum_entropy
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import (
     discrete_laplace_variance,
     laplace_scale,
     ledger_rho,
-    price_of_loss,
     price_of_rho,
 )
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
-from colonnade.privacy.laws.response import best_channel
-from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.privacy.laws.tables import TableNoise
 
 Array = NDArray[np.float64]
@@ -325,7 +320,6 @@ def _gaps(points: Array, centres: Array) -> Array:
     return np.stack([np.linalg.norm(points - centre, axis=1) for centre in centres], axis=1)
 
 
-WeightMethod = Literal["secure", "sketch", "response", "independent"]
 FINEST = 48
 """Local clusters up to which the rule goes; beyond, a grid takes long and gains little."""
 CLEAR = 4.0
@@ -334,8 +328,6 @@ BLURRED = 0.25
 TOO_SMALL = (
     "epsilon is too small to be divided between all centres and weights: a part would be below the ledger's unit."
 )
-SKETCH_CONSTANT = 1.04
-"""ρ: √M times the relative error of a cardinality from maxima, at any γ up to 1."""
 
 
 @dataclass(frozen=True)
@@ -466,35 +458,6 @@ def _table_noise(clusters: int, people: int, parties: int, price: Price, unit: U
     return math.sqrt(noise.opened_variance)
 
 
-def sketch_rule(sketches: int) -> WeightRule:
-    """Return the rule of ``"sketch"`` with M sketches per pair of parties."""
-
-    def noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
-        bought = sketching(price, parties, unit, sketches)
-        cell = people / clusters**2 + bought.phantoms
-        row = people / clusters + (clusters + 1) * bought.phantoms
-        return SKETCH_CONSTANT * math.sqrt(cell * (2 * row - cell) / sketches)
-
-    def own_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
-        """Return what the sketches that still fit cost: the price by which a party finds the same number of phantoms."""
-        return price_of_loss(sketching(price, parties, unit, sketches, besides=spent).loss(unit), price.delta)
-
-    return WeightRule(Fraction(1, 2), noise, joint=True, own_price=own_price, most=LARGEST_SKETCHED)
-
-
-def response_rule(sample: float) -> WeightRule:
-    """Return the rule of ``"response"`` where public coins choose a share of the people to report.
-
-    A sampled term X/s has second moment E X²/s, so a cell's variance is (Var + count)/s − count.
-    """
-
-    def noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
-        cell = people / clusters**2
-        return math.sqrt((people * best_channel(clusters, price).v0 ** 2 + cell) / sample - cell)
-
-    return WeightRule(Fraction(1, 4), noise)
-
-
 def _histogram_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
     return math.sqrt(discrete_laplace_variance(laplace_scale(price, 1)))
 
@@ -528,10 +491,8 @@ def _largest_pure(price: Price, spent: Loss, times: int) -> int:
     return low
 
 
-RULES: dict[WeightMethod, WeightRule] = {
+RULES: Mapping[str, WeightRule] = {
     "secure": WeightRule(Fraction(4, 5), _table_noise, joint=True),
-    "sketch": sketch_rule(SKETCHES),
-    "response": response_rule(1.0),
     "independent": WeightRule(Fraction(4, 5), _histogram_noise, paired=False),
 }
-"""The rules of the methods with their default options."""
+"""The rules of the core's methods; those of sketches and reports are in `colonnade.papers.estimation`."""

@@ -10,9 +10,10 @@ from typing import Any
 
 from colonnade import estimators
 from colonnade.errors import BadInput
-from colonnade.estimators.methods.method import Method
+from colonnade.estimators.methods.method import Method, methods_of
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, read_model
 from colonnade.estimators.study import Study
+from colonnade.steps.kind import PACKAGES
 
 
 def load(path: str | Path) -> Any:
@@ -69,6 +70,8 @@ def every_estimator() -> list[type[Study]]:
     """Return every estimator of this library, also those that were not imported yet."""
     for module in iter_modules(estimators.__path__):
         import_module(f"{estimators.__name__}.{module.name}")
+    for package in PACKAGES:
+        import_module(f"{package}.estimators")
     return [kind for kind in dict.fromkeys(_below(Study)) if "task" in vars(kind)]  # one may be below two others
 
 
@@ -129,12 +132,12 @@ class MethodRow:
 def catalogue() -> list[MethodRow]:
     """Return every method of every estimator, the default first. Estimators without a private method come last."""
     estimators = sorted(
-        every_estimator(), key=lambda one: (not any(method.private for method in one.offers), one.__name__)
+        every_estimator(), key=lambda one: (not any(method.private for method in methods_of(one)), one.__name__)
     )
     return [
         MethodRow(estimator.__name__, method, place == 0)
         for estimator in estimators
-        for place, method in enumerate(estimator.offers)
+        for place, method in enumerate(methods_of(estimator))
     ]
 
 

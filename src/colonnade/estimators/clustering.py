@@ -19,7 +19,7 @@ from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import design_matrix, nearest_pipeline
 from colonnade.estimators.frames import GivesScores
-from colonnade.estimators.methods import clusters, coresets
+from colonnade.estimators.methods import clusters
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
@@ -45,8 +45,6 @@ class ClusteringStudy(GivesScores, Study):
 
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (
         clusters.SecureClusters,
-        clusters.SketchedClusters,
-        clusters.ResponseClusters,
         clusters.IndependentClusters,
     )
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -334,7 +332,6 @@ class KMeans(ClusteringStudy):
     """
 
     task: ClassVar[str] = STUDIES["KMeans"]
-    offers = (*ClusteringStudy.offers, coresets.ClusterCoreset)
     constraints = {**ClusteringStudy.constraints, "size": Optional(Either(Whole(1), OneOf(("auto",))))}
 
     def __init__(

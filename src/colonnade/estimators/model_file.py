@@ -31,8 +31,8 @@ from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.estimation.inference import Inference
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimation.table_model import TableModel
-from colonnade.estimators.methods import additive, clusters, coresets, counts, describing, moments
-from colonnade.estimators.methods.method import Method
+from colonnade.estimators.methods import additive, clusters, counts, describing, moments
+from colonnade.estimators.methods.method import METHODS, Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.protocol import codec
@@ -47,13 +47,13 @@ RECORDS: Mapping[str, type] = {
 }
 """The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 
-METHODS: Mapping[str, type[Method[Any]]] = {
+CORE_METHODS: Mapping[str, type[Method[Any]]] = {
     name: kind
-    for module in (additive, clusters, coresets, counts, describing, describing, moments, moments, additive)
+    for module in (additive, clusters, counts, describing, moments)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Method) and hasattr(kind, "name")
 }
-"""The methods that a file may name, by class."""
+"""The methods of the core that a file may name, by class. It may name those of packages too."""
 
 NUMBERS = frozenset({"float64", "float32", "int64", "int32", "uint64", "uint8", "bool"})
 SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -190,6 +190,12 @@ def _record(value: Json) -> Any:
     return kind(**{name: restored(entry) for name, entry in value["fields"].items()})
 
 
+def _method(value: Json) -> Method[Any]:
+    name = value["type"]
+    kind = CORE_METHODS.get(name) or {kind.__name__: kind for kind in METHODS.values()}[name]
+    return kind(**restored(value["options"]))
+
+
 _REBUILD: Mapping[str, Callable[[Json], Any]] = {
     "float": lambda value: SPECIAL[value["value"]],
     "tuple": lambda value: tuple(restored(entry) for entry in value["items"]),
@@ -201,7 +207,7 @@ _REBUILD: Mapping[str, Callable[[Json], Any]] = {
     "plan": lambda value: msgspec.convert(value["value"], Plan),
     "loss": lambda value: Loss.from_bytes(bytes.fromhex(value["value"])),
     "record": _record,
-    "method": lambda value: METHODS[value["type"]](**restored(value["options"])),
+    "method": _method,
 }
 
 

@@ -18,12 +18,11 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
 from colonnade.errors import SchemaMismatch
 from colonnade.estimation import inference, regression, scoring
-from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.inference import RegressionStudy
-from colonnade.estimators.methods import coresets, moments
+from colonnade.estimators.methods import moments
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.second_moments import category_target
@@ -135,9 +134,7 @@ class LinearRegression(RegressionStudy):
     task: ClassVar[str] = STUDIES["LinearRegression"]
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (
         moments.Secure,
-        moments.Sketch,
         moments.Functional,
-        coresets.Coreset,
     )
     constraints = {
         **COMMON,
@@ -163,7 +160,7 @@ class LinearRegression(RegressionStudy):
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
-        penalty: Penalty = None,
+        penalty: Literal["l1", "l2", "elasticnet"] | None = None,
         size: int | Literal["auto"] | None = None,
         allow_nonprivate: bool = False,
     ) -> None:
@@ -342,7 +339,11 @@ class LogisticRegression(RegressionStudy):
 
     classes_: NDArray[np.object_]
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional, moments.Gradient)
+    offers: ClassVar[tuple[type[Method[Any]], ...]] = (
+        Newton,
+        moments.Secure,
+        moments.Functional,
+    )
     constraints = {
         **COMMON,
         "target": OneColumn(),

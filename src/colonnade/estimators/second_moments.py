@@ -28,7 +28,7 @@ from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, requ
 from colonnade.estimators.export import components_pipeline, design_matrix
 from colonnade.estimators.frames import GivesScores
 from colonnade.estimators.methods.method import Expectation, GivenMethod
-from colonnade.estimators.methods.moments import Local, Secure, Sketch
+from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
@@ -252,7 +252,7 @@ class PCA(GivesScores, MomentStudy):
     n_significant_: int
     noise_floor_: float
     task: ClassVar[str] = STUDIES["PCA"]
-    offers = (Secure, Sketch, Local)
+    offers = (Secure,)
     constraints = {**COMMON, "columns": Optional(ColumnList()), "standardise": Boolean()}
     learned: ClassVar[tuple[str, ...]] = (
         "components_",

@@ -29,7 +29,7 @@ from colonnade.estimators.answers import (
     require_fitted,
 )
 from colonnade.estimators.frames import OUTPUT
-from colonnade.estimators.methods.method import Method, method_from
+from colonnade.estimators.methods.method import Method, MethodNames, method_from, methods_of
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan, Step
@@ -77,8 +77,8 @@ class Study(BaseEstimator):
 
     task: ClassVar[str]
     offers: ClassVar[tuple[type[Method[Any]], ...]] = ()
-    methods: ClassVar[tuple[str, ...]] = ()
-    """The names of the methods that are offered."""
+    methods: ClassVar[MethodNames] = MethodNames()
+    """The names of all methods, those of packages too."""
     constraints: ClassVar[Mapping[str, Constraint]] = COMMON
     learned: ClassVar[tuple[str, ...]] = ()
     essential: ClassVar[tuple[str, ...]] = ()
@@ -94,10 +94,6 @@ class Study(BaseEstimator):
     privacy_: PrivacyStatement
     transcript_: Transcript
     receipt_: str
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.methods = tuple(kind.name for kind in cls.offers)
 
     # Public methods --------------------------------------------------------------------------------------------------
 
@@ -365,7 +361,7 @@ class Study(BaseEstimator):
         """Return what the coordinator would run, and the plan. To be called on a checked copy."""
         method, price = self.method, self.method.price(self)
         if price is not None and price.delta == 0 and method.needs_delta(self, federation):
-            pure = [one.name for one in self.offers if one.private and one.delta != "needed"]
+            pure = [one.name for one in methods_of(type(self)) if one.private and one.delta != "needed"]
             raise BadInput(
                 f"method={method.name!r} needs a positive delta.",
                 remedy="For example delta=1e-6, well below 1/people"

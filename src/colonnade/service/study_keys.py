@@ -37,6 +37,7 @@ from colonnade.constraints import (
     SomeOf,
     Whole,
 )
+from colonnade.estimators.methods.method import methods_of
 from colonnade.estimators.study import Study
 from colonnade.schema import DECLARED
 
@@ -312,11 +313,11 @@ def study_keys(kind: type[Study]) -> tuple[Key, ...]:
 
 def method_keys(kind: type[Study]) -> dict[str, tuple[Key, ...]]:
     """Return the options of each method that an estimator offers: ``method = { name = "gradient", steps = 500 }``."""
-    return {method.name: described(method, method.constraints) for method in kind.offers}
+    return {method.name: described(method, method.constraints) for method in methods_of(kind)}
 
 
 def _methods(kind: type[Study]) -> Fragment:
-    by_name: Fragment = {"enum": [method.name for method in kind.offers]}
+    by_name: Fragment = {"enum": list(kind.methods)}
     with_options = [
         {
             "type": "object",

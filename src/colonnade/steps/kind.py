@@ -13,7 +13,8 @@ seals) is a small constant per message. No message is sent.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar, TypeVar
 
 from numpy.typing import NDArray
 
@@ -349,8 +350,73 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-KINDS: dict[str, type[StepKind]] = {}
-"""Every kind of step by its name; `colonnade.steps.registry` lists them."""
+PACKAGES = ("colonnade.papers",)
+"""The packages beside the core that may add to a `Registry`: all of them, and no others."""
+
+Name = TypeVar("Name")
+Entry = TypeVar("Entry")
+
+
+class Registry(Mapping[Name, Entry]):
+    """What can be asked for by name: what the core lists, and what the packages of `PACKAGES` add.
+
+    A package is imported once a name is asked for that the core does not have, or once everything is listed. It registers what
+    it adds when its modules are imported, as the core does. No two may have one name.
+
+    A registry is an allow-list: a party answers nothing else. So nobody else's package is ever loaded, and no entry point is
+    read. A package beyond ours computes on rows: a party would have to name it in its policy, and its hash would have to stand
+    in the federation's papers. There is no such rule yet, so `register` refuses it.
+
+    Parameters
+    ----------
+    room
+        The module of a package that registers here, such as ``"steps"``.
+    """
+
+    def __init__(self, room: str) -> None:
+        self._room = room
+        self._entries: dict[Name, Entry] = {}
+
+    def register(self, module: str, entries: Mapping[Name, Entry]) -> None:
+        """Add entries.
+
+        Parameters
+        ----------
+        module
+            Who adds them: ``__name__`` of the module.
+        entries
+            What is added, by name.
+        """
+        if not module.startswith("colonnade."):  # every package of `PACKAGES` is one of ours
+            raise BadInput(
+                f"{module} is no part of colonnade, and no party has agreed to run it.",
+                remedy="Add it to the packages in colonnade.steps.kind, in a version that all members install.",
+            )
+        taken = [name for name in entries if name in self._entries]
+        if taken:
+            raise BadInput(f"{taken[0]!r} is registered already.", remedy="Choose another name.")
+        self._entries.update(entries)
+
+    def __getitem__(self, name: Name) -> Entry:
+        if name not in self._entries:
+            self._load()
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[Name]:
+        self._load()
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._entries)
+
+    def _load(self) -> None:
+        for package in PACKAGES:
+            import_module(f"{package}.{self._room}")
+
+
+KINDS: Registry[str, type[StepKind]] = Registry("steps")
+"""Every kind of step by its name; `colonnade.steps.registry` lists those of the core."""
 
 
 @dataclass(frozen=True)
@@ -374,8 +440,8 @@ class PlannedMethod:
         return cls(frozenset(kind.name for kind in kinds), frozenset(parameters))
 
 
-TASKS: dict[str, Mapping[str, PlannedMethod]] = {}
-"""Every task that a plan may name, and its methods by name; `colonnade.steps.registry` lists them."""
+TASKS: Registry[tuple[str, str], PlannedMethod] = Registry("steps")
+"""Every task and method that a plan may name; `colonnade.steps.registry` lists those of the core."""
 
 
 def require_known(plan: Plan) -> None:
@@ -383,11 +449,10 @@ def require_known(plan: Plan) -> None:
 
     A plan that nobody meant, such as one with a letter changed on its way, would be another request, and would be paid for.
     """
-    method = TASKS.get(plan.task, {}).get(plan.method)
-    if plan.task not in TASKS:
-        unknown = "a task that is not known here"
-    elif method is None:
-        unknown = "a method that its task does not have"
+    method = TASKS.get((plan.task, plan.method))
+    if method is None:
+        known = any(task == plan.task for task, _ in TASKS)
+        unknown = "a method that its task does not have" if known else "a task that is not known here"
     elif not {step.kind for step in plan.steps} <= method.kinds:
         unknown = "a kind of step that its method does not have"
     elif not set(plan.parameters) <= method.parameters:

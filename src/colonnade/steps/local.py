@@ -1,4 +1,4 @@
-"""Steps that one party answers alone, with noise of its own: counts, reports, values, projections, centres.
+"""Steps that one party answers alone, with noise of its own: counts, reports, centres, sums of squares.
 
 Steps over categories count a combination of category columns, or the nearest of centres released earlier. A step that names
 ``centres_of`` counts the second: the party takes the centres from its own ledger, where an earlier step of the same plan
@@ -9,41 +9,29 @@ randomised response such a person reports about one more category, which nobody 
 (`report_cells`). It is there if the schema declares that a category leaves people out. Elsewhere everybody has a category, and
 the report of a null record is uniformly random. So zeroing a record out moves one cell by one, or changes one report.
 
-Sketches are the sketch-and-perturb of Primitives, Algorithm 4 and Theorems E.4 and E.5. We differ from the paper in the
-signs (±1, so that every person's column of G has length √s exactly and integers stay integers; no check that can fail), in
-the noise (discrete, at the exact sensitivity; the paper's Θ(·) taken as 1 would not be private enough), and in one more
-row, of ones: it carries the column sums, which let the reader centre the columns.
-
-Steps that rest on a secret of the parties: keys, divisions of the people, and sketches of memberships.
-
-Agreeing on a secret releases and costs nothing. Sketches of who is in which local cluster are Private vertical clustering,
-Algorithm 3, mended (docs/proofs/sketches.md).
+Steps in which the parties agree on a secret: keys, and divisions of the people. That releases and costs nothing.
 """
 
 import hashlib
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError, SchemaMismatch
-from colonnade.plan import EVENT, Plan, Step
+from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, NarrowGaussian
+from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, LocalClustering
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
-from colonnade.privacy.laws.sketches import PairSide, PartitionSketches, sketching
-from colonnade.privacy.laws.values import PerturbedValues, WholeValues, valid_change
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Column, Schema
 from colonnade.secure.mail import OVERHEAD
-from colonnade.secure.signs import Signs
 from colonnade.steps.kind import (
     HELLO,
     SEED,
@@ -282,162 +270,6 @@ def _rate(value: object) -> float:
     return float(value)
 
 
-class ValueStep(StepKind):
-    """A step about one column of whole numbers. Neighbours differ in one value by at most ``change``."""
-
-    parameters: ClassVar[frozenset[str]] = frozenset({"change"})
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
-        super().__init__(plan, step, schema, earlier)
-        if len(step.columns) != 1:
-            raise BadInput(
-                "A moment takes one column per party.",
-                remedy='For example columns=["clinic.visits", "pharmacy.purchases"]: one per party.',
-            )
-        self.change = valid_change(step.parameters.get("change"))
-        if (plan.relation == EVENT) != (self.change != "bounds"):
-            raise PlanMismatch("The plan's relation is not the one that its change of a value belongs to.")
-        self.values = WholeValues.of(schema[step.columns[0]], step.columns[0], self.change)
-        if plan.people * self.values.high >= 2**62:
-            raise BadInput("A total of this column could exceed eight bytes.", remedy="Narrow its bounds.")
-
-    def replaced_loss(self, loss: Loss) -> Loss | None:
-        """Return the same loss where the whole value is protected: any value may take its place."""
-        return loss if self.change == "bounds" else None
-
-
-class Values(ValueStep):
-    """Each person's whole number at this party, perturbed person by person.
-
-    Sensitivity: a person's record decides one entry. Between neighbours it changes by at most ``change``, or by the width of the
-    bounds for ``"bounds"``. Checked by tests/party/test_moment_statistics.py.
-    """
-
-    name: ClassVar[str] = "values"
-    title: ClassVar[str] = "whole numbers with discrete Laplace noise, person by person"
-
-    def law(self, price: Price) -> Mechanism:
-        """Return discrete Laplace noise on every entry."""
-        return PerturbedValues(price, self.values)
-
-    @property
-    def release_bytes(self) -> int | None:
-        """One packed number per person."""
-        if self.price is None:
-            return None
-        return self.people * int(self.values.carrier(self.price).dtype[-1])
-
-
-class Total(ValueStep):
-    """The sum of one column.
-
-    Sensitivity: one person moves it by at most ``change``, or by the width of the bounds for ``"bounds"``. Checked by
-    tests/party/test_moment_statistics.py.
-    """
-
-    name: ClassVar[str] = "total"
-    title: ClassVar[str] = "sum of one column with discrete Laplace noise"
-
-    def law(self, price: Price) -> Mechanism:
-        """Return discrete Laplace noise."""
-        return DiscreteLaplace(price, self.values.sensitivity)
-
-    @property
-    def release_bytes(self) -> int:
-        """One number."""
-        return 8
-
-
-class Rows(StepKind):
-    """All rows of one party as integers, each entry perturbed: the local-perturbation baseline of Secure PCA, Algorithm 3.
-
-    Sensitivity: zeroing a person's record zeroes one row, whose squared length is at most ``row_bound``, so Δ₂² = ``row_bound``.
-    The number of rows is public. Under add/remove it would give the person away (the paper claims that relation, wrongly).
-    Checked by tests/party/test_statistics.py.
-    """
-
-    name: ClassVar[str] = "rows"
-    title: ClassVar[str] = "rows with discrete Gaussian noise"
-    parameters: ClassVar[frozenset[str]] = frozenset({"scale"})
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
-        super().__init__(plan, step, schema, earlier)
-        scale = whole_parameter(step.parameters, "scale")
-        self.coding = FixedPoint(step.columns, schema, scale=scale, row_bound=scale**2 * len(step.columns))
-
-    def law(self, price: Price) -> Mechanism:
-        """Return discrete Gaussian noise on every entry, in four bytes each."""
-        return NarrowGaussian(price, self.coding.row_bound, self.coding.scale)
-
-    @property
-    def release_bytes(self) -> int:
-        """Four bytes per entry."""
-        return 4 * self.people * self.coding.width
-
-    def replaced_loss(self, loss: Loss) -> Loss:
-        """Return four times the loss: a row moves twice as far."""
-        return loss * 4
-
-
-class Sketch(StepKind):
-    """G times one party's coded columns, under a row of column sums; s + 1 rows in all.
-
-    Sensitivity: a neighbour's rows differ in one person's integers x. The sketch then differs in that person's column of G, signs
-    and a one, times x: Δ₂² = (s + 1)·‖x‖², exactly. Zero-out makes a person's coded row zero, so ‖x‖² is at most ``row_bound``.
-    Checked by tests/party/test_sketch_statistics.py.
-    """
-
-    name: ClassVar[str] = "sketch"
-    title: ClassVar[str] = "random combinations of rows with discrete Gaussian noise"
-    parameters: ClassVar[frozenset[str]] = frozenset({"size", "seed", "scale", "row_bound", "width"})
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
-        super().__init__(plan, step, schema, earlier)
-        self.signs = signs_of(step)
-        self.coding = FixedPoint(
-            step.columns,
-            schema,
-            scale=whole_parameter(step.parameters, "scale"),
-            row_bound=whole_parameter(step.parameters, "row_bound"),
-        )
-        if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
-
-    def law(self, price: Price) -> Mechanism:
-        """Return discrete Gaussian noise on every entry."""
-        return DiscreteGaussian(price, (self.signs.rows + 1) * self.coding.row_bound)
-
-    @property
-    def release_bytes(self) -> int:
-        """Eight bytes per entry."""
-        return 8 * (self.signs.rows + 1) * self.coding.width
-
-    def replaced_loss(self, loss: Loss) -> Loss:
-        """Return four times the loss: a row moves twice as far."""
-        return loss * 4
-
-
-class ValueSketch(ValueStep):
-    """One column of whole numbers, sketched; neighbours differ in one person's value by the stated change."""
-
-    name: ClassVar[str] = "value-sketch"
-    title: ClassVar[str] = "random combinations of one column with discrete Gaussian noise"
-    parameters: ClassVar[frozenset[str]] = frozenset({"size", "seed", "change"})
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
-        super().__init__(plan, step, schema, earlier)
-        self.signs = signs_of(step)
-
-    def law(self, price: Price) -> Mechanism:
-        """Return discrete Gaussian noise on every entry."""
-        return DiscreteGaussian(price, (self.signs.rows + 1) * self.values.sensitivity**2)
-
-    @property
-    def release_bytes(self) -> int:
-        """Eight bytes per entry."""
-        return 8 * (self.signs.rows + 1)
-
-
 class SquaredLength(StepKind):
     """Σ (‖x‖² + w·x) over one party's coded columns: a party's part of a sum of squared distances.
 
@@ -466,11 +298,6 @@ class SquaredLength(StepKind):
     def release_bytes(self) -> int:
         """One number."""
         return 8
-
-
-def signs_of(step: Step) -> Signs:
-    """Return the public signs of a sketch."""
-    return Signs(seed_parameter(step.parameters), whole_parameter(step.parameters, "size"))
 
 
 KEY_BYTES = 32
@@ -574,104 +401,3 @@ def _share(step: Step) -> float:
     if type(share) is not float or not 0 < share < 1:
         raise PlanMismatch("A division has a share between 0 and 1.")
     return share
-
-
-LARGEST_SKETCHES = 2**16
-
-SKETCHES = (
-    "The sketches of memberships rest on a key that {parties} agreed on and the coordinator does not know, and on every one of "
-    "them hashing with it. Nothing is guaranteed towards anybody who holds the key and sees sketches: a party, or the "
-    "coordinator with one. A key that leaks later uncovers what was released under it. "
-    "It serves this study alone, is refused for any other, "
-    "and is erased at its end."
-)
-
-
-class MembershipSketches(StepKind):
-    """The largest hash of each local cluster, M times for every pair of parties.
-
-    The guarantee is about all parties' sketches together, so a party insists that the others are asked for the same: as many
-    clusters, sketches and phantoms, under the same key, which nobody else in the plan holds. The centres and the key come from
-    the party's own ledger.
-
-    Sensitivity: under zero-out a person leaves one cell of every pair;
-    `colonnade.privacy.laws.sketches.PartitionSketches` has the proof. Checked by
-    tests/party/test_membership_sketches.py.
-    """
-
-    name: ClassVar[str] = "membership-sketches"
-    title: ClassVar[str] = "sketches of memberships"
-    parameters: ClassVar[frozenset[str]] = MEMBERSHIP | {"key_of", "sketches"}
-    together: ClassVar[bool] = True
-
-    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
-        super().__init__(plan, step, schema, earlier)
-        self.category = Membership(plan, step, schema, earlier)
-        self.sketches = whole_parameter(step.parameters, "sketches", LARGEST_SKETCHES)
-        self.unit = plan.unit
-        self.parties = _agreeing(plan, step)
-        self._key_of = str(step.parameters.get("key_of"))
-        if sorted(key_holders(plan, self._key_of)) != sorted(self.parties):
-            raise PlanMismatch("Sketches need a key that exactly the sketching parties agree on.")
-        self.sides = tuple(
-            PairSide(f"{step.name} {one}|{other}", one == step.party)  # of this step alone
-            for one, other in combinations(self.parties, 2)
-            if step.party in (one, other)
-        )
-
-    def law(self, price: Price) -> Mechanism:
-        """Return the sketches with as many phantoms as this price demands."""
-        bought = sketching(price, len(self.parties), self.unit, self.sketches)
-        return PartitionSketches(bought, self.unit, self.category.size, self.sides, self.key)
-
-    def key(self) -> bytes:
-        """Return the key that the parties agreed on."""
-        key = self.earlier(self._key_of).get("key")
-        if key is None or key.nbytes != KEY_BYTES:
-            raise ProtocolError("The parties have not agreed on the key of this study.")
-        return key.tobytes()
-
-    @property
-    def limits_peers(self) -> bool:
-        """Every party has the key, so what a peer that sees sketches learns has no bound."""
-        return True
-
-    @property
-    def release_bytes(self) -> int:
-        """Two bytes for every sketch of every local cluster, for every pair of parties that the party belongs to."""
-        return 2 * len(self.sides) * self.sketches * self.category.size
-
-    @classmethod
-    def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
-        """Return one opening for all parties' sketches: they share their randomness."""
-        first = whole.first
-        if first.price is None:
-            return super().openings(whole, losses, title)
-        scope, count = tuple(whole.steps), first.parameters.get("sketches")
-        bought = sketching(first.price, len(scope), whole.plan.unit, count if isinstance(count, int) else 0)
-        return (
-            Opening(
-                mechanism=title,
-                scope=scope,
-                losses=(bought.loss("person"),),
-                party_losses=dict.fromkeys(scope, (bought.loss("party"),)),
-                replaced=(bought.replaced_loss,),
-                key_holders=scope,
-            ),
-        )
-
-    @classmethod
-    def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
-        """Return what rests on the key."""
-        return (SKETCHES.format(parties=", ".join(whole.steps)),)
-
-
-def _agreeing(plan: Plan, step: Step) -> tuple[str, ...]:
-    """Return the sketching parties, in the order of their steps, having checked that all are asked for the same."""
-    steps = {one.party: one for one in plan.steps if one.name == step.name}
-    for one in steps.values():
-        if (one.kind, one.price, one.parameters) != (step.kind, step.price, step.parameters):
-            raise PlanMismatch("The parties are asked for different sketches, which would not hide anybody.")
-    if len(steps) < 2:
-        raise PlanMismatch("Sketches are compared between two or more parties.")
-    return tuple(steps)

@@ -2,16 +2,12 @@
 
 1. Every party clusters its own block privately and releases k′ centres. 2. A person's nearest centre at a party is a category.
 3. The combinations of all parties' centres form a grid, and each cell of the grid gets a weight. Weights come from pair tables on
-shares (docs/proofs/pair-tables.md#statement), from pair tables of randomised reports, from sketches under a key that the parties
-share (docs/proofs/sketches.md#proof), or from histograms as if parties were independent. 4. The grid's points are clustered by
-weighted k-means or k-median.
+shares (docs/proofs/pair-tables.md#statement), or from histograms as if parties were independent; `colonnade.papers.protocols` has
+two more ways. 4. The grid's points are clustered by weighted k-means or k-median.
 
 The phases are Algorithm 3 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives) and Algorithm 1 of
-Private vertical clustering (Li, Wang, Li, 2023; docs/references.md#clustering). We differ in four ways. The number of people is
-public, so nothing is spent on it. Reports are decoded pair by pair and fitted with all pairs at once, since the noise of a table
-with one axis per party grows with every party. Weights are projected onto non-negative ones with the right total, not clipped at
-zero. Sketches (Algorithms 2 to 5 of the second paper) have phantoms per cell, which all parties derive from the key, and are
-decoded by the joint likelihood of a pair's table (docs/proofs/sketches.md#decoding).
+Private vertical clustering (Li, Wang, Li, 2023; docs/references.md#clustering). We differ in two ways. The number of people is
+public, so nothing is spent on it. Weights are projected onto non-negative ones with the right total, not clipped at zero.
 
 How well centres fit people, from noisy histograms of who is nearer to which of two centres.
 
@@ -30,48 +26,37 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
-from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
+from colonnade.coordinator.protocols.counting import pair_tables_of
+from colonnade.coordinator.protocols.relaying import open_jointly
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
 from colonnade.estimation.clustering import (
     ClusteringPrices,
     Grid,
-    WeightMethod,
     fitted_grid,
     independent_grid,
     weighted_kmeans,
     weighted_kmedian,
 )
-from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
-from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
-from colonnade.privacy.laws.response import best_channel
-from colonnade.privacy.laws.sketches import SKETCHES, sketching
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import StepKind
-from colonnade.steps.local import Centres, Histogram, MembershipSketches, Reports, SquaredLength
+from colonnade.steps.local import Centres, Histogram, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep
 
 Array = NDArray[np.float64]
-KEY = "key"
-WEIGHT_STEPS: Mapping[WeightMethod, tuple[str, type[StepKind]]] = {
-    "secure": ("tables", TablesStep),
-    "sketch": ("sketches", MembershipSketches),
-    "response": ("reports", Reports),
-    "independent": ("histogram", Histogram),
-}
-"""The name and the kind of the steps that weights come from, where there are several parties."""
+HISTOGRAM = "histogram", Histogram
 SCALE = 4_096
 """γ: coded columns are whole multiples of 1/γ between −1 and 1."""
 
@@ -106,7 +91,9 @@ class Clusters:
 
 @dataclass(frozen=True)
 class VerticalClustering:
-    """The study: local centres, weights of the grid, and the final centres.
+    """The study: local centres, weights of the grid from pair tables on shares, and the final centres.
+
+    Methods that weigh the grid in another way are subclasses. A single party's weights are a histogram, whatever the method.
 
     Parameters
     ----------
@@ -114,8 +101,6 @@ class VerticalClustering:
         The columns of each party.
     n_clusters, local_clusters
         k and k′.
-    method
-        The method that finds the weights.
     median
         k-median instead of k-means in phase 4.
     prices
@@ -124,39 +109,53 @@ class VerticalClustering:
         The number of people, which is public.
     seed
         The seed of public choices.
-    sketches
-        M: sketches per pair of parties, for ``"sketch"``.
-    sample, draw
-        For ``"response"``: the rate at which public coins choose who reports, and the number of the draw, by which coins differ.
     """
+
+    weights: ClassVar[tuple[str, type[StepKind]]] = "tables", TablesStep
+    """The name and the kind of the steps that weights come from, where there are several parties."""
 
     blocks: tuple[ClusteringBlock, ...]
     n_clusters: int
     local_clusters: int
-    method: WeightMethod
     median: bool
     prices: ClusteringPrices
     people: int
     seed: int
-    sketches: int = SKETCHES
-    sample: float = 1.0
-    draw: int = 1
-
-    @property
-    def weight_step(self) -> tuple[str, type[StepKind]]:
-        """The name and the kind of the steps that the weights come from."""
-        return WEIGHT_STEPS["independent" if len(self.blocks) == 1 else self.method]
 
     def steps(self) -> tuple[Step, ...]:
-        """Return two steps per party: its centres, and its part in the weights. Sketches need a third, its part in their key."""
+        """Return two steps per party: its centres, and its part in the weights."""
         centres = tuple(self._centres_step(block) for block in self.blocks)
-        return (*centres, *self._keys(), *(self._weights(block) for block in self.blocks))
+        return (*centres, *self.weight_steps())
+
+    def weight_steps(self) -> tuple[Step, ...]:
+        """Return the steps that the weights come from."""
+        if len(self.blocks) == 1:
+            return self.asked(*HISTOGRAM)
+        return self.asked(*self.weights, **self.weight_parameters())
+
+    def weight_parameters(self) -> dict[str, Parameter]:
+        """Return what a step of weights says besides its clusters, where there are several parties."""
+        return {"width": self.local_clusters}
+
+    def asked(self, name: str, kind: type[StepKind], **parameters: Parameter) -> tuple[Step, ...]:
+        """Return one step of weights per party."""
+        counted: dict[str, Parameter] = {"centres_of": "centres", "clusters": self.local_clusters}
+        return tuple(
+            kind.ask(
+                name=name,
+                party=block.party,
+                columns=block.columns,
+                parameters=counted | parameters,
+                price=self.prices.weights,
+            )
+            for block in self.blocks
+        )
 
     def rounds(self, plan: Plan) -> Rounds:
         """Ask for centres, then for memberships. The rest is arithmetic."""
         releases = yield from ask_all(plan, "centres")
         local = {block.party: self._centres(releases[block.party], block) for block in self.blocks}
-        grid = yield from self._grid(plan)
+        grid = yield from (self.grid(plan) if len(self.blocks) > 1 else self.independent(plan))
         return self.combine(local, grid)
 
     def combine(self, local: Mapping[str, Array], grid: Grid) -> Clusters:
@@ -165,19 +164,14 @@ class VerticalClustering:
         solve = weighted_kmedian if self.median else weighted_kmeans
         return Clusters(solve(points, grid.weights, self.n_clusters, seed=self.seed), local, grid)
 
-    def _grid(self, plan: Plan) -> Rounds:
-        name, kind = self.weight_step
-        if kind is TablesStep:
-            opened = yield from open_jointly(plan, name)
-            return self.from_tables(pair_tables_of(opened))
-        if kind is MembershipSketches:
-            yield from agree_on_key(plan, KEY)
-            releases = yield from ask_all(plan, name)
-            yield from forget_key(plan, KEY)
-            return self.from_sketches([self._sketches(releases[block.party]) for block in self.blocks], plan.unit)
-        releases = yield from ask_all(plan, name)
-        if kind is Reports:
-            return self.from_reports([reports_of(block.party, releases[block.party]) for block in self.blocks])
+    def grid(self, plan: Plan) -> Rounds:
+        """Ask for what the weights come from, and return the weighted grid."""
+        opened = yield from open_jointly(plan, self.weights[0])
+        return self.from_tables(pair_tables_of(opened))
+
+    def independent(self, plan: Plan) -> Rounds:
+        """Ask for a histogram of each party, and return the grid as if parties were independent."""
+        releases = yield from ask_all(plan, HISTOGRAM[0])
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
 
@@ -185,40 +179,6 @@ class VerticalClustering:
         """Fit the grid to noisy pair tables."""
         total = plausible_total(tables, self.people)
         return fitted_grid(consistent_tables(tables, total), total)
-
-    def from_sketches(self, sketches: list[NDArray[np.uint16]], unit: Unit) -> Grid:
-        """Fit every pair's table by its likelihood, make the tables agree, and fit the grid.
-
-        Each party's sketches are listed by the other party, in the order of parties.
-        """
-        law = sketching(self.prices.weights, len(self.blocks), unit, self.sketches).law
-        pairs = {(a, b): (sketches[a][b - 1], sketches[b][a]) for a, b in combinations(range(len(self.blocks)), 2)}
-        tables = sketched_tables(law, pairs, (self.local_clusters,) * len(self.blocks), self.people)
-        return self.from_tables(tables)
-
-    def from_reports(self, reports: list[NDArray[np.uint8]]) -> Grid:
-        """Decode the reports pair by pair, pull each table towards independence as far as noise hides the rest, and fit.
-
-        Where a sample reports (Primitives, Theorem B.2), its tables are scaled up to all people, and a cell's variance grows by
-        that of the sample.
-        """
-        asked = len(reports[0])
-        if len({len(report) for report in reports}) != 1 or not 0 < asked <= self.people:
-            raise ProtocolError("The parties reported on different numbers of people.")
-        if self.sample == 1 and asked != self.people:
-            raise ProtocolError("The parties did not report on everybody.")
-        channel = best_channel(self.local_clusters, self.prices.weights)
-        pairs, scale = list(combinations(range(len(reports)), 2)), self.people / asked
-        tables = {
-            (a, b): scale
-            * shrink_interactions(joint_counts([reports[a], reports[b]], [channel, channel]), asked, [channel, channel])
-            for a, b in pairs
-        }
-        even = np.full((self.local_clusters,) * 2, asked / self.local_clusters**2)
-        variance = float((scale**2 * variance_of_counts(even, [channel, channel]) + scale * (scale - 1) * even).mean())
-        sizes = (self.local_clusters,) * len(reports)
-        agreed = consistent_tables(NoisyTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
-        return fitted_grid(agreed, float(self.people))
 
     def _centres_step(self, block: ClusteringBlock) -> Step:
         return Centres.ask(
@@ -228,38 +188,6 @@ class VerticalClustering:
             parameters={"clusters": self.local_clusters, "scale": SCALE, "seed": self.seed},
             price=self.prices.centres,
         )
-
-    def _weights(self, block: ClusteringBlock) -> Step:
-        name, kind = self.weight_step
-        parameters: dict[str, Parameter] = {"centres_of": "centres", "clusters": self.local_clusters}
-        if kind is TablesStep:
-            parameters["width"] = self.local_clusters
-        if kind is MembershipSketches:
-            parameters |= {"key_of": KEY, "sketches": self.sketches}
-        if kind is Reports:
-            parameters |= sample_coins(self.sample, self.draw, self._columns)
-        return kind.ask(
-            name=name,
-            party=block.party,
-            columns=block.columns,
-            parameters=parameters,
-            price=self.prices.weights,
-        )
-
-    @property
-    def _columns(self) -> list[str]:
-        return [str(ColumnName(block.party, column)) for block in self.blocks for column in block.columns]
-
-    def _keys(self) -> tuple[Step, ...]:
-        if self.weight_step[1] is not MembershipSketches:
-            return ()
-        return key_steps((block.party for block in self.blocks), KEY)
-
-    def _sketches(self, release: Released) -> NDArray[np.uint16]:
-        sketches = release.array("value")
-        if sketches.shape != (len(self.blocks) - 1, self.sketches, self.local_clusters) or sketches.dtype != np.uint16:
-            raise ProtocolError("A party released sketches of another shape.")
-        return sketches.astype(np.uint16)
 
     def _centres(self, release: Released, block: ClusteringBlock) -> Array:
         centres = release.array("value")
@@ -272,6 +200,20 @@ class VerticalClustering:
         if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
             raise ProtocolError("A party released a histogram of another shape.")
         return margin.astype(np.float64)
+
+
+class IndependentClustering(VerticalClustering):
+    """The same with weights from histograms, as if the parties' columns were independent."""
+
+    weights = HISTOGRAM
+
+    def weight_parameters(self) -> dict[str, Parameter]:
+        """Return nothing more."""
+        return {}
+
+    def grid(self, plan: Plan) -> Rounds:
+        """Multiply the histograms."""
+        return (yield from self.independent(plan))
 
 
 HEIGHT = 1 << 20

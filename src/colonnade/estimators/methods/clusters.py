@@ -3,25 +3,27 @@
 The paper is *Private vertical clustering* (Li, Wang, Li, 2023; docs/references.md#clustering).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.constraints import Real, Whole, checked
+from colonnade.constraints import Whole, checked
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.vertical_clustering import ClusteringBlock, Clusters, VerticalClustering
+from colonnade.coordinator.protocols.vertical_clustering import (
+    ClusteringBlock,
+    Clusters,
+    IndependentClustering,
+    VerticalClustering,
+)
 from colonnade.errors import BadInput
 from colonnade.estimation import clustering
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.estimators.methods.counts import require_sample
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
-from colonnade.privacy.laws.sketches import MANY, SKETCHES
 from colonnade.schema.features import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
-from colonnade.steps.local import LARGEST_SKETCHES
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import ClusteringStudy
@@ -36,15 +38,12 @@ CELLS = (
 class ClusterMethod(Method["ClusteringStudy"]):
     """A method that weights private local centres by how many people are in each combination of local clusters."""
 
-    weights: clustering.WeightMethod
-    """How weights are found."""
+    algorithm: ClassVar[type[VerticalClustering]]
+    """How centres and weights are found."""
+    rule: clustering.WeightRule
+    """What a weight costs, and how noisy it is."""
     unused = {"size": "Leave out size=: everybody takes part."}
     reference = "clustering"
-
-    @property
-    def rule(self) -> clustering.WeightRule:
-        """What a weight costs, and how noisy it is, with the options of this method."""
-        return clustering.RULES[self.weights]
 
     def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
         """Return what the options of this method change in the algorithm."""
@@ -58,13 +57,12 @@ class ClusterMethod(Method["ClusteringStudy"]):
         self, study: "ClusteringStudy", federation: Federation, price: Price, repeat: int
     ) -> VerticalClustering:
         """Return an algorithm that gets centres and weights from the parties and clusters the weighted grid."""
-        blocks = _blocks(study, federation)
+        blocks = blocks_of(study, federation)
         prices = clustering.clustering_prices(price, len(blocks), study.unit, self.rule, study.split)
-        return VerticalClustering(
+        return self.algorithm(
             blocks=blocks,
             n_clusters=study.n_clusters,
             local_clusters=self._local_clusters(study, federation, blocks, prices),
-            method=self.weights,
             median=study._median,
             prices=prices,
             people=federation.people,
@@ -145,87 +143,21 @@ class ClusterMethod(Method["ClusteringStudy"]):
 class SecureClusters(ClusterMethod):
     """Weights from pair tables computed on secret shares, and the table of greatest entropy that agrees with them."""
 
-    name = weights = "secure"
+    name = "secure"
+    algorithm = VerticalClustering
+    rule = clustering.RULES["secure"]
     does = "private local centres, weighted by pair tables from secret shares"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
     adversary = "the coordinator and up to c colluding parties"
     delta = "optional"
 
 
-class SketchedClusters(ClusterMethod):
-    """Weights from sketches of local clusters, under a key that the parties share and the coordinator does not have.
-
-    Parameters
-    ----------
-    sketches
-        M: how many sketches each pair of parties compares, a multiple of 32. The error that no budget removes falls with √M; the
-        noise at a given ε hardly changes; bytes and time grow with M.
-    """
-
-    name = weights = "sketch"
-    does = "private local centres, weighted by sketches of memberships: no compute nodes"
-    guarantee = "(ε, δ)"
-    adversary = "the coordinator alone, since parties share a key"
-    delta = "needed"
-    constraints = {"sketches": Whole(MANY, LARGEST_SKETCHES)}
-
-    def __init__(self, *, sketches: int = SKETCHES) -> None:
-        self.sketches = sketches
-
-    @property
-    def rule(self) -> clustering.WeightRule:
-        """What M sketches cost, and how noisy they are."""
-        return clustering.sketch_rule(self.sketches)
-
-    def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
-        """Return M."""
-        if self.sketches % MANY:
-            raise BadInput(
-                f"sketches={self.sketches} is not a multiple of {MANY}.",
-                remedy=f"Use sketches={-(-self.sketches // MANY) * MANY}.",
-            )
-        return {"sketches": self.sketches}
-
-    def needs_delta(self, study: "ClusteringStudy", federation: Federation) -> bool:
-        """Return whether there is anything to sketch: a party alone weighs its own clusters, under pure noise."""
-        return len(_blocks(study, federation)) > 1
-
-
-class ResponseClusters(ClusterMethod):
-    """Weights from randomised reports of each person's local cluster.
-
-    Parameters
-    ----------
-    sample
-        The share of people that public coins choose to report. It saves communication (*Primitives*, Theorem B.2, and the fourth
-        step of its Algorithm 3). It adds no privacy, because everybody can see who was chosen.
-    """
-
-    name = weights = "response"
-    does = "private local centres, weighted by randomised memberships: for many people or a large ε"
-    guarantee = "pure ε at δ = 0, else (ε, δ)"
-    adversary = "the coordinator and any parties"
-    delta = "optional"
-    constraints = {"sample": Real(0, 1, closed="right")}
-
-    def __init__(self, *, sample: float = 1.0) -> None:
-        self.sample = sample
-
-    @property
-    def rule(self) -> clustering.WeightRule:
-        """What reports of a sample cost, and how noisy they are."""
-        return clustering.response_rule(float(self.sample))
-
-    def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
-        """Return the share of people that report, and the number of the draw that chooses them."""
-        require_sample(self.sample, federation.people)
-        return {"sample": float(self.sample), "draw": repeat}
-
-
 class IndependentClusters(ClusterMethod):
     """Weights from noisy histograms, as if the parties' columns were independent."""
 
-    name = weights = "independent"
+    name = "independent"
+    algorithm = IndependentClustering
+    rule = clustering.RULES["independent"]
     does = "private local centres, weighted as if parties' columns were independent"
     guarantee = "pure ε at δ = 0, else (ε, δ)"
     adversary = "the coordinator and any parties"
@@ -249,7 +181,8 @@ def learned_centres(study: "ClusteringStudy", federation: Federation, centres: A
     }
 
 
-def _blocks(study: "ClusteringStudy", federation: Federation) -> tuple[ClusteringBlock, ...]:
+def blocks_of(study: "ClusteringStudy", federation: Federation) -> tuple[ClusteringBlock, ...]:
+    """Return the columns of each party in a study."""
     described = federation.describe(with_indicators(study.columns, federation.describe()))
     widths = coded_widths(features_of(described))
     return tuple(ClusteringBlock(party, columns_at(party, described), widths[party]) for party in parties_of(described))

@@ -21,21 +21,19 @@ from colonnade.coordinator.protocols.counting import (
     ResponseCounts,
     table_layout,
 )
-from colonnade.coordinator.protocols.local_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces
 from colonnade.estimators.methods.method import Expectation, Method
-from colonnade.plan import EVENT, RELATION, Parameter, Plan
+from colonnade.plan import Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price
-from colonnade.privacy.calibration import gaussian_party_price, laplace_scale
+from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Column
-from colonnade.schema.features import parties_of
 from colonnade.steps.joint import read_joint
 
 if TYPE_CHECKING:
-    from colonnade.estimators.releases import Moment, PatternCount
+    from colonnade.estimators.releases import PatternCount
 
 
 Array = NDArray[np.float64]
@@ -248,89 +246,3 @@ def noise_of_counts(plan: Plan, columns: Mapping[str, Column]) -> tuple[CountNoi
     (step,) = plan.steps
     assert step.price is not None  # a histogram has one
     return discrete_laplaces(float(laplace_scale(step.price, 1)), 1.0), people
-
-
-Powers = Totals | PerturbedPowers | SketchedSquare
-MEANS = (1 / 32, 1 / 8, 1 / 2)
-"""Means of a sum above its lowest value, in parts of its range, at which it is seen whether the error depends on them."""
-SUMS = "it depends on how large the sums are"
-
-
-class PowerMethod(Method["Moment"]):
-    """A method of `Moment`. Releases of noisy values serve every p, so they are shared between studies."""
-
-    def relation(self, study: "Moment") -> str:
-        """Return event level, or zero-out if the whole value is protected."""
-        return RELATION if study.change == "bounds" else EVENT
-
-    def expect(self, study: "Moment", algorithm: Powers, federation: Federation) -> Expectation:
-        """Return the standard error of the moment, where it is the same however large sums are."""
-        words = {}
-        if self.relation(study) == EVENT:
-            words["neighbours"] = f"event level: ε hides changes of up to {study.change} in a value, not the value"
-        errors = [algorithm.typical(mean)[1] for mean in MEANS]
-        error = ExpectedError.if_same("value_", errors, "in the moment's unit", SUMS)
-        return Expectation(words, (), (error,))
-
-    def learn(self, study: "Moment", federation: Federation, value: PowerMoment) -> dict[str, Any]:
-        """Return the estimate and its error."""
-        return {"value_": value.value, "stderr_": value.stderr}
-
-
-class LocalPowers(PowerMethod):
-    """Discrete Laplace noise on each value; for p = 1, on each party's sum."""
-
-    name = "local"
-    does = "noise on every value (p = 1: on each party's sum), then an unbiased estimate for any p > 0"
-    guarantee = 'pure ε, local differential privacy (p = 1: not local); event level unless `change="bounds"`'
-    adversary = "the coordinator and any parties"
-    delta = "not used"
-    reference = "primitives"
-
-    def is_local(self, study: "Moment") -> bool:
-        """Return whether values are perturbed person by person: a sum is not."""
-        return study.p != 1
-
-    def protocol(self, study: "Moment", federation: Federation, price: Price, repeat: int) -> Totals | PerturbedPowers:
-        """Return an algorithm with noisy values, or noisy sums, of each party."""
-        columns = _one_per_party(study, federation)
-        share = party_price(Price(price.nano, 0.0), len(columns), study.unit)
-        kind = Totals if study.p == 1 else PerturbedPowers
-        algorithm: Totals | PerturbedPowers = kind(
-            columns, float(study.p), study.change, share, federation.people, repeat
-        )
-        algorithm.typical(MEANS[1])  # refuses before any party is asked
-        return algorithm
-
-
-class SketchedPowers(PowerMethod):
-    """A short random projection with Gaussian noise, for p = 2."""
-
-    name = "sketch"
-    does = "p = 2: the same from one perturbed random projection per party"
-    guarantee = '(ε, δ); event level unless `change="bounds"`'
-    adversary = "the coordinator and any parties"
-    delta = "needed"
-    reference = "primitives"
-
-    def protocol(self, study: "Moment", federation: Federation, price: Price, repeat: int) -> SketchedSquare:
-        """Return an algorithm with one sketch per party."""
-        columns = _one_per_party(study, federation)
-        if study.p != 2:
-            raise BadInput('method="sketch" is for p = 2.', remedy='Use method="local" for other orders.')
-        if price.delta == 0:
-            raise BadInput("Sketches need a positive delta.", remedy="For example delta=1e-6, or method='local'.")
-        share = gaussian_party_price(price, len(columns), study.unit)
-        algorithm = SketchedSquare(columns, float(study.p), study.change, share, federation.people, repeat)
-        algorithm.typical(MEANS[1])  # refuses before any party is asked
-        return algorithm
-
-
-def _one_per_party(study: "Moment", federation: Federation) -> dict[str, Column]:
-    columns = federation.describe(study.columns)
-    if len(parties_of(columns)) != len(columns):
-        raise BadInput(
-            "columns names more than one column of a party; a moment takes one per party.",
-            remedy="Add up the party's columns in its table.",
-        )
-    return columns

@@ -19,6 +19,7 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.plan import RELATION, Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol.messages import Algorithm
+from colonnade.steps.kind import Registry
 
 if TYPE_CHECKING:
     from colonnade.estimators.study import Study
@@ -132,6 +133,27 @@ class Method(BaseEstimator, Generic[StudyType]):
     __hash__ = None  # type: ignore[assignment]  # options can be changed
 
 
+METHODS: Registry[tuple[str, str], type[Method[Any]]] = Registry("methods")
+"""What packages add to the methods that estimators offer themselves, by the estimator's name and the method's."""
+
+
+def methods_of(study: "type[Study]") -> tuple[type[Method[Any]], ...]:
+    """Return every method of an estimator: those that it offers itself, the default first, and those of packages."""
+    return (*study.offers, *(method for (name, _), method in METHODS.items() if name == _listed_name(study)))
+
+
+class MethodNames:
+    """The names of an estimator's methods, as an attribute of its class."""
+
+    def __get__(self, study: "Study | None", kind: "type[Study]") -> tuple[str, ...]:
+        return tuple(method.name for method in methods_of(kind))
+
+
+def _listed_name(study: "type[Study]") -> str:
+    """Return the name by which packages know an estimator: a user's subclass goes by its parent's."""
+    return next((kind.__name__ for kind in study.__mro__ if "task" in vars(kind)), "")
+
+
 GivenMethod = str | Mapping[str, Any] | Method[Any]
 """A method as a user gives it."""
 
@@ -157,6 +179,8 @@ def method_from(given: object, study: "type[Study]") -> Method[Any]:
     """
     name, options = _name_and_options(given, study)
     kind = next((kind for kind in study.offers if kind.name == name), None)
+    if kind is None and isinstance(name, str):
+        kind = METHODS.get((_listed_name(study), name))
     if kind is None:
         raise BadInput(
             f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {', '.join(map(repr, study.methods))}."

@@ -5,7 +5,6 @@ mechanism across parties* (docs/references.md#functional).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,24 +12,21 @@ from numpy.typing import NDArray
 
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import gradient_descent, local_moments, moment_releases, newton_steps
+from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.coordinator.protocols.moment_releases import Load, gram_load, require_memory
 from colonnade.errors import BadInput
-from colonnade.estimation import descent, regression
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation import newton as newton_estimation
+from colonnade.estimation import regression
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton_inference import newton_inference
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.schema.features import coded_widths, coefficients_to_own_units, parties_of
-from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.sine_link import LINKS
-from colonnade.steps import gradient
 from colonnade.steps.joint import Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.steps.terms import LARGEST_SCALE, LARGEST_SHORT_SCALE
@@ -151,89 +147,6 @@ class Secure(MomentMethod):
         return float(noise.mean) / federation.people**2
 
 
-class Sketch(MomentMethod):
-    """Second moments of random projections of the parties' rows. Each party perturbs its own projection.
-
-    Parameters
-    ----------
-    scale
-        The fixed-point scale.
-    row_norms
-        For each party the length to which it clips its rows, after scaling each column to [−1, 1]. A shorter length gives less
-        noise and more bias.
-    """
-
-    name = "sketch"
-    no_intervals = "the errors of a projection are not those of independent entries"
-    noise_is_fixed = False
-    does = "one perturbed random projection per party, in one message: error in √people"
-    guarantee = "(ε, δ)"
-    adversary = "the coordinator and any parties"
-    delta = "needed"
-    reference = "primitives"
-    constraints = {"scale": SCALE, "row_norms": ROW_NORMS}
-
-    def __init__(self, *, scale: int | None = None, row_norms: Mapping[str, float] | None = None) -> None:
-        self.scale = scale
-        self.row_norms = row_norms
-
-    def protocol(
-        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
-    ) -> local_moments.SketchedMoments:
-        """Return a release of one sketch per party, each at its share of the price."""
-        columns = study._chosen(federation.describe())
-        share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = local_moments.SKETCH_SCALE if self.scale is None else self.scale
-        return local_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
-
-    def moment_noise(
-        self, study: "MomentStudy", algorithm: local_moments.SketchedMoments, federation: Federation
-    ) -> float:
-        """Return the noise of products of sketches where columns do not vary: (e + N)(e′ + N)/rows at e = e′ = 0."""
-        return (float(np.mean(algorithm.entry_noise())) / federation.people) ** 2 / algorithm.size
-
-
-class Local(MomentMethod):
-    """Second moments of rows that each party perturbs, person by person.
-
-    Parameters
-    ----------
-    scale
-        The fixed-point scale.
-    """
-
-    name = "local"
-    noise_is_fixed = False
-    does = "every row perturbed at its party: the baseline, with far more noise"
-    guarantee = "(ε, δ), local differential privacy"
-    adversary = "the coordinator and any parties"
-    delta = "needed"
-    reference = "secure-pca"
-    constraints = {"scale": SCALE}
-
-    def __init__(self, *, scale: int | None = None) -> None:
-        self.scale = scale
-
-    def is_local(self, study: "MomentStudy") -> bool:
-        """Return True: every person's row is perturbed on its own."""
-        return True
-
-    def protocol(
-        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
-    ) -> local_moments.PerturbedRows:
-        """Return a release of noisy rows, each party at its share of the price."""
-        columns = study._chosen(federation.describe())
-        share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
-        scale = local_moments.ROWS_SCALE if self.scale is None else self.scale
-        return local_moments.PerturbedRows(columns, share, federation.people, scale)
-
-    def moment_noise(
-        self, study: "MomentStudy", algorithm: local_moments.PerturbedRows, federation: Federation
-    ) -> float:
-        """Return the noise of products of noisy rows where columns do not vary: (e·N + e′·N + N²)/people at e = e′ = 0."""
-        return float(np.mean(algorithm.entry_noise()[1:])) ** 2 / federation.people
-
-
 def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation) -> Array:
     """Return the variance of the entries that a joint step will open, from the plan alone."""
     variance: Array = algorithm.variance(opened_terms(study, algorithm, federation))
@@ -312,131 +225,6 @@ class Functional(MomentMethod):
 
 def _prices(budgets: Mapping[str, float]) -> dict[str, Price]:
     return {party: Price.of(epsilon) for party, epsilon in budgets.items()}
-
-
-POSITIVE = Optional(Real(0, closed="neither"))
-
-
-class Gradient(MomentMethod):
-    """Mini-batch gradient steps for a target of two levels, each opened with noise in shares.
-
-    Its ε is promised against the coordinator alone, which does not know the batches. The parties know them; their ε is in
-    ``privacy_``.
-
-    Parameters
-    ----------
-    steps
-        The number of steps.
-    rate
-        The probability with which a person takes part in a step. It is the expected share of people in a batch.
-    sampling
-        ``"poisson"``: secret batches, with amplification by sampling towards the coordinator. ``"balanced"``: everybody takes
-        part equally often, without amplification.
-    score_bound
-        The bound that the parties' parts of a score are clipped to, in sum. A small bound adds bias, a large one noise.
-    optimiser, learning_rate
-        ``"sgd"`` (with momentum) or ``"adam"``, and the length of a step. By default the length follows from the noise.
-    weight_norm
-        The length to which the weights are clipped after every step, after scaling each column to [−1, 1]. By default they are
-        not clipped.
-    tolerance
-        Stop once the averaged weights have moved by less than this in a tenth of the steps. 0 never stops early. The price of
-        steps that are not taken is not returned.
-    scale
-        The fixed-point scale of rows and weights.
-    """
-
-    name = "gradient"
-    no_intervals = "what the noise of its steps does to the last weights has no known law"
-    does = "mini-batch descent, SGD or Adam, opened step by step with noise in shares"
-    guarantee = "(ε, δ) for all steps together"
-    adversary = "the coordinator alone, since parties know the batches; with balanced batches also c colluding parties"
-    delta = "needed"
-    reference = "secure-pca"
-    unused = {**MomentMethod.unused, "ridge": "Leave out ridge=, or use method='secure'."}
-    constraints = {
-        "steps": Whole(1, 1_000_000),
-        "rate": Real(SMALLEST_RATE, 1),
-        "sampling": OneOf(("poisson", "balanced")),
-        "score_bound": POSITIVE,
-        "optimiser": OneOf(("sgd", "adam")),
-        "learning_rate": POSITIVE,
-        "weight_norm": POSITIVE,
-        "tolerance": Real(0, closed="left"),
-        "scale": Optional(Whole(1, LARGEST_SHORT_SCALE)),
-    }
-
-    def __init__(
-        self,
-        *,
-        steps: int = 500,
-        rate: float = 0.01,
-        sampling: Sampling = "poisson",
-        score_bound: float | None = None,
-        optimiser: descent.OptimiserName = "sgd",
-        learning_rate: float | None = None,
-        weight_norm: float | None = None,
-        tolerance: float = 0.0,
-        scale: int | None = None,
-    ) -> None:
-        self.steps = steps
-        self.rate = rate
-        self.sampling = sampling
-        self.score_bound = score_bound
-        self.optimiser = optimiser
-        self.learning_rate = learning_rate
-        self.weight_norm = weight_norm
-        self.tolerance = tolerance
-        self.scale = scale
-
-    def parameters(self, study: "MomentStudy") -> dict[str, Parameter]:
-        """Return the schedule: two descents with different schedules are different studies."""
-        return {name: value for name, value in asdict(self._schedule()).items() if value is not None}
-
-    def protocol(
-        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
-    ) -> gradient_descent.GradientDescent:
-        """Return a descent by steps on shares."""
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
-        scale = gradient_descent.SCALE if self.scale is None else self.scale
-        return gradient_descent.GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
-
-    def learn(
-        self, study: "LogisticRegression", federation: Federation, value: gradient_descent.Descent
-    ) -> dict[str, Any]:
-        """Return the model of the final weights. Their standard errors are not known."""
-        columns = study._chosen(federation.describe())
-        names, into = coefficients_to_own_units(value.features[1:])
-        values = into @ np.append(value.weights[1:], value.weights[0])
-        unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
-        levels = tuple(str(level) for level in study._category(columns).levels)
-        model = regression.LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))
-        return study._learned(model, value.features[1:], columns)
-
-    def expect(
-        self, study: "MomentStudy", algorithm: gradient_descent.GradientDescent, federation: Federation
-    ) -> Expectation:
-        """Return how noisy a step is, and the ε of a peer."""
-        plan = federation.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
-        terms = gradient.GradientTerms.read(plan, gradient.STEP)
-        peers = terms.noise.loss(colluders=1)
-        words = {
-            "noise in a coordinate of a step's gradient": f"{algorithm.deviation(terms):.3g} "
-            "(the gradient's are at most about 1)",
-            "steps": f"{terms.steps:,} of about {terms.rate * terms.people:,.0f} people",
-            "a person takes part in": f"at most {terms.noise.participations} of them",
-            "ε towards a peer": "∞" if peers is None else f"{peers.epsilon(algorithm.price.delta):.3g}",
-        }
-        small = terms.rate * terms.people < 1
-        warnings = ("An average batch has fewer than one person: raise rate.",) if small else ()
-        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, "in log-odds"),))
-
-    def _schedule(self) -> gradient_descent.Schedule:
-        options = self.get_params(deep=False)
-        return gradient_descent.Schedule(**{name: value for name, value in options.items() if name != "scale"})
 
 
 MOST_STEPS = 20

@@ -8,7 +8,7 @@ the same bytes as that of an undivided table with the same randomness. Everythin
 together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,15 +20,13 @@ from colonnade.party.steps.parts import Local, coded_rows, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest
-from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema, equal_bins
 from colonnade.schema.features import to_unit_range
-from colonnade.secure.signs import PEOPLE, Signs
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
-from colonnade.steps.local import CodedBlock, Combination, Membership, MembershipSketches
+from colonnade.steps.local import CodedBlock, Combination, Membership
 
 BLOCK = 65_536
 MISSING = -1
@@ -137,62 +135,6 @@ def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) ->
     return nonprivate
 
 
-def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
-    """Return numbers within integer bounds as integers; a null record is the midpoint, rounded like any other number."""
-    whole = np.empty(len(numbers), dtype=np.int32 if values.high < 2**31 else np.int64)
-    return whole_numbers(numbers, values.high, least=values.low, out=whole)
-
-
-class PrivateValues(local.Values):
-    """Each person's whole number."""
-
-    taking_part = None
-
-    def everyone(self, table: PrivateTable) -> NDArray[Any]:
-        """Return one whole number per person."""
-        return rounded(table.values(self.columns[0]), self.values)
-
-    compute = everyone
-
-
-class PrivateTotal(local.Total):
-    """The sum of the column."""
-
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Add up, exactly."""
-        return table.fold(np.zeros(1, dtype=np.int64), self._add)
-
-    def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
-        nonprivate += rounded(table.values(self.columns[0], start, stop), self.values).sum(dtype=np.int64)
-
-
-class PrivateRows(local.Rows):
-    """The coded rows."""
-
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Return the coded rows, columns along the first axis."""
-        return coded_rows(self.coding, table, 0, self.people)
-
-
-class PrivateSketch(local.Sketch):
-    """Random combinations of the coded rows."""
-
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Fold blocks of people, in whole numbers."""
-        return _sketched(self.signs, table, self.coding.width, partial(coded_rows, self.coding))
-
-
-class PrivateValueSketch(local.ValueSketch):
-    """Random combinations of one column."""
-
-    def compute(self, table: PrivateTable) -> NDArray[Any]:
-        """Fold blocks of people, in whole numbers."""
-        return _sketched(self.signs, table, 1, self._whole)
-
-    def _whole(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
-        return rounded(table.values(self.columns[0], start, stop), self.values)[None].astype(np.int64)
-
-
 class PrivateSquaredLength(local.SquaredLength):
     """The sum of squared lengths of the coded rows, with a linear term."""
 
@@ -213,46 +155,6 @@ class PrivateSquaredLength(local.SquaredLength):
             else:
                 nonprivate += table.codes(name, start, stop) >= 0
         return nonprivate
-
-
-def _sketched(
-    signs: Signs, table: PrivateTable, width: int, rows: Callable[[PrivateTable, int, int], NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """Return sums of columns in the first row and sketches below, a column of the table along each column."""
-    folded = table.fold(np.zeros((width, signs.rows + 1), dtype=np.int64), partial(_add_sketch, signs, rows))
-    return folded.T.copy()
-
-
-def _add_sketch(
-    signs: Signs,
-    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
-    nonprivate: NDArray[np.int64],
-    table: PrivateTable,
-    start: int,
-    stop: int,
-) -> None:
-    some, sketch = rows(table, start, stop), np.zeros((len(nonprivate), signs.rows), dtype=np.int64)
-    for first in range(0, stop - start, PEOPLE):  # these people have signs of their own; a block is a multiple of them
-        signs.add_product((start + first) // PEOPLE, some[:, first : first + PEOPLE], sketch)
-    nonprivate[:, 0] += some.sum(axis=1)
-    nonprivate[:, 1:] += sketch
-
-
-class PrivateMembershipSketches(MembershipSketches):
-    """The memberships that are sketched."""
-
-    def require_earlier(self) -> None:
-        """Require the centres and the key."""
-        require_centres(self.category)
-        self.key()
-
-    def prepare(self, table: PrivateTable) -> None:
-        """Read who has a record, before anything is paid."""
-        prepare_category(self.category, table)
-
-    def compute(self, table: PrivateTable) -> SpilledRows:
-        """Return everybody's local cluster."""
-        return table.written(None, np.int16, partial(category_codes, self.category))
 
 
 @runtime_checkable

@@ -11,20 +11,16 @@ would show the difference: a step that was begun is only ever run again at the s
 The batches follow from the key that the parties agreed on, at every step's own place in its stream, also after a restart.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.secure.batches import Batches
-from colonnade.secure.keys import digest
-from colonnade.steps.gradient import KEY, Gradient
 from colonnade.steps.newton import NewtonSteps
 
 if TYPE_CHECKING:
@@ -116,96 +112,3 @@ class NewtonPart:
         """Draw this party's share of the noise of a round."""
         assert self._reservation is not None  # the run begins first
         return self._half.terms.noise.draw_round(number, self._reservation.noise(f"round {number}"))
-
-
-class PrivateGradient(Gradient):
-    """One party's rows, labels and scores."""
-
-    def join(self, admitted: "AdmittedStep") -> "DescentPart":
-        """Return this party's part."""
-        return DescentPart(admitted)
-
-    def coded(self, table: PrivateTable) -> SpilledRows:
-        """Return everyone's row in integers, and behind it the label where this party holds it: −1, 1, or 0 for none."""
-        return table.written(self.width + bool(self.target), np.int16, self._coded_block)
-
-    def _coded_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
-        nonprivate = np.zeros((stop - start, self.width + bool(self.target)), dtype=np.int16)
-        if self.target:
-            codes = table.codes(self.target, start, stop)
-            nonprivate[:, -1] = np.where(codes < 0, 0, 2 * codes - 1)
-            nonprivate[:, 0] = np.abs(nonprivate[:, -1]) * np.int16(self.terms.scale)
-        if self.coding is not None:
-            nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
-        return nonprivate
-
-    def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
-        """Return this party's part of γω(⟨w, x⟩ − 2s) for some people, clipped to what the plan bounds it by."""
-        nonprivate: Integers = rows @ weights
-        if labels is not None:
-            nonprivate = nonprivate - 2 * self.terms.scale * self.terms.weight_scale * labels.astype(np.int64)
-        return np.clip(nonprivate, -self.score_bound, self.score_bound)
-
-
-class DescentPart:
-    """Pay, check the batches, and share one step after another.
-
-    Parameters
-    ----------
-    admitted
-        The step.
-    """
-
-    def __init__(self, admitted: "AdmittedStep") -> None:
-        self._admitted = admitted
-        self._half = cast("PrivateGradient", admitted.half)
-        self._reservation: Reservation | None = None
-        self._batches: Batches | None = None
-        self._nonprivate: SpilledRows | None = None
-
-    def begin(self) -> bytes:
-        """Pay for all steps, durably, once the batches have been checked; return which key this is."""
-        self._admitted.refuse_if_concluded()
-        key = self._admitted.kept_key(KEY)
-        if key is None:
-            raise ProtocolError("The parties have not agreed on the key of the batches.")
-        self._admitted.prepare()
-        self._batches = self._checked_batches(key)
-        self._nonprivate = self._admitted.compute(self._half.coded)
-        self._reservation = self._admitted.reserve()
-        return digest("colonnade batches in use v1", key)
-
-    def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
-        """Return the scores and rows of a step's batch, and its noise."""
-        if self._batches is None or self._reservation is None:
-            raise ProtocolError("A step of a descent is shared once it is paid for.")
-        people = self._batches.members(position)
-        sampler = self._reservation.noise(f"step {position}")
-        noise = self._half.terms.noise.draw_share(self._half.terms.columns, sampler)
-        with among_rows():
-            return self._batch(people, weights), noise
-
-    def _batch(self, people: NDArray[np.int64], weights: Integers) -> Integers:
-        """Return scores and rows of a batch, filled up to the plan's capacity; nothing after this can fail on a row."""
-        assert self._nonprivate is not None  # the run begins first
-        terms, party = self._half.terms, self._half.party
-        nonprivate = np.zeros((terms.widths[party] + 1, terms.capacity), dtype=np.int64)
-        found = self._nonprivate.take(people)
-        rows = found[:, : self._half.width].astype(np.int64)
-        labels = found[:, -1] if self._half.target else None
-        nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
-        nonprivate[1:, : len(people)] = rows.T
-        require_within(nonprivate, terms.largest)
-        return nonprivate
-
-    def _checked_batches(self, key: bytes) -> Batches:
-        """Look at every batch before the first step: what peers learn is accounted by how often a person takes part."""
-        terms = self._half.terms
-        own = digest("colonnade batches v2", key, self._half.step)  # no other step ever draws these coins
-        batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
-        if batches.largest_participation() > terms.noise.participations:
-            raise PolicyRefusal(
-                "By this key somebody takes part in more steps than the study is accounted for.",
-                remedy="Run the study again with the next repeat=.",
-            )
-        return batches

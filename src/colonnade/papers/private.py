@@ -1,4 +1,8 @@
-"""What one party contributes to a coreset, computed from its table (Coresets, Algorithms 1 to 3 and Section 6). Not private.
+"""The private halves of the steps that papers brought: how each is computed from the table. Registered at the end.
+
+Only a party's gate reaches them (`colonnade.party.steps.PRIVATE_HALVES`).
+
+*What one party contributes to a coreset* (Coresets, Algorithms 1 to 3 and Section 6). Not private.
 
 Rows are coded as everywhere: numbers are mapped from their bounds to [−1, 1] and categories to indicators. Nothing is
 rounded, because nothing here is noised. Scores of a block are the same in every step of a study and in every later draw of
@@ -32,23 +36,30 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import BadInput, PolicyRefusal, ProtocolError
+from colonnade.papers import steps
+from colonnade.papers.draws import PEOPLE, Batches, Signs
+from colonnade.papers.laws import WholeValues
+from colonnade.papers.steps import KEY, CoresetTerms, Gradient, MembershipSketches
 from colonnade.party.refusals import among_rows
-from colonnade.party.steps.integers import whole_numbers
-from colonnade.party.steps.parts import Arrays, SumPart, require_no_price
+from colonnade.party.steps import PRIVATE_HALVES
+from colonnade.party.steps.integers import require_within, whole_numbers
+from colonnade.party.steps.local import category_codes, prepare_category, require_centres
+from colonnade.party.steps.newton import Integers
+from colonnade.party.steps.parts import Arrays, SumPart, coded_rows, require_no_price
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema.features import coded_block
-from colonnade.steps import sums
+from colonnade.secure.keys import digest
 from colonnade.steps.kind import Earlier
-from colonnade.steps.sums import CoresetTerms
 from colonnade.steps.terms import LARGEST_NUMBER
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
+    from colonnade.party.handles import Reservation
 
 
 Array = NDArray[np.float64]
@@ -364,7 +375,7 @@ def _accept_nothing(_: object, inputs: Arrays) -> None:
         raise BadInput("This step takes no inputs.")
 
 
-class PrivateCoresetTotal(sums.CoresetTotal):
+class PrivateCoresetTotal(steps.CoresetTotal):
     """The sum of the rows' scores."""
 
     accept = _accept_nothing
@@ -374,17 +385,17 @@ class PrivateCoresetTotal(sums.CoresetTotal):
         return {"value": np.array([sum(float(some.sum()) for some in row_scores(self.terms, table))])}
 
 
-class PrivateCoresetSample(sums.CoresetSample):
+class PrivateCoresetSample(steps.CoresetSample):
     """A public choice of rows."""
 
     accept = _accept_nothing
 
-    def disclose(self, table: PrivateTable) -> Arrays:  # noqa: ARG002
+    def disclose(self, table: PrivateTable) -> Arrays:
         """Return the rows."""
         return {"rows": self.sample}
 
 
-class PrivateCoresetRows(sums.CoresetRows):
+class PrivateCoresetRows(steps.CoresetRows):
     """The values of the sampled rows."""
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -399,7 +410,7 @@ class PrivateCoresetRows(sums.CoresetRows):
         return {"value": np.ascontiguousarray(coded_columns(self.terms, table, self.columns, self._sample).T)}
 
 
-class PrivateCoresetDraws(sums.CoresetDraws):
+class PrivateCoresetDraws(steps.CoresetDraws):
     """The rows that this party drew, at its own places of the sum."""
 
     _counts: tuple[int, ...] = ()
@@ -441,7 +452,7 @@ class PrivateCoresetDraws(sums.CoresetDraws):
         return vector
 
 
-class PrivateCoresetScores(sums.CoresetScores):
+class PrivateCoresetScores(steps.CoresetScores):
     """The scores of the drawn rows, in whole units."""
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -468,7 +479,7 @@ class PrivateCoresetScores(sums.CoresetScores):
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the scores in whole units."""
         nonprivate: Array = row_scores(self.terms, table).take(self._sample[start:stop])
-        return whole_numbers(nonprivate, int(self.terms.largest_score * sums.SCORE_SCALE), scale=sums.SCORE_SCALE)
+        return whole_numbers(nonprivate, int(self.terms.largest_score * steps.SCORE_SCALE), scale=steps.SCORE_SCALE)
 
 
 def drawn_rows(scores: SpilledRows, count: int, question: bytes) -> NDArray[np.int64]:
@@ -518,7 +529,7 @@ LIGHTEST, HEAVIEST = 2.0**-40, 2.0**40
 NULL = 1e-10
 
 
-class PrivateCoresetClusters(sums.CoresetClusters):
+class PrivateCoresetClusters(steps.CoresetClusters):
     """Local clusters of the sampled rows."""
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -549,7 +560,7 @@ class PrivateCoresetClusters(sums.CoresetClusters):
         return {"centres": np.concatenate([centres, again]), "labels": fitted.labels_.astype(np.int32)}
 
 
-class PrivateCoresetGradient(sums.CoresetGradient):
+class PrivateCoresetGradient(steps.CoresetGradient):
     """One party's block of coefficients, and its rows of the weighted sample."""
 
     def join(self, admitted: "AdmittedStep") -> "SagaPart":
@@ -657,3 +668,216 @@ def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     if weights is None or weights.shape != (count,) or not np.all((weights >= LIGHTEST) & (weights <= HEAVIEST)):
         raise BadInput("A coreset has one positive weight per row, of ordinary size.")
     return weights.astype(np.float64)
+
+
+class PrivateGradient(Gradient):
+    """One party's rows, labels and scores."""
+
+    def join(self, admitted: "AdmittedStep") -> "DescentPart":
+        """Return this party's part."""
+        return DescentPart(admitted)
+
+    def coded(self, table: PrivateTable) -> SpilledRows:
+        """Return everyone's row in integers, and behind it the label where this party holds it: −1, 1, or 0 for none."""
+        return table.written(self.width + bool(self.target), np.int16, self._coded_block)
+
+    def _coded_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
+        nonprivate = np.zeros((stop - start, self.width + bool(self.target)), dtype=np.int16)
+        if self.target:
+            codes = table.codes(self.target, start, stop)
+            nonprivate[:, -1] = np.where(codes < 0, 0, 2 * codes - 1)
+            nonprivate[:, 0] = np.abs(nonprivate[:, -1]) * np.int16(self.terms.scale)
+        if self.coding is not None:
+            nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
+        return nonprivate
+
+    def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
+        """Return this party's part of γω(⟨w, x⟩ − 2s) for some people, clipped to what the plan bounds it by."""
+        nonprivate: Integers = rows @ weights
+        if labels is not None:
+            nonprivate = nonprivate - 2 * self.terms.scale * self.terms.weight_scale * labels.astype(np.int64)
+        return np.clip(nonprivate, -self.score_bound, self.score_bound)
+
+
+class DescentPart:
+    """Pay, check the batches, and share one step after another.
+
+    Parameters
+    ----------
+    admitted
+        The step.
+    """
+
+    def __init__(self, admitted: "AdmittedStep") -> None:
+        self._admitted = admitted
+        self._half = cast("PrivateGradient", admitted.half)
+        self._reservation: Reservation | None = None
+        self._batches: Batches | None = None
+        self._nonprivate: SpilledRows | None = None
+
+    def begin(self) -> bytes:
+        """Pay for all steps, durably, once the batches have been checked; return which key this is."""
+        self._admitted.refuse_if_concluded()
+        key = self._admitted.kept_key(KEY)
+        if key is None:
+            raise ProtocolError("The parties have not agreed on the key of the batches.")
+        self._admitted.prepare()
+        self._batches = self._checked_batches(key)
+        self._nonprivate = self._admitted.compute(self._half.coded)
+        self._reservation = self._admitted.reserve()
+        return digest("colonnade batches in use v1", key)
+
+    def share(self, position: int, weights: Integers) -> tuple[Integers, Integers]:
+        """Return the scores and rows of a step's batch, and its noise."""
+        if self._batches is None or self._reservation is None:
+            raise ProtocolError("A step of a descent is shared once it is paid for.")
+        people = self._batches.members(position)
+        sampler = self._reservation.noise(f"step {position}")
+        noise = self._half.terms.noise.draw_share(self._half.terms.columns, sampler)
+        with among_rows():
+            return self._batch(people, weights), noise
+
+    def _batch(self, people: NDArray[np.int64], weights: Integers) -> Integers:
+        """Return scores and rows of a batch, filled up to the plan's capacity; nothing after this can fail on a row."""
+        assert self._nonprivate is not None  # the run begins first
+        terms, party = self._half.terms, self._half.party
+        nonprivate = np.zeros((terms.widths[party] + 1, terms.capacity), dtype=np.int64)
+        found = self._nonprivate.take(people)
+        rows = found[:, : self._half.width].astype(np.int64)
+        labels = found[:, -1] if self._half.target else None
+        nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
+        nonprivate[1:, : len(people)] = rows.T
+        require_within(nonprivate, terms.largest)
+        return nonprivate
+
+    def _checked_batches(self, key: bytes) -> Batches:
+        """Look at every batch before the first step: what peers learn is accounted by how often a person takes part."""
+        terms = self._half.terms
+        own = digest("colonnade batches v2", key, self._half.step)  # no other step ever draws these coins
+        batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
+        if batches.largest_participation() > terms.noise.participations:
+            raise PolicyRefusal(
+                "By this key somebody takes part in more steps than the study is accounted for.",
+                remedy="Run the study again with the next repeat=.",
+            )
+        return batches
+
+
+def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
+    """Return numbers within integer bounds as integers; a null record is the midpoint, rounded like any other number."""
+    whole = np.empty(len(numbers), dtype=np.int32 if values.high < 2**31 else np.int64)
+    return whole_numbers(numbers, values.high, least=values.low, out=whole)
+
+
+class PrivateValues(steps.Values):
+    """Each person's whole number."""
+
+    taking_part = None
+
+    def everyone(self, table: PrivateTable) -> NDArray[Any]:
+        """Return one whole number per person."""
+        return rounded(table.values(self.columns[0]), self.values)
+
+    compute = everyone
+
+
+class PrivateTotal(steps.Total):
+    """The sum of the column."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Add up, exactly."""
+        return table.fold(np.zeros(1, dtype=np.int64), self._add)
+
+    def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
+        nonprivate += rounded(table.values(self.columns[0], start, stop), self.values).sum(dtype=np.int64)
+
+
+class PrivateRows(steps.Rows):
+    """The coded rows."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Return the coded rows, columns along the first axis."""
+        return coded_rows(self.coding, table, 0, self.people)
+
+
+class PrivateSketch(steps.Sketch):
+    """Random combinations of the coded rows."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Fold blocks of people, in whole numbers."""
+        return _sketched(self.signs, table, self.coding.width, partial(coded_rows, self.coding))
+
+
+class PrivateValueSketch(steps.ValueSketch):
+    """Random combinations of one column."""
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Fold blocks of people, in whole numbers."""
+        return _sketched(self.signs, table, 1, self._whole)
+
+    def _whole(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        return rounded(table.values(self.columns[0], start, stop), self.values)[None].astype(np.int64)
+
+
+def _sketched(
+    signs: Signs, table: PrivateTable, width: int, rows: Callable[[PrivateTable, int, int], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return sums of columns in the first row and sketches below, a column of the table along each column."""
+    folded = table.fold(np.zeros((width, signs.rows + 1), dtype=np.int64), partial(_add_sketch, signs, rows))
+    return folded.T.copy()
+
+
+def _add_sketch(
+    signs: Signs,
+    rows: Callable[[PrivateTable, int, int], NDArray[np.int64]],
+    nonprivate: NDArray[np.int64],
+    table: PrivateTable,
+    start: int,
+    stop: int,
+) -> None:
+    some, sketch = rows(table, start, stop), np.zeros((len(nonprivate), signs.rows), dtype=np.int64)
+    for first in range(0, stop - start, PEOPLE):  # these people have signs of their own; a block is a multiple of them
+        signs.add_product((start + first) // PEOPLE, some[:, first : first + PEOPLE], sketch)
+    nonprivate[:, 0] += some.sum(axis=1)
+    nonprivate[:, 1:] += sketch
+
+
+class PrivateMembershipSketches(MembershipSketches):
+    """The memberships that are sketched."""
+
+    def require_earlier(self) -> None:
+        """Require the centres and the key."""
+        require_centres(self.category)
+        self.key()
+
+    def prepare(self, table: PrivateTable) -> None:
+        """Read who has a record, before anything is paid."""
+        prepare_category(self.category, table)
+
+    def compute(self, table: PrivateTable) -> SpilledRows:
+        """Return everybody's local cluster."""
+        return table.written(None, np.int16, partial(category_codes, self.category))
+
+
+PRIVATE_HALVES.register(
+    __name__,
+    {
+        half.name: half
+        for half in (
+            PrivateCoresetClusters,
+            PrivateCoresetDraws,
+            PrivateCoresetGradient,
+            PrivateCoresetRows,
+            PrivateCoresetSample,
+            PrivateCoresetScores,
+            PrivateCoresetTotal,
+            PrivateGradient,
+            PrivateMembershipSketches,
+            PrivateRows,
+            PrivateSketch,
+            PrivateTotal,
+            PrivateValueSketch,
+            PrivateValues,
+        )
+    },
+)

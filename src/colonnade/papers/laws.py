@@ -22,21 +22,45 @@ fifth of the phantoms for the same loss.
 
 *Two cells.* Where a record is replaced, or one party's part of it becomes null, one cell loses an element and another gains one.
 Their sketches are independent, so that costs twice as much: what is released is a function of the (floored) cell sketches.
+
+The noise of the steps of a gradient descent, and what they cost each observer. Proof: docs/proofs/gradient-steps.md.
+
+Secure PCA (its SLR;
+docs/references.md#secure-pca) releases three vectors per step; here they are one, and the factor 3 of the sampling theorem that
+the paper lacks is kept.
+
+Letters: x is one person's integer row over all parties, x_q party q's part of it, ‖x_q‖² ≤ R_q², R² = Σ R_q². v_q is what party q
+makes of its part and of the public weights (its part of the score, with the label folded in where the label is), clipped by q
+itself to |v_q| ≤ C_q, C = Σ C_q. A step releases Σ_people v·x with v = Σ_q v_q, plus noise.
+
+Discrete Laplace noise on each person's own whole number: local differential privacy, and what is public about the column.
+
+Two relations. *Event*: one person's value at one party changes by at most ``change``. What a change of that size would tell is
+hidden; the value's order of magnitude is not. *Whole value* (``change="bounds"``): the value is replaced by any other within the
+bounds, the null record's midpoint included, so zero-out holds at the same price. Proof: docs/proofs/values-and-moments.md.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.privacy import calibration
 from colonnade.privacy.accounting import NOTHING, Loss, Price, Unit, nano_up
+from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws import Description, KeyedStream, RowBlocks, Sampler
+from colonnade.privacy.laws.additive import DiscreteLaplace
+from colonnade.privacy.laws.shared import SharedNoise
+from colonnade.schema import Column
 
 SKETCHES = 4_096
 """M: sketches per pair of parties."""
@@ -537,3 +561,342 @@ def _keep_least(
         value = words[number] >> bits
         if code >= 0 and value < least[code, sketch]:
             least[code, sketch] = value
+
+
+UNLIKELY = 2.0**-64
+
+
+@lru_cache(maxsize=256)
+def participation_bound(rate: float, steps: int) -> int:
+    """Return in how many steps nobody takes part more often, but for a probability below 2⁻⁶⁴ per person.
+
+    Examples
+    --------
+    >>> participation_bound(0.001, 5_000), participation_bound(1.0, 50)
+    (36, 50)
+    """
+    low, high = 0, steps
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bdtrc(middle, steps, rate) <= UNLIKELY else (middle + 1, high)
+    return low
+
+
+@dataclass(frozen=True)
+class GradientNoise(SharedNoise):
+    """Noise of a number of gradient steps on batches of people.
+
+    Parameters
+    ----------
+    score_bounds, row_bounds
+        C_q and R_q² by data party, positive integers.
+    columns
+        How many numbers a step releases.
+    steps, rate
+        T, and with what probability (of balanced batches: about what share of) people take part in a step.
+    participations
+        In how many steps one person takes part at most: of Poisson batches `participation_bound`, of balanced ones by
+        construction. The parties check their batches against it before the first step.
+    secret
+        Whether the promise counts on batches that the observer does not know (Poisson), or not (balanced).
+    price, unit
+        What is offered, and what it protects: a whole record, or one party's part of it.
+    collusion
+        c: how many data parties may pool their shares of the noise with the coordinator; only balanced batches promise it.
+
+    Privacy
+    -------
+    Guarantee
+        All T steps together are within the price: towards the coordinator alone by Theorem 5 of Zhu–Wang 2019 with its factor
+        3 (Poisson; for a part of a record by the argument in `colonnade.privacy.calibration`); towards the coordinator
+        with c parties by zCDP over a person's participations, ρ = participations·Δ₂²/(2·s²·shares) (balanced).
+        Proof: docs/proofs/gradient-steps.md.
+    Neighbours
+        Zero-out: a null record has x = 0 and v = 0, the constant column included, so it adds nothing to any batch.
+    Adversary
+        The coordinator, which chooses all weights and learns every noisy sum; a party, which also knows the batches and
+        its own share of the noise (`loss` with colluders: no amplification, its participations only).
+    Numerics
+        Integers throughout; discrete Gaussian shares, whose sum is accounted by `summed_gaussian_rho`.
+    Checked by
+        tests/privacy/test_gradient_noise.py, tests/privacy/test_sampled_gaussian.py, tests/party/test_gradient.py
+
+    Proof of the sensitivity. A record adds v·x with |v| ≤ C and ‖x‖ ≤ R, whatever the weights are, because every party clips
+    its own v_q: so Δ₂² = C²R². A person's record at party q alone, the others' x′ and v′ held fixed, moves the others'
+    coordinates by v_q·x′ and q's own by v·x_q, so Δ₂² ≤ C_q²(R² − R_q²) + C²R_q². Weights depend on earlier outputs only, and
+    Rényi curves of steps with fresh coins and fresh noise add up however the steps were chosen.
+
+    Examples
+    --------
+    >>> bounds = {"a": 30_000, "b": 10_000}, {"a": 4_000_000, "b": 1_000_000}
+    >>> noise = GradientNoise(*bounds, 12, 500, 0.01, 30, True, Price.of(1.0, 1e-5), "person", 1)
+    >>> noise.loss().epsilon(1e-5) <= 1.0 < noise.loss(colluders=1).epsilon(1e-5)
+    True
+    """
+
+    score_bounds: Mapping[str, int]
+    row_bounds: Mapping[str, int]
+    columns: int
+    steps: int
+    rate: float
+    participations: int
+    secret: bool
+    price: Price
+    unit: Unit
+    collusion: int
+
+    def __post_init__(self) -> None:
+        bounds = (*self.score_bounds.values(), *self.row_bounds.values())
+        if set(self.score_bounds) != set(self.row_bounds) or any(type(one) is not int or one < 1 for one in bounds):
+            raise BadInput("Every data party has a positive bound on its scores and on its rows.")
+        self.require_collusion()
+        if type(self.participations) is not int or not 1 <= self.participations <= self.steps:
+            raise BadInput("A person takes part in at least one step and at most in all of them.")
+
+    name = "gaussian noise in shares, in every step"
+
+    @property
+    def honest(self) -> int:
+        """How many shares must suffice: all of them where the promise is against the coordinator alone, else P − c."""
+        return len(self.parties) if self.secret else super().honest
+
+    @property
+    def entries(self) -> int:
+        return self.columns
+
+    def moved(self, party: str | None = None) -> int:
+        """Return Δ₂² of one step for a whole record, or for one party's part of it."""
+        score, rows = sum(self.score_bounds.values()), sum(self.row_bounds.values())
+        if party is None:
+            return score**2 * rows
+        own = self.row_bounds[party]
+        return self.score_bounds[party] ** 2 * (rows - own) + score**2 * own
+
+    @cached_property
+    def share(self) -> Fraction:
+        """s²: the variance of one party's share of the noise of one number of one step, exactly."""
+        whole = Fraction(self.moved())
+        part = self.worst / whole if self.unit == "party" else None
+        sampled = (self.rate, self.steps) if self.secret else (1.0, self.participations)
+        most = calibration.largest_step_rho(self.price, *sampled, part)
+        return self.drawable(calibration.share_within(most, whole, self.honest, self.columns))
+
+    def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
+        """Return what all steps cost a person's record, whole or at one party; ``None`` if no noise is left.
+
+        Parameters
+        ----------
+        colluders
+            How many data parties the observer includes. Any of them knows the batches: no amplification.
+        party
+            Whose part of the record; all of it by default.
+        """
+        if self.secret and colluders == 0:
+            everybody = len(self.parties)
+            whole = self._step_rho(everybody, None)
+            if party is None:
+                return calibration.sampled_loss(whole, self.rate, self.steps)
+            return calibration.sampled_part_loss(whole, self._step_rho(everybody, party), self.rate, self.steps)
+        shares = len(self.parties) - (colluders if self.secret else max(colluders, self.collusion))
+        return None if shares < 1 else Loss.of_zcdp(self._step_rho(shares, party) * self.participations)
+
+    def _step_rho(self, shares: int, party: str | None) -> Fraction:
+        return calibration.summed_gaussian_rho(self.moved(party), self.share, shares, self.columns)
+
+    def describe(self, unit: float = 1.0) -> Description:
+        """Return sensitivity and scale in words, in multiples of ``unit``."""
+        return Description(
+            f"Δ₂ = {math.sqrt(self.moved()) / unit:.6g} per step (after scaling each column to [−1, 1])",
+            f"standard deviation {self.gradient_deviation(unit):.6g} of an opened number",
+        )
+
+    def gradient_deviation(self, unit: float) -> float:
+        """Return the standard deviation of the noise in one released number, in multiples of ``unit``."""
+        return math.sqrt(self.opened_variance) / unit
+
+
+Change = int | Literal["bounds"]
+
+LARGEST = 2**40
+_CLIPPED = 48  # scales: noise beyond them has probability below e^-48 and is clipped where it travels
+
+
+def valid_change(change: object) -> Change:
+    """Return by how much neighbours may differ; refuse what is neither a positive whole number nor ``"bounds"``."""
+    if isinstance(change, str) and change == "bounds":
+        return "bounds"
+    if isinstance(change, bool) or not isinstance(change, Integral) or int(change) < 1:
+        raise BadInput(
+            "change is a positive whole number, or 'bounds'.",
+            remedy="change=1 hides steps of one (event level); change='bounds' hides the whole value.",
+        )
+    return int(change)
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """In what form noisy values travel: as few bytes as hold them, counted from an offset.
+
+    Examples
+    --------
+    >>> Carrier.of(0, 20, Fraction(2))
+    Carrier(dtype='<u2', offset=-96, limit=65535)
+    """
+
+    dtype: str
+    offset: int
+    limit: int
+
+    @classmethod
+    def of(cls, low: int, high: int, scale: Fraction) -> "Carrier":
+        """Choose for values between bounds with noise of a scale."""
+        reach = math.ceil(_CLIPPED * scale)
+        span = high - low + 2 * reach
+        for dtype in ("<u2", "<i4", "<i8"):
+            limit = int(np.iinfo(dtype).max)
+            if span <= limit:
+                return cls(dtype, low - reach, limit)
+        raise BadInput("The noise of a value does not fit eight bytes.", remedy="Raise epsilon, or narrow the bounds.")
+
+    def pack(self, values: NDArray[np.int64]) -> NDArray[Any]:
+        """Clip, which is post-processing and has next to no effect, and narrow."""
+        return np.clip(values - self.offset, 0, self.limit).astype(self.dtype)
+
+    def unpack(self, packed: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the values again."""
+        return packed.astype(np.int64) + self.offset
+
+
+@dataclass(frozen=True)
+class WholeValues:
+    """One column of whole numbers, and how far neighbours are apart in it.
+
+    Parameters
+    ----------
+    low, high
+        The least and the greatest whole number within the public bounds.
+    sensitivity
+        The largest change between neighbours.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Numeric
+    >>> WholeValues.of(Numeric(0, 20, integer=True), "visits", 1)
+    WholeValues(low=0, high=20, sensitivity=1)
+    """
+
+    low: int
+    high: int
+    sensitivity: int
+
+    @classmethod
+    def of(cls, column: Column, name: str, change: Change) -> "WholeValues":
+        """Read a column's public description; refuse what is not whole, or may be negative."""
+        if not column.is_number or not column.whole:
+            raise SchemaMismatch(
+                f"Column {name!r} is not declared as whole numbers, which moments need.",
+                remedy="Declare it as cn.Numeric(lower, upper, integer=True), counting in a unit that makes it whole.",
+            )
+        low, high = math.ceil(column.low), math.floor(column.high)
+        if low < 0:
+            raise SchemaMismatch(
+                f"Column {name!r} may be negative; moments of sums are for counts and amounts from 0 up.",
+                remedy="Raise the lower bound to 0 or shift the column at the source; for products and squares of "
+                "signed numbers see federation.moments.",
+            )
+        if not low < high <= LARGEST:
+            raise BadInput(
+                f"Column {name!r} needs two whole numbers or more between its bounds, and none above 2^40.",
+                remedy="Change the bounds of the column in the schema.",
+            )
+        return cls(low, high, high - low if change == "bounds" else min(change, high - low))
+
+    def scale(self, price: Price) -> Fraction:
+        """Return the scale of the discrete Laplace noise that a price buys."""
+        return laplace_scale(price, self.sensitivity)
+
+    def carrier(self, price: Price) -> Carrier:
+        """Return how the noisy values travel."""
+        return Carrier.of(self.low, self.high, self.scale(price))
+
+
+class PerturbedValues:
+    """Add an independent integer with ``P(k) ∝ e^(-|k|/scale)`` to each person's value.
+
+    Parameters
+    ----------
+    price
+        What the release may cost; δ is not used.
+    values
+        The column's bounds, and by how much neighbours differ in it.
+
+    Examples
+    --------
+    >>> from colonnade.privacy.randomness import SystemRandomness
+    >>> from colonnade.privacy.samplers import ExactSampler
+    >>> mechanism = PerturbedValues(Price.of(0.5), WholeValues(0, 20, 1))
+    >>> mechanism.scale, mechanism.release(np.array([10, 20, 0]), ExactSampler(SystemRandomness())).dtype.str
+    (Fraction(2, 1), '<u2')
+
+    Notes
+    -----
+    A person's value decides one entry and no other, and that entry is `DiscreteLaplace` with Δ₁ the largest change, so its
+    proof is the proof here. The noise is drawn before the value is looked at (``draw``, then ``apply``), so a holder of some of
+    the rows can perturb them alone.
+
+    Privacy
+    -------
+    Guarantee
+        Pure ε-DP with ε = Δ₁/scale, the price's ε, for each entry by itself: local differential privacy.
+        Proof: docs/proofs/values-and-moments.md.
+    Neighbours
+        One person's value at one party changes by at most the stated amount (event). With the width of the bounds it is
+        replaced by any other, which includes zero-out.
+    Adversary
+        Anybody who reads all entries; the coordinator and peers are not trusted.
+    Numerics
+        Integer noise on integers, scale rational, sampler exact. What travels is clipped beyond 48 scales, which is
+        post-processing and moves a mean by less than 10⁻¹⁹ scales.
+    Checked by
+        tests/party/test_moment_statistics.py
+    """
+
+    __slots__ = ("_noise", "carrier", "loss", "values")
+
+    name = "discrete Laplace, person by person"
+    block = 65_536
+
+    def __init__(self, price: Price, values: WholeValues) -> None:
+        self._noise = DiscreteLaplace(price, values.sensitivity)
+        self.values = values
+        self.carrier = values.carrier(price)
+        self.loss = self._noise.loss
+
+    @property
+    def scale(self) -> Any:
+        """The scale of the noise, exactly."""
+        return self._noise.scale
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[Any]:
+        """Return every value with noise of its own, block by block."""
+        out = np.empty(len(nonprivate), dtype=self.carrier.dtype)
+        for start in range(0, len(nonprivate), self.block):
+            part = nonprivate[start : start + self.block]
+            out[start : start + self.block] = self.apply(part, self.draw(len(part), sampler), sampler)
+        return out
+
+    def draw(self, people: int, sampler: Sampler) -> NDArray[np.int64]:
+        """Draw the noise of some people."""
+        return self._noise.release(np.zeros(people, dtype=np.int64), sampler)
+
+    def apply(self, nonprivate: NDArray[Any], coins: NDArray[np.int64], sampler: Sampler) -> NDArray[Any]:
+        """Add noise that was drawn before."""
+        if nonprivate.ndim != 1 or nonprivate.dtype.kind not in "iu":
+            raise BadInput("Discrete noise is added to one whole number per person.")
+        return self.carrier.pack(nonprivate.astype(np.int64) + coins)
+
+    def describe(self) -> Description:
+        return self._noise.describe()
+
+    def __repr__(self) -> str:
+        return f"PerturbedValues(scale={self.scale}, {self.values})"
