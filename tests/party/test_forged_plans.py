@@ -16,8 +16,8 @@ from colonnade.steps.local import GroupKey
 from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
+from tests.papers.test_gradient import PLAN as DESCENT
 from tests.party.test_gate import replaced
-from tests.party.test_gradient import PLAN as DESCENT
 
 PARTIES = ("bank", "telco", "a", "b", "c")
 TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=100, parties=PARTIES)

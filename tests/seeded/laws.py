@@ -45,11 +45,13 @@ from tests.estimators import test_additive_stages as stages
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_describing as described
 from tests.estimators import test_pattern_count as studies
+from tests.papers import test_partition_sketch as laws_of_sketches
+from tests.papers import test_partition_sketches as mechanisms
+from tests.papers import test_sketch_statistics as sketched
 from tests.party import test_coefficients as coefficients
 from tests.party import test_integer_bounds as integer_bounds
 from tests.party import test_local_clustering as local
 from tests.party import test_moment_statistics as values
-from tests.party import test_sketch_statistics as sketched
 from tests.party import test_statistics_joint as joint_statistics
 from tests.party import test_table as tables
 from tests.privacy import test_calibration as calibrations
@@ -58,8 +60,6 @@ from tests.privacy import test_group_noise as laws_of_groups
 from tests.privacy import test_joint_noise as joint_noises
 from tests.privacy import test_loss as losses
 from tests.privacy import test_mechanisms as laws
-from tests.privacy import test_partition_sketch as laws_of_sketches
-from tests.privacy import test_partition_sketches as mechanisms
 from tests.privacy import test_quantile_search as searches
 from tests.privacy import test_randomness as sources
 from tests.privacy import test_samplers as draws

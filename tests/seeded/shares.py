@@ -45,12 +45,12 @@ from tests.conversations import test_side_by_side as side_by_side
 from tests.conversations import test_tiles as tiles
 from tests.conversations.sites import Site
 from tests.coordinator import test_align as aligned
-from tests.estimators import test_coreset as studies
 from tests.estimators import test_prediction as prediction
+from tests.papers import test_coreset as studies
+from tests.papers import test_gradient as parts_of_gradient
 from tests.party import test_alignment_refusals as refusals
 from tests.party import test_dask as dask
 from tests.party import test_gate as gates
-from tests.party import test_gradient as parts_of_gradient
 from tests.party import test_newton as parts
 from tests.party import test_score_statistics as scores
 from tests.privacy import test_newton_noise as noises

@@ -375,7 +375,7 @@ class PartitionSketches:
         Exact: 64-bit words against integer thresholds, the ratio checked in integers for every value of the table. Floating point
         enters the loss only, rounded up.
     Checked by
-        tests/privacy/test_partition_sketch.py, tests/privacy/test_partition_sketches.py, tests/audit/test_shared_keys.py
+        tests/papers/test_partition_sketch.py, tests/papers/test_partition_sketches.py, tests/papers/test_shared_keys.py
     """
 
     __slots__ = ("_key", "clusters", "law", "loss", "sides", "sketches")
@@ -619,7 +619,7 @@ class GradientNoise(SharedNoise):
     Numerics
         Integers throughout; discrete Gaussian shares, whose sum is accounted by `summed_gaussian_rho`.
     Checked by
-        tests/privacy/test_gradient_noise.py, tests/privacy/test_sampled_gaussian.py, tests/party/test_gradient.py
+        tests/papers/test_gradient_noise.py, tests/privacy/test_sampled_gaussian.py, tests/papers/test_gradient.py
 
     Proof of the sensitivity. A record adds v·x with |v| ≤ C and ‖x‖ ≤ R, whatever the weights are, because every party clips
     its own v_q: so Δ₂² = C²R². A person's record at party q alone, the others' x′ and v′ held fixed, moves the others'
@@ -858,7 +858,7 @@ class PerturbedValues:
         Integer noise on integers, scale rational, sampler exact. What travels is clipped beyond 48 scales, which is
         post-processing and moves a mean by less than 10⁻¹⁹ scales.
     Checked by
-        tests/party/test_moment_statistics.py
+        tests/papers/test_moment_statistics.py
     """
 
     __slots__ = ("_noise", "carrier", "loss", "values")

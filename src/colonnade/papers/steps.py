@@ -534,7 +534,7 @@ class Values(ValueStep):
     """Each person's whole number at this party, perturbed person by person.
 
     Sensitivity: a person's record decides one entry. Between neighbours it changes by at most ``change``, or by the width of the
-    bounds for ``"bounds"``. Checked by tests/party/test_moment_statistics.py.
+    bounds for ``"bounds"``. Checked by tests/papers/test_moment_statistics.py.
     """
 
     name: ClassVar[str] = "values"
@@ -556,7 +556,7 @@ class Total(ValueStep):
     """The sum of one column.
 
     Sensitivity: one person moves it by at most ``change``, or by the width of the bounds for ``"bounds"``. Checked by
-    tests/party/test_moment_statistics.py.
+    tests/papers/test_moment_statistics.py.
     """
 
     name: ClassVar[str] = "total"
@@ -608,7 +608,7 @@ class Sketch(StepKind):
 
     Sensitivity: a neighbour's rows differ in one person's integers x. The sketch then differs in that person's column of G, signs
     and a one, times x: Δ₂² = (s + 1)·‖x‖², exactly. Zero-out makes a person's coded row zero, so ‖x‖² is at most ``row_bound``.
-    Checked by tests/party/test_sketch_statistics.py.
+    Checked by tests/papers/test_sketch_statistics.py.
     """
 
     name: ClassVar[str] = "sketch"
@@ -688,7 +688,7 @@ class MembershipSketches(StepKind):
 
     Sensitivity: under zero-out a person leaves one cell of every pair;
     `colonnade.papers.laws.PartitionSketches` has the proof. Checked by
-    tests/party/test_membership_sketches.py.
+    tests/papers/test_membership_sketches.py.
     """
 
     name: ClassVar[str] = "membership-sketches"

@@ -5,7 +5,7 @@ import pytest
 
 from colonnade.papers import private as cluster_scores
 from tests.kit import generator
-from tests.party.test_leverage import blocks_of, in_memory
+from tests.papers.test_leverage import blocks_of, in_memory
 
 
 def local_clusters(blocks, people: int, clusters: int, seed: int) -> cluster_scores.LocalClusters:

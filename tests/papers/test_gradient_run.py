@@ -9,8 +9,8 @@ from colonnade.papers.steps import LARGEST_WEIGHT, STEP, GradientTerms
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.secure.shamir import expand, reconstruct
-from tests.conversations.gradient_stage import Columns, GradientStage, a_plan
 from tests.conversations.stage import NAMES
+from tests.papers.gradient_stage import Columns, GradientStage, a_plan
 
 SETTINGS = {
     "three parties": ({"ana": 3, "bo": 2, "cy": 1}, NAMES[:3]),
