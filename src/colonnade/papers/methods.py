@@ -404,7 +404,7 @@ class SketchedClusters(ClusterMethod):
         self.sketches = sketches
 
     @property
-    def rule(self) -> clustering.WeightRule:
+    def rule(self) -> clustering.WeightRule:  # type: ignore[override]  # it follows from an option
         """What M sketches cost, and how noisy they are."""
         return estimation.sketch_rule(self.sketches)
 
@@ -444,7 +444,7 @@ class ResponseClusters(ClusterMethod):
         self.sample = sample
 
     @property
-    def rule(self) -> clustering.WeightRule:
+    def rule(self) -> clustering.WeightRule:  # type: ignore[override]  # it follows from an option
         """What reports of a sample cost, and how noisy they are."""
         return estimation.response_rule(float(self.sample))
 

@@ -130,15 +130,14 @@ class VerticalClustering:
     def weight_steps(self) -> tuple[Step, ...]:
         """Return the steps that the weights come from."""
         if len(self.blocks) == 1:
-            return self.asked(*HISTOGRAM)
-        return self.asked(*self.weights, **self.weight_parameters())
+            return self._asked(*HISTOGRAM, {})
+        return self._asked(*self.weights, self.weight_parameters())
 
     def weight_parameters(self) -> dict[str, Parameter]:
         """Return what a step of weights says besides its clusters, where there are several parties."""
         return {"width": self.local_clusters}
 
-    def asked(self, name: str, kind: type[StepKind], **parameters: Parameter) -> tuple[Step, ...]:
-        """Return one step of weights per party."""
+    def _asked(self, name: str, kind: type[StepKind], parameters: dict[str, Parameter]) -> tuple[Step, ...]:
         counted: dict[str, Parameter] = {"centres_of": "centres", "clusters": self.local_clusters}
         return tuple(
             kind.ask(
