@@ -17,7 +17,7 @@ import pandas as pd
 from benchmarks.frame import Row
 
 import colonnade as cn
-from colonnade.estimation.counts import UnbiasedPower
+from colonnade.papers.estimation import UnbiasedPower
 from colonnade.papers.protocols import SketchedMoments
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import NoiseLaw, UnbiasedPower
+from colonnade.papers.estimation import NoiseLaw, UnbiasedPower
 from colonnade.privacy.calibration import discrete_laplace_variance
 from colonnade.privacy.samplers import discrete_laplace
 from tests import kit

@@ -58,7 +58,7 @@ from colonnade.privacy import calibration
 from colonnade.privacy.accounting import NOTHING, Loss, Price, Unit, nano_up
 from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws import Description, KeyedStream, RowBlocks, Sampler
-from colonnade.privacy.laws.additive import DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.schema import Column
 
@@ -900,3 +900,42 @@ class PerturbedValues:
 
     def __repr__(self) -> str:
         return f"PerturbedValues(scale={self.scale}, {self.values})"
+
+
+LARGEST_NARROW = 2**31 - 1
+
+
+class NarrowGaussian(DiscreteGaussian):
+    """Discrete Gaussian noise whose result travels in four bytes per entry.
+
+    Parameters
+    ----------
+    price, l2_sensitivity_squared
+        As in `DiscreteGaussian`.
+    largest
+        The largest magnitude of an entry without noise.
+
+    Privacy
+    -------
+    Guarantee
+        That of `DiscreteGaussian` (docs/proofs/discrete-gaussian.md): clipping what is released is post-processing.
+    Neighbours
+        Those for which Δ₂ was computed; in this library zero-out.
+    Adversary
+        Anybody who reads the released vector.
+    Numerics
+        As in `DiscreteGaussian`. Four bytes leave room for 40 standard deviations, or the law is refused.
+    Checked by
+        tests/party/test_statistics.py
+    """
+
+    __slots__ = ()
+
+    def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction, largest: int) -> None:
+        super().__init__(price, l2_sensitivity_squared)
+        if largest + 40 * self.variance**0.5 > LARGEST_NARROW:
+            raise BadInput("The noise of a row does not fit four bytes.", remedy="Use a smaller scale=.")
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int32]:  # type: ignore[override]  # narrower
+        """Perturb and narrow."""
+        return np.clip(super().release(nonprivate, sampler), -LARGEST_NARROW, LARGEST_NARROW).astype(np.int32)

@@ -21,7 +21,7 @@ Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives;
 This is Algorithm 2 and Theorem E.5 of Primitives (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives). The
 algorithm there counts patterns of rounded noisy values (2.4 million of them at two parties and ε = ½) and clips. We do not count.
 Each value gets discrete Laplace noise, and the coordinator adds up a function of the noisy sums that undoes the noise on average
-(`colonnade.estimation.counts`; docs/proofs/values-and-moments.md#unbiased-powers). For p = 1 sums are enough, as in the
+(`colonnade.papers.estimation`; docs/proofs/values-and-moments.md#unbiased-powers). For p = 1 sums are enough, as in the
 paper. For p = 2 there is also the sketch of Theorem E.5, with random signs and with the noise subtracted.
 
 *Drawing a coreset* together, and training on it where the rows are. Not differentially private.
@@ -63,7 +63,7 @@ from colonnade.coordinator.protocols.relaying import (
 from colonnade.coordinator.protocols.vertical_clustering import VerticalClustering
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import Grid, fitted_grid
-from colonnade.estimation.counts import UnbiasedPower, joint_counts, shrink_interactions, variance_of_counts
+from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.tables import NoisyTables, consistent_tables
 from colonnade.papers import estimation
@@ -74,6 +74,7 @@ from colonnade.papers.estimation import (
     IterateAverage,
     OptimiserName,
     StoppingRule,
+    UnbiasedPower,
     clip_to_length,
     optimiser_of,
     sketched_tables,

@@ -30,6 +30,7 @@ from colonnade.errors import BadInput, PlanMismatch, ProtocolError, SchemaMismat
 from colonnade.papers.draws import Sampling, Signs, batch_capacity, batches_per_round
 from colonnade.papers.laws import (
     GradientNoise,
+    NarrowGaussian,
     PairSide,
     PartitionSketches,
     PerturbedValues,
@@ -41,7 +42,7 @@ from colonnade.papers.laws import (
 from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, NarrowGaussian
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.protocol import codec
 from colonnade.protocol.public_choice import public_positions
 from colonnade.result import COORDINATOR, Opening

@@ -91,9 +91,6 @@ class DiscreteLaplace:
         return f"DiscreteLaplace(scale={self.scale})"
 
 
-LARGEST_NARROW = 2**31 - 1
-
-
 class DiscreteGaussian:
     """Add independent integers with ``P(k) ∝ e^(-k²/2σ²)`` to a vector of integers.
 
@@ -162,39 +159,3 @@ class DiscreteGaussian:
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma_squared={self.sigma_squared})"
-
-
-class NarrowGaussian(DiscreteGaussian):
-    """Discrete Gaussian noise whose result travels in four bytes per entry.
-
-    Parameters
-    ----------
-    price, l2_sensitivity_squared
-        As in `DiscreteGaussian`.
-    largest
-        The largest magnitude of an entry without noise.
-
-    Privacy
-    -------
-    Guarantee
-        That of `DiscreteGaussian` (docs/proofs/discrete-gaussian.md): clipping what is released is post-processing.
-    Neighbours
-        Those for which Δ₂ was computed; in this library zero-out.
-    Adversary
-        Anybody who reads the released vector.
-    Numerics
-        As in `DiscreteGaussian`. Four bytes leave room for 40 standard deviations, or the law is refused.
-    Checked by
-        tests/party/test_statistics.py
-    """
-
-    __slots__ = ()
-
-    def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction, largest: int) -> None:
-        super().__init__(price, l2_sensitivity_squared)
-        if largest + 40 * self.variance**0.5 > LARGEST_NARROW:
-            raise BadInput("The noise of a row does not fit four bytes.", remedy="Use a smaller scale=.")
-
-    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[np.int32]:  # type: ignore[override]  # narrower
-        """Perturb and narrow."""
-        return np.clip(super().release(nonprivate, sampler), -LARGEST_NARROW, LARGEST_NARROW).astype(np.int32)
