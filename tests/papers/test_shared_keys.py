@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from colonnade.audit import distinguish as audits
+from colonnade.papers import attack as audits
 from colonnade.papers import laws
 from colonnade.papers.attack import ColonnadeSketches, PaperSketches, attack, largest_common, loss_bounds
 from colonnade.papers.laws import least_floor, least_phantoms
@@ -60,7 +60,7 @@ def test_the_attack_succeeds_against_ours_with_phantoms_of_each_partys_own(monke
     honest, parties = laws.phantom_values, iter("abcd")
 
     def own_phantoms(law, sketches, clusters, source):
-        return honest(law, laws, clusters, source.spawn(next(parties)))
+        return honest(law, sketches, clusters, source.spawn(next(parties)))
 
     monkeypatch.setattr(laws, "phantom_values", own_phantoms)
     found = attack(ColonnadeSketches(PRICE), randomness=kit.source("own phantoms"), samples=8_000, alpha=kit.ALPHA)
@@ -72,7 +72,7 @@ def test_the_attack_succeeds_against_phantoms_that_the_cell_of_a_partial_record_
     honest = laws.phantom_values
 
     def none_for_partial_records(law, sketches, clusters, source):
-        values = honest(law, laws, clusters, source)
+        values = honest(law, sketches, clusters, source)
         values[:, :, clusters] = values[:, clusters, :] = law.floor
         return values
 
