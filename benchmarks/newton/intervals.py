@@ -10,8 +10,7 @@ from newton_sets import Joined
 from scipy import stats
 
 from colonnade.estimation.inference import RESOLVED, Inference, quadratic_variances
-from colonnade.estimation.newton import NewtonClass
-from colonnade.estimation.newton_inference import newton_inference
+from colonnade.estimation.newton import NewtonClass, newton_inference
 from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
 
 EPSILONS = (0.5, 1.0, 4.0)

@@ -107,7 +107,6 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.policy", "of"): CONSTANT,
-    ("colonnade.steps.newton", "', '.join(map(str, LINKS))"): CONSTANT,
     ("colonnade.party.policy", "self.party"): DECLARED,
     ("colonnade.party.policy", "plan.data_versions[self.party]"): PLAN,
     ("colonnade.party.policy", "rule"): CONSTANT,

@@ -303,14 +303,6 @@ class LogisticFit:
     errors: Array
     shares: Array
 
-    def probabilities(self, rows: Array) -> Array:
-        """Return the probability of every class for rows in own units, levels as indicators."""
-        scores = rows @ self.coefficients.T + self.intercepts
-        if scores.shape[1] == 1:
-            scores = np.column_stack([np.zeros(len(scores)), scores])
-        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
-
 
 def logistic_from_moments(
     moments: Moments, target: str, *, columns: Sequence[str] | None = None, ridge: float = 0.0

@@ -28,6 +28,8 @@ from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
+from colonnade.families import LOGISTIC
+from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
 from colonnade.schema.encoders import encoded
@@ -342,6 +344,7 @@ class LogisticRegression(RegressionStudy):
 
     classes_: NDArray[np.object_]
     task: ClassVar[str] = STUDIES["LogisticRegression"]
+    family: ClassVar[Family] = LOGISTIC
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
         **COMMON,
@@ -394,7 +397,8 @@ class LogisticRegression(RegressionStudy):
             return self._deliver(X, to, "chances")
         refuse_recipient(to)
         require_fitted(self)
-        return self._model.probabilities(design_matrix(X, self._coded, self._columns, coded=False))
+        rows = design_matrix(X, self._coded, self._columns, coded=False)
+        return self.family.chances(rows @ self._model.coefficients.T + self._model.intercepts)
 
     def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the most probable class.
