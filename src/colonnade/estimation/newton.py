@@ -304,7 +304,7 @@ def start_weights(family: Family, moments: Moments, target: Array, places: NDArr
     solution = equations.solve(target)
     (low, high), margin = family.targets, 1.0 / moments.count
     mean = float(np.clip(moments.matrix[0] @ target / moments.count, low + margin, high - margin))
-    variance = float(family.variance(np.float64(mean)))
+    variance = float(family.variance(mean))
     ratio = float(np.clip(solution.explained / moments.count / variance, 0.0, LARGEST_EXPLAINED))
     slope, level = family.discriminant(mean, ratio)
     discriminant = np.append(level - slope * equations.means @ solution.weights, slope * solution.weights)

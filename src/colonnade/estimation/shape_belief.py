@@ -255,7 +255,7 @@ class OpenedTables:
 
     @property
     def _least(self) -> float:
-        return float(LOGISTIC.mean(np.float64(-PROBE)))
+        return float(LOGISTIC.mean(-PROBE))
 
     @property
     def _span(self) -> float:
@@ -302,7 +302,7 @@ class TargetCounts:
     @property
     def log_odds(self) -> float:
         """The log-odds of that share."""
-        return float(LOGISTIC.score(np.float64(self.share)))
+        return float(LOGISTIC.score(self.share))
 
 
 FIRST_VARIANCE, PSEUDO_BINS = 0.06, 8.0

@@ -441,7 +441,7 @@ class LogisticRegression(RegressionStudy):
     def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
         weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
         return score_releases.Prediction(
-            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist()
+            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist(), self.family
         )
 
     def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:

@@ -21,6 +21,7 @@ from colonnade.schema import Column
 from colonnade.secure.sine_link import LinkBounds, SineLink
 
 Array = NDArray[np.float64]
+Numbers = Array | float
 
 
 class Family(ABC):
@@ -92,7 +93,7 @@ class Family(ABC):
     # The model ----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def mean(self, scores: Array) -> Array:
+    def mean(self, scores: Numbers) -> Array:
         """Return μ(z)."""
 
     @abstractmethod
@@ -100,11 +101,11 @@ class Family(ABC):
         """Return w = μ′(z), and its slope w′."""
 
     @abstractmethod
-    def variance(self, means: Array) -> Array:
+    def variance(self, means: Numbers) -> Array:
         """Return the variance of a target of which this is expected."""
 
     @abstractmethod
-    def score(self, means: Array) -> Array:
+    def score(self, means: Numbers) -> Array:
         """Return the scores at which this is expected: the inverse of `mean`."""
 
     @abstractmethod

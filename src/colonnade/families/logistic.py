@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from colonnade.families.family import Array, Family
+from colonnade.families.family import Array, Family, Numbers
 from colonnade.secure.sine_link import Series, SineLink
 
 HALF = 1 << 19
@@ -65,7 +65,7 @@ class Logistic(Family):
         ),
     }
 
-    def mean(self, scores: Array) -> Array:
+    def mean(self, scores: Numbers) -> Array:
         return np.asarray(1 / (1 + np.exp(-np.clip(scores, -30, 30))))
 
     def weights(self, scores: Array) -> tuple[Array, Array]:
@@ -73,13 +73,14 @@ class Logistic(Family):
         weights = self.variance(chances)
         return weights, weights * (1 - 2 * chances)
 
-    def variance(self, means: Array) -> Array:
+    def variance(self, means: Numbers) -> Array:
         return np.asarray(means * (1 - means))
 
-    def score(self, means: Array) -> Array:
+    def score(self, means: Numbers) -> Array:
         return np.asarray(np.log(means) - np.log1p(-np.asarray(means)))
 
     def chances(self, scores: Array) -> Array:
+        """Return the softmax of the scores; of two classes the first has the score 0."""
         if scores.shape[1] == 1:
             scores = np.column_stack([np.zeros(len(scores)), scores])
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -88,8 +89,8 @@ class Logistic(Family):
     def discriminant(self, mean: float, explained: float) -> tuple[float, float]:
         """Read the fit as that of two Gaussian classes with one variance."""
         slope = 1 / (mean * (1 - mean) * (1 - explained))
-        return slope, float(self.score(np.float64(mean))) - (1 - 2 * mean) * slope * explained / 2
+        return slope, float(self.score(mean)) - (1 - 2 * mean) * slope * explained / 2
 
     def centre(self, mean: float, variance: float) -> float:
         """Take the mean of a sigmoid over normal scores to be a flatter sigmoid [MacKay 1992]."""
-        return float(self.score(np.float64(mean))) * math.sqrt(1 + math.pi * variance / 8)
+        return float(self.score(mean)) * math.sqrt(1 + math.pi * variance / 8)
