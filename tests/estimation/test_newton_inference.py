@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from colonnade.estimation.inference import level_sums, quadratic_variances
 from colonnade.estimation.newton import (
     NewtonClass,
     OpenedGradient,
@@ -12,6 +11,7 @@ from colonnade.estimation.newton import (
     pooled_gradient,
     weighted_information,
 )
+from colonnade.estimation.regression import level_sums, quadratic_variances
 from colonnade.families import LOGISTIC
 from colonnade.schema.features import coefficients_to_own_units, features_of, free_coefficients, written_levels
 from tests import kit

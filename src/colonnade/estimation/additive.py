@@ -37,9 +37,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
+from colonnade.estimation.regression import inverse_of
 from colonnade.estimation.shape_belief import (
     PROBE,
     AdditiveFit,

@@ -34,8 +34,8 @@ Everything here is a function of a release and of public weights.
 of a known variance. With the information A there, the estimate b that the same people give without noise solves A·b = A·b₀ − g
 but for what the slope changes on the way, which is of second order in b − b₀. All gradients of a run say this with the same A,
 so their weighted mean does (`pooled_gradient`). Noise in A counts as far as b lies from b₀
-(`colonnade.estimation.inference.OpenedScore`). So does how far slopes may have changed since A was opened. Levels that add up
-to the constant column make both A and g more precise (`colonnade.estimation.inference`).
+(`colonnade.estimation.regression.OpenedScore`). So does how far slopes may have changed since A was opened. Levels that add up
+to the constant column make both A and g more precise (`colonnade.estimation.regression`).
 
 A is told by two releases. The weighted Gram matrix has noise of its own. What the plain one leads one to expect has less noise
 in many entries, and is off by as much as scores are not normal. Each entry is the mean of the two, weighted by these variances.
@@ -54,9 +54,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.inference import Equations, Inference, OpenedScore, RegressionInference, infer, level_sums
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import LARGEST_EXPLAINED, NormalEquations
+from colonnade.estimation.regression import (
+    LARGEST_EXPLAINED,
+    Equations,
+    Inference,
+    NormalEquations,
+    OpenedScore,
+    RegressionInference,
+    infer,
+    level_sums,
+)
 from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho

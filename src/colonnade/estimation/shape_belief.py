@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.linear_algebra import inverse_of, solution_of
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.regression import inverse_of, solution_of
 from colonnade.families import LOGISTIC
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature

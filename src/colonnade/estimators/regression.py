@@ -17,7 +17,7 @@ from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation import inference, regression, scoring
+from colonnade.estimation import regression, scoring
 from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
@@ -244,7 +244,7 @@ class LinearRegression(RegressionStudy):
             "_coded": [feature for feature in moments.features if feature.column in set(features)],
             "_columns": {name: columns[name] for name in features},
         }
-        return self._with_inference(learned, moments, inference.linear_inference)
+        return self._with_inference(learned, moments, regression.linear_inference)
 
 
 class LogisticRegression(RegressionStudy):
@@ -478,7 +478,7 @@ class LogisticRegression(RegressionStudy):
             repaired, self.target, columns=self._features(columns), ridge=self.ridge
         )
         learned = self._learned(model, moments.features, columns)
-        return self._with_inference(learned, moments, inference.logistic_inference)
+        return self._with_inference(learned, moments, regression.logistic_inference)
 
     def _learned(
         self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]
