@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.families import LOGISTIC
+from colonnade.families import FAMILIES, LOGISTIC
 from colonnade.secure.residues import Arithmetic
 from colonnade.secure.shamir import Dealing, reconstruct
 from colonnade.secure.sine_link import (
@@ -25,6 +25,9 @@ from tests import kit
 
 KINDS = ("residual", "weight")
 LINKS = LOGISTIC.links
+EVERY = pytest.mark.parametrize(
+    ("name", "window"), [(name, window) for name, family in FAMILIES.items() for window in family.links]
+)
 
 
 def series(bounds: LinkBounds, numbers: np.ndarray, kind: str) -> np.ndarray:
@@ -38,10 +41,10 @@ def series(bounds: LinkBounds, numbers: np.ndarray, kind: str) -> np.ndarray:
     return real.sum(axis=0)
 
 
-@pytest.mark.parametrize("window", LINKS)
-def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: int) -> None:
+@EVERY
+def test_on_average_over_holders_numbers_rounded_tables_give_the_link(name: str, window: int) -> None:
     """A holder's number is uniform, so the average over it is what every person gets: taken exactly, by convolution."""
-    bounds = LinkBounds(LINKS[window], 2, 8)
+    bounds = FAMILIES[name].bounds(window, 2, 8, 16)
     first, second = (
         np.fft.fft(bounds.factors(holder, "residual", np.arange(STEPS, dtype=np.uint16)).astype(float))
         for holder in (0, 1)
@@ -49,18 +52,21 @@ def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: in
     terms = bounds.link.terms
     both = np.fft.ifft((first[:terms] * second[:terms] - first[terms:] * second[terms:]).sum(axis=0)).real / STEPS
     scores = (np.arange(STEPS) + STEPS // 2) % STEPS - STEPS // 2
-    away = 0.5 + both / bounds.unit - LINKS[window].mean(scores * LINKS[window].step)
+    away = (bounds.offset("residual") + both) / bounds.unit - bounds.link.mean(scores * bounds.link.step)
     assert np.max(np.abs(away)) < 0.0001
 
 
-@pytest.mark.parametrize("window", LINKS)
+@EVERY
 @pytest.mark.parametrize(("holders", "bits", "finer"), [(2, 8, 16), (3, 8, 16), (2, 4, 16), (4, 6, 16), (2, 4, 32)])
-def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int, finer: int) -> None:
-    bounds = LinkBounds(LINKS[window], holders, bits, finer)
+def test_no_numbers_of_holders_lead_past_the_bounds(
+    name: str, window: int, holders: int, bits: int, finer: int
+) -> None:
+    bounds = FAMILIES[name].bounds(window, holders, bits, finer)
     numbers = np.random.default_rng([window, holders]).integers(0, STEPS, (holders, 50_000))
-    swing = series(bounds, numbers, "residual").astype(float)
-    assert bounds.unit / 2 + np.max(np.abs(swing)) <= bounds.residual
-    assert np.max(swing) - np.min(swing) <= bounds.residual_change
+    means = bounds.offset("residual") + series(bounds, numbers, "residual").astype(float)
+    for target in bounds.targets:
+        assert np.max(np.abs(means - bounds.unit * target)) <= bounds.residual
+    assert np.max(means) - np.min(means) <= bounds.residual_change
     weights = bounds.offset("weight") + series(bounds, numbers, "weight").astype(float)
     assert np.max(np.abs(weights)) <= bounds.weight
     assert max(np.max(weights) - np.min(weights), np.max(np.abs(weights))) <= bounds.weight_change
