@@ -70,7 +70,7 @@ class Watched:
             weighted = rows * (unit * link.weight(scores) * (labels >= 0))
             whole = weighted @ rows.T
             return np.append(whole[np.triu_indices(len(rows), 1)], np.diag(whole) / np.sqrt(2))
-        return rows @ (unit * (link.probability(scores) - labels) * (labels >= 0))
+        return rows @ (unit * (link.mean(scores) - labels) * (labels >= 0))
 
 
 def _fixed_path(patch) -> None:

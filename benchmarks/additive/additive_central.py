@@ -30,13 +30,13 @@ from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCou
 from colonnade.estimators import shape_study
 from colonnade.estimators.methods.additive import tables_alone
 from colonnade.estimators.shape_study import centring
+from colonnade.families import LOGISTIC
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema.features import features_of
-from colonnade.secure.sine_link import LINKS, LinkBounds
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 
@@ -132,8 +132,8 @@ class Central:
         moments = self._moments(prices.gram, generator)
         target = np.zeros(len(self.features))
         target[[0, self.aim]] = 0.5
-        rows, labels, link = self.data.rows, self.data.labels, LINKS[WINDOW]
-        bounds = LinkBounds(link, 2, 8)
+        rows, labels, link = self.data.rows, self.data.labels, LOGISTIC.link(WINDOW)
+        bounds = LOGISTIC.bounds(WINDOW, 2, 8, 16)
         noise = NewtonNoise(
             self.row_bounds,
             rows.shape[1],
@@ -155,17 +155,17 @@ class Central:
                 opened = (rows * link.weight(scores)[:, None]).T @ rows
                 search.see(opened + symmetric(generator, variance * (1 + np.eye(len(opened)))), variance)
             else:
-                gradient = rows.T @ (link.probability(scores) - labels)
+                gradient = rows.T @ (link.mean(scores) - labels)
                 search.see(gradient + np.sqrt(variance) * generator.normal(size=len(gradient)), variance)
         return search.result()
 
     def _scores(self, weights: np.ndarray) -> np.ndarray:
         """Everybody's score: each party clips its own part and rounds it to whole steps."""
-        link, total = LINKS[WINDOW], np.zeros(len(self.data.rows))
+        link, total = LOGISTIC.link(WINDOW), np.zeros(len(self.data.rows))
         for party in self.data.parties:
             own = self.data.owners == party
             part = np.clip(self.data.rows[:, own] @ weights[own], -link.window, link.window)
-            total += link.in_steps(part) * link.step
+            total += np.rint(part / link.step) * link.step
         return total
 
     def _moments(self, price: Price, generator: np.random.Generator) -> Moments:

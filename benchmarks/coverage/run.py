@@ -23,9 +23,16 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.estimation.inference import COUNTED, RESOLVED, Inference, MomentScore, level_sums, linear_inference
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import linear_from_moments
+from colonnade.estimation.regression import (
+    COUNTED,
+    RESOLVED,
+    Inference,
+    MomentScore,
+    level_sums,
+    linear_from_moments,
+    linear_inference,
+)
 from colonnade.privacy.accounting import Price
 from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
 from colonnade.steps.joint import read_joint

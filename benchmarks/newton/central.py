@@ -22,12 +22,13 @@ from colonnade.estimation.newton import (
     OpenedGradient,
     start_weights,
 )
+from colonnade.families import LOGISTIC
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema.features import features_of
-from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds, TableKind
+from colonnade.secure.sine_link import STEPS, LinkBounds, TableKind
 from colonnade.steps.newton import NewtonTerms
 
 DELTA = 1e-6
@@ -57,8 +58,7 @@ class LinkLaw:
         """Average over all splits: sums of products along a circle, by Fourier transforms."""
         steps = np.arange(STEPS, dtype=np.uint16)
         (a, b), (c, d) = (np.split(np.fft.rfft(bounds.factors(holder, kind, steps), axis=1), 2) for holder in range(2))
-        product = (a * c - b * d) if kind == "weight" else (a * d + b * c)
-        means = np.fft.irfft(product.sum(axis=0), STEPS) / STEPS
+        means = np.fft.irfft((a * c - b * d).sum(axis=0), STEPS) / STEPS
         generator = np.random.default_rng(0)
         scores, first = generator.integers(0, STEPS, (2, SPLITS))
         return cls(means, float(np.std(cls.split(bounds, kind, scores, first) - means[scores])))
@@ -70,7 +70,7 @@ class LinkLaw:
             np.split(bounds.factors(holder, kind, numbers.astype(np.uint16)), 2)
             for holder, numbers in enumerate((first, (scores - first) % STEPS))
         )
-        return np.asarray(((a * c - b * d) if kind == "weight" else (a * d + b * c)).sum(axis=0))
+        return np.asarray((a * c - b * d).sum(axis=0))
 
     def draw(self, scores: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """Return the link of everybody's score."""
@@ -125,9 +125,9 @@ class Central:
         target[[0, self.aim]] = 0.5
         rows, terms = self.data.rows, self.terms(epsilon)
         deviations = [np.sqrt(terms.noise.variance(number)) / terms.unit(number) for number in range(terms.rounds)]
-        start = start_weights(moments, target, self.kept[1:])
+        start = start_weights(LOGISTIC, moments, target, self.kept[1:])
         explaining = moments.select(list(self.data.explaining))
-        search = NewtonSearch(start, BlendedCurvature.of(None, 0.0, explaining, start), len(rows))
+        search = NewtonSearch(start, BlendedCurvature.of(LOGISTIC, None, 0.0, explaining, start), len(rows))
         gradients, at, opened = [], start, None
         for number, deviation in enumerate(deviations):
             linked = self._linked(terms, number, search.weights, generator)
@@ -135,12 +135,14 @@ class Central:
                 at, opened = search.weights, (rows * linked[:, None]).T @ rows
                 noise = symmetric(generator, np.full(opened.shape, deviation**2) * (1 + np.eye(len(opened))))
                 opened = opened + noise
-                search.bend(BlendedCurvature.of(opened, deviation**2, explaining, at))
+                search.bend(BlendedCurvature.of(LOGISTIC, opened, deviation**2, explaining, at))
                 continue
             gradient = rows.T @ linked + deviation * generator.normal(size=rows.shape[1])
             gradients.append(OpenedGradient(search.weights, gradient, deviation**2))
             search.see(gradient, deviation**2)
-        return NewtonClass(search.weights, at, explaining, opened, deviations[CURVATURE] ** 2, tuple(gradients))
+        return NewtonClass(
+            LOGISTIC, search.weights, at, explaining, opened, deviations[CURVATURE] ** 2, tuple(gradients)
+        )
 
     def terms(self, epsilon: float) -> NewtonTerms:
         """Return the terms of the rounds, as everyone reads them from the plan."""
@@ -173,14 +175,18 @@ class Central:
         self, terms: NewtonTerms, number: int, weights: np.ndarray, generator: np.random.Generator
     ) -> np.ndarray:
         """Everybody's residual, or weight; each party clips its part and rounds it to whole steps."""
-        link, bounds, total = LINKS[self.window], terms.link(number), np.zeros(len(self.data.rows), dtype=np.int64)
+        link, bounds, total = (
+            LOGISTIC.link(self.window),
+            terms.link(number),
+            np.zeros(len(self.data.rows), dtype=np.int64),
+        )
         for own, block in zip(self.owned, self.blocks, strict=True):
-            total += link.in_steps(np.clip(block @ weights[own], -link.window, link.window))
-        kind: TableKind = "weight" if number == CURVATURE else "residual"
+            part = np.clip(block @ weights[own], -link.window, link.window)
+            total += np.rint(part / link.step).astype(np.int64)
+        kind = terms.table(number)
         linked = LinkLaw.of(bounds, kind).draw(total % STEPS, generator)
-        if number == CURVATURE:
-            return (linked + bounds.weight_offset) / bounds.unit
-        return linked / bounds.unit + 0.5 - self.data.labels
+        found = (linked + bounds.offset(kind)) / bounds.unit
+        return found if kind == "weight" else found - self.data.labels
 
     def _gram_variance(self, epsilon: float) -> np.ndarray:
         """Return the variance of every entry of the first release."""

@@ -1,4 +1,4 @@
-"""Fit the sine and cosine series of ``colonnade.secure.sine_link``: minimax, by linear programming.
+"""Fit the sine and cosine series of ``colonnade.families.logistic``: minimax, by linear programming.
 
     python benchmarks/newton/fit_links.py
 

@@ -9,9 +9,8 @@ from likelihood import LARGEST_ERROR, maximum_likelihood, sigmoid
 from newton_sets import Joined
 from scipy import stats
 
-from colonnade.estimation.inference import RESOLVED, Inference, quadratic_variances
-from colonnade.estimation.newton import NewtonClass
-from colonnade.estimation.newton_inference import newton_inference
+from colonnade.estimation.newton import NewtonClass, newton_inference
+from colonnade.estimation.regression import RESOLVED, Inference, quadratic_variances
 from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
 
 EPSILONS = (0.5, 1.0, 4.0)

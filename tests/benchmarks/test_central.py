@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.secure.sine_link import LINKS, STEPS, LinkBounds
+from colonnade.families import LOGISTIC
+from colonnade.secure.sine_link import STEPS
 from tests import kit
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "newton"
@@ -26,7 +27,7 @@ def central(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["residual", "weight"])
 def test_what_is_drawn_for_a_score_has_the_mean_and_the_deviation_of_splits(central, kind):
-    bounds, score = LinkBounds(LINKS[12], 2, 6), 9_001
+    bounds, score = LOGISTIC.bounds(12, 2, 6, 16), 9_001
     law = central.LinkLaw.of(bounds, kind)
     every = central.LinkLaw.split(bounds, kind, np.full(STEPS, score), np.arange(STEPS))
     assert np.isclose(every.mean(), law.means[score], atol=1e-6 * bounds.unit)
@@ -38,7 +39,7 @@ def test_what_is_drawn_for_a_score_has_the_mean_and_the_deviation_of_splits(cent
 
 def test_sums_over_people_cannot_be_told_from_those_of_splits(central):
     """What is opened is a sum over people, so that is what must agree."""
-    bounds, generator = LinkBounds(LINKS[12], 2, 6), kit.generator("central link sums")
+    bounds, generator = LOGISTIC.bounds(12, 2, 6, 16), kit.generator("central link sums")
     law = central.LinkLaw.of(bounds, "residual")
     scores = generator.integers(0, STEPS, 2_000)
     split = [

@@ -188,7 +188,7 @@ class NewtonStage:
         scores = sum(part.scores for part in self.parts.values())
         scores = ((scores + STEPS // 2) % STEPS - STEPS // 2) * bounds.link.step
         labels = self.parts[first].label
-        chance = bounds.link.weight(scores) if number == CURVATURE else bounds.link.probability(scores) - labels
+        chance = bounds.link.weight(scores) if number == CURVATURE else bounds.link.mean(scores) - labels
         chance = np.where(labels >= 0, chance, 0.0)
         rows = np.concatenate([self.parts[owner].rows for owner in self.terms.owners])
         noise = sum(part.drawn[number] for part in self.parts.values())

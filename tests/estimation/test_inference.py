@@ -10,18 +10,19 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 from colonnade.errors import BadInput
-from colonnade.estimation.inference import (
+from colonnade.estimation.moments import Moments, pca_from_moments
+from colonnade.estimation.regression import (
     Equations,
     Inference,
     MomentScore,
     OpenedScore,
     infer,
     infer_with_responses,
+    linear_from_moments,
     linear_inference,
+    logistic_from_moments,
     logistic_inference,
 )
-from colonnade.estimation.moments import Moments, pca_from_moments
-from colonnade.estimation.regression import linear_from_moments, logistic_from_moments
 from colonnade.schema.features import CODINGS, INTERCEPT, Feature
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, people, release

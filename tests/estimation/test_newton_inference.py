@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from colonnade.estimation.inference import level_sums, quadratic_variances
-from colonnade.estimation.newton import NewtonClass, OpenedGradient, expected_information
-from colonnade.estimation.newton_inference import newton_inference, pooled_gradient, weighted_information
+from colonnade.estimation.newton import (
+    NewtonClass,
+    OpenedGradient,
+    expected_information,
+    newton_inference,
+    pooled_gradient,
+    weighted_information,
+)
+from colonnade.estimation.regression import level_sums, quadratic_variances
+from colonnade.families import LOGISTIC
 from colonnade.schema.features import coefficients_to_own_units, features_of, free_coefficients, written_levels
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
@@ -55,7 +62,7 @@ class Fitted:
             spoilt = self.gradient(weights) + deviation * rng.standard_normal(size)
             gradients.append(OpenedGradient(weights, spoilt, deviation**2))
         end = self.best + 0.03 * (start - self.best)
-        return NewtonClass(end, start, moments, self.curvature(start) + noise, deviation**2, tuple(gradients))
+        return NewtonClass(LOGISTIC, end, start, moments, self.curvature(start) + noise, deviation**2, tuple(gradients))
 
     def written(self, weights: np.ndarray) -> np.ndarray:
         columns = list(FEATURES[1:])
@@ -111,6 +118,7 @@ def test_all_gradients_together_tell_more_than_the_last_one():
     fitted = Fitted("newton inference: together")
     found = fitted.run(kit.generator("newton inference: together"), 10.0, away=0.02)
     last = NewtonClass(
+        LOGISTIC,
         *(
             found.weights,
             found.curvature_at,
@@ -118,7 +126,7 @@ def test_all_gradients_together_tell_more_than_the_last_one():
             found.curvature,
             found.curvature_variance,
             found.gradients[-1:],
-        )
+        ),
     )
     whole, alone = (inference(one).errors(total=False)[:-1] for one in (found, last))
     known = np.isfinite(alone) & (alone > 0)
@@ -138,7 +146,7 @@ def test_moments_tell_which_levels_people_weigh_little_because_their_answers_are
     certain = {"bank.segment=gold": -4.0, "insurer.region=south": 3.0, "bank.age": 2.0}
     weights = np.array([certain.get(feature.name, 0.0) for feature in FEATURES])
     moments = release(fitted.rows, FEATURES, variance=1e-9, rng=kit.generator("newton inference: weights"))
-    truth, (expected, _) = fitted.curvature(weights), expected_information(moments, weights)
+    truth, (expected, _) = fitted.curvature(weights), expected_information(LOGISTIC, moments, weights)
     alike = moments.matrix * np.sum(truth * moments.matrix) / np.sum(moments.matrix**2)
     assert np.linalg.norm(expected - truth) < 0.5 * np.linalg.norm(alike - truth)
     places = np.flatnonzero([feature.kind == "level" for feature in FEATURES])
@@ -153,7 +161,7 @@ def test_a_curvature_that_was_lost_is_made_up_for_by_what_moments_lead_to_expect
     fitted = Fitted("newton inference: lost curvature")
     found = fitted.run(kit.generator("newton inference: lost curvature"), 10.0, away=0.1)
     lost = NewtonClass(
-        found.weights, found.curvature_at, found.moments, None, found.curvature_variance, found.gradients
+        LOGISTIC, found.weights, found.curvature_at, found.moments, None, found.curvature_variance, found.gradients
     )
     truth, expected = fitted.curvature(found.curvature_at), weighted_information(lost)
     assert np.linalg.norm(expected.matrix - truth) < 0.1 * np.linalg.norm(truth)
@@ -190,7 +198,7 @@ def test_gradients_that_disagree_by_more_than_noise_count_less():
     values[3] += 500.0
     spoilt = (OpenedGradient(first.weights, values, first.variance), *found.gradients[1:])
     other = NewtonClass(
-        *(found.weights, found.curvature_at, found.moments, found.curvature, found.curvature_variance, spoilt)
+        LOGISTIC, *(found.weights, found.curvature_at, found.moments, found.curvature, found.curvature_variance, spoilt)
     )
     honest, wrong = pooled_gradient(found, information), pooled_gradient(other, information)
     assert abs(wrong.values[3] - honest.values[3]) < 20.0  # a third of 500 if all counted alike
@@ -199,7 +207,7 @@ def test_gradients_that_disagree_by_more_than_noise_count_less():
 
 def test_without_any_gradient_nothing_is_known():
     found = Fitted("newton inference: lost").run(kit.generator("newton inference: lost"), 10.0)
-    lost = NewtonClass(found.weights, found.curvature_at, found.moments, None, found.curvature_variance, ())
+    lost = NewtonClass(LOGISTIC, found.weights, found.curvature_at, found.moments, None, found.curvature_variance, ())
     assert not np.isfinite(inference(lost).errors(total=False)[inference(found).errors(total=False) > 0]).any()
 
 

@@ -13,8 +13,8 @@ from colonnade.coordinator import driver
 from colonnade.coordinator.protocols import newton_steps
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import EstimateFailed
-from colonnade.estimation.inference import Equations, OpenedScore, infer
 from colonnade.estimation.newton import NewtonSearch
+from colonnade.estimation.regression import Equations, OpenedScore, infer
 from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.shape_study import ShapeStudy
 from colonnade.protocol import messages

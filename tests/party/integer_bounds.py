@@ -328,7 +328,7 @@ def _centres(half: Any, table: PrivateTable) -> None:
 
 
 def _labelled(half: Any, table: PrivateTable) -> np.ndarray:
-    rows = half._coded_block(table, 0, table.people)[:, : half.width]
+    rows = half.coded(table).read(0, table.people)[:, : half.width]
     _within(rows, half.terms.scale)
     _short(rows.T, half.terms.noise.row_bounds[half.party])
     return rows

@@ -83,9 +83,8 @@ def _residual_and_weight(parts: dict[str, tuple[np.ndarray, int, int]], words: n
     found, k = [], terms.terms
     for kind in ("residual", "weight"):
         one, other = (terms.bounds.factors(holder, kind, numbers[holder])[:, 0] for holder in range(2))
-        imaginary, real = one[:k] @ other[k:] + one[k:] @ other[:k], one[:k] @ other[:k] - one[k:] @ other[k:]
-        found.append(int(imaginary if kind == "residual" else real))
-    return found[0] + terms.bounds.unit // 2 * (1 - 2 * label), found[1] + terms.bounds.weight_offset
+        found.append(int(one[:k] @ other[:k] - one[k:] @ other[k:]) + terms.bounds.offset(kind))
+    return found[0] - terms.bounds.unit * label, found[1]
 
 
 def _triangle(weight: int, row: np.ndarray) -> np.ndarray:

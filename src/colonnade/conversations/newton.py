@@ -8,7 +8,7 @@
     each round        for each chunk of people: parts, factors, (fold,) series, and for the curvature weigh
                       open
 
-A turn is a *beat* (`newton_terms.Beat`): a member takes the letters of the beat before and says its own. Weights are
+A turn is a *beat* (`colonnade.steps.newton.Beat`): a member takes the letters of the beat before and says its own. Weights are
 public and chosen by the coordinator, who may choose any: residuals and weights come from tables that bound them.
 
 *What nobody learns.* A score is the sum of the t maskers' numbers and of the teller's, which t + 1 evaluators are told; none of
@@ -45,7 +45,7 @@ from colonnade.runtime.workers import Workers
 from colonnade.secure import keys, sine_link
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
-from colonnade.secure.sine_link import TableKind, split_parts
+from colonnade.secure.sine_link import split_parts
 from colonnade.steps.newton import Beat, NewtonTerms, Phase
 
 Integers = NDArray[np.int64]
@@ -75,7 +75,7 @@ class NewtonLearner(Protocol):
         """Return some people's parts of the score at the round's weights, in whole steps."""
 
     def labels(self, start: int, stop: int) -> Integers:
-        """Return some people's labels: 1, 0, or −1 for a person without one."""
+        """Return some people's targets, −1 for a person without one."""
 
     def noise(self, number: int) -> Integers:
         """Return this party's share of the noise of a round, the same in every run."""
@@ -178,14 +178,15 @@ class NewtonRun(SteppedRun):
         """Look our numbers up; the first holder leaves people without a label out, and adds the labels."""
         assert self._numbers is not None
         bounds, place = self.terms.link(beat.number), self.terms.holders.index(self._me)
-        factors = bounds.factors(place, _kind(beat), self._numbers)
+        kind = self.terms.table(beat.number)
+        factors = bounds.factors(place, kind, self._numbers)
         if place > 0:
             return factors
         assert self._part is not None
         labels = self._part.labels(*self.terms.chunks[beat.chunk])
         held = (labels >= 0).astype(np.int64)
-        offset = bounds.weight_offset * held if beat.number == CURVATURE else bounds.unit // 2 * (1 - 2 * labels) * held
-        return np.vstack([factors * held, offset[None]])
+        offset = bounds.offset(kind) - (bounds.unit * labels if kind == "residual" else 0)
+        return np.vstack([factors * held, (offset * held)[None]])
 
     def _hear(self, beat: Beat, turn: int, letters: Mapping[str, Blob]) -> None:
         """Take the letters of the beat before."""
@@ -286,10 +287,6 @@ def _told(letter: NewtonLetter, people: int) -> NDArray[np.uint16]:
     return np.frombuffer(letter.values.view, dtype="<u2").astype(np.uint16)
 
 
-def _kind(beat: Beat) -> TableKind:
-    return "weight" if beat.number == CURVATURE else "residual"
-
-
 class _Node:
     """What a compute node holds: shares of all columns, and of what the present chunk has come to."""
 
@@ -355,8 +352,8 @@ class _Node:
     def _series(self, beat: Beat) -> Elements:
         """Return our part of everyone's residual or weight: the evaluators' parts add up to it."""
         terms = self._terms
-        told = terms.link(beat.number).factors(len(terms.maskers), _kind(beat), self._told)
-        total = sine_link.series_at(terms.arithmetic, self._running, told, _kind(beat))
+        told = terms.link(beat.number).factors(len(terms.maskers), terms.table(beat.number), self._told)
+        total = sine_link.series_at(terms.arithmetic, self._running, told)
         share = terms.arithmetic.add(total, self._factors[0][-1])
         points = {node: terms.nodes.index(node) + 1 for node in terms.evaluators}
         return sine_link.own_part(terms.arithmetic, share, list(points.values()), points[self._me])

@@ -37,9 +37,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
+from colonnade.estimation.regression import inverse_of
 from colonnade.estimation.shape_belief import (
     PROBE,
     AdditiveFit,
@@ -53,6 +53,7 @@ from colonnade.estimation.shape_belief import (
     likelier,
     places_by_column,
 )
+from colonnade.families import LOGISTIC
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema.features import Feature
 
@@ -126,7 +127,7 @@ def _one_column(
     effects = np.zeros(len(people))
     for _ in range(ROUNDS):
         spread = _spread(components, variances, len(people))
-        chance = _chance(base + effects)
+        chance = LOGISTIC.mean(base + effects)
         curvature = people * chance * (1 - chance)
         noise = counted.at(chance)
         reading = curvature * effects - (people * chance - events)
@@ -177,10 +178,6 @@ def _spread(components: Sequence[Component], variances: Array, size: int) -> Arr
 def _expected(curvature: Array, spread: Array, noise: Array) -> Array:
     """Return the covariance of a reading: effects, the sampling of people, and noise."""
     return np.asarray(curvature[:, None] * spread * curvature + np.diag(curvature + noise))
-
-
-def _chance(scores: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-np.clip(scores, -30, 30))))
 
 
 # One slope -------------------------------------------------------------------------------------------------------------------
@@ -251,7 +248,7 @@ def recalibration(
     held = np.maximum(people, 0.0)  # for the curvature alone: fewer than nobody would bend it the wrong way
     found, left = middle, np.linalg.inv(precision)
     for _ in range(4 * ROUNDS):
-        chance = rounded(_chance(design @ found))
+        chance = rounded(LOGISTIC.mean(design @ found))
         bend, noise = chance * (1 - chance), variance * (chance**2 + (1 - chance) ** 2)
         trust = usual * bend / (usual * bend + noise)
         gradient = design.T @ (trust * (people * chance - events))
@@ -293,7 +290,7 @@ def information(found: AdditiveFit, features: Sequence[Feature]) -> dict[str, fl
 
     Effects are pulled to 0 as far as noise asks for it, so a column of noise has little.
     """
-    share = float(_chance(found.weights[:1])[0])
+    share = float(LOGISTIC.mean(found.weights[:1])[0])
     return {name: 0.5 * share * (1 - share) * variance for name, variance in _variances(found, features)}
 
 
@@ -410,7 +407,7 @@ class AdditiveSearch(ShapeBelief):
         share = self._share_of(events)
         self._people, self._weight = people, share * (1 - share)
         self._base = np.zeros(self._prior.size)
-        self._base[0] = np.log(share) - np.log1p(-share)
+        self._base[0] = LOGISTIC.score(share)
         self._blended, self._kept = self._blended_gram(people)
         self._curvature = self._weight * self._blended
         self._uncertain = float(np.mean(self._weight**2 * self._kept**2 * self._gram_variance * self._cross))

@@ -1,38 +1,53 @@
 """Newton steps at the coordinator: where to start, which curvature to use, and how far to trust a noisy gradient.
 
-What the coordinator makes of noisy gradients is post-processing and costs nothing. It keeps a belief about the
-maximum-likelihood weights, a mean and a covariance, in coded columns with the constant first. A gradient opened at weights b is
-read as H·(b − b*) plus noise of a known variance (Kalman's update). Where noise outweighs the data the belief hardly moves. Where
-it does not, the update is Newton's step. So one rule serves every ε, and no gradient is thrown away.
+What the coordinator makes of noisy gradients is post-processing and costs nothing. It keeps a belief about the weights that the
+same people give without noise, a mean and a covariance, in coded columns with the constant first. A gradient opened at weights
+b is read as H·(b − b*) plus noise of a known variance (Kalman's update). Where noise outweighs the data the belief hardly
+moves. Where it does not, the update is Newton's step. So one rule serves every ε, and no gradient is thrown away.
 
 *Start.* Least squares on the noisy moments gives a direction (`colonnade.estimation.regression.NormalEquations`). Two readings
-of it are averaged. Two Gaussian classes give the slope that a discriminant has, which is too steep where one level alone
-decides. The log-odds of the fitted shares at both ends of each column give a slope that is too flat where many columns act
-together.
+of it are averaged. The family's discriminant gives one slope for all columns, which is too steep where one level alone decides.
+The scores of the fitted means at both ends of each column give slopes that are too flat where many columns act together.
 
-*Curvature.* The first step is taken with the curvature that the plain Gram matrix leads one to expect (`expected_weights`). The
-weighted Gram matrix is opened once, after it. The two are blended, as far as they differ by no more than their noise. Each later
-gradient tells how the slope really changed along the last step. A secant update (BFGS) takes that in, as far as it is more than
-noise. Without it the steps would converge slowly, or not at all where the start was far off.
+*Curvature.* The first step is taken with the curvature that the plain Gram matrix leads one to expect (`expected_information`).
+The weighted Gram matrix is opened once, after it. The two are blended, as far as they differ by no more than their noise. Each
+later gradient tells how the slope really changed along the last step. A secant update (BFGS) takes that in, as far as it is
+more than noise. Without it the steps would converge slowly, or not at all where the start was far off.
 
-What the weighted Gram matrix of a logistic model should be, from the plain one: a model of how scores spread.
-
-The information of a logistic model at weights b is Σ w(z)·x·xᵀ over people, with z a person's score and w = P·(1 − P). The plain
-Gram matrix tells means and covariances of columns and scores. So it tells which scores the people of a level have on average, and
-how scores move with a number. If scores are normal around these means, the weighted sums follow in closed form::
+*What the weighted Gram matrix should be, from the plain one*: a model of how scores spread. The information at weights b is Σ
+w(z)·x·xᵀ over people, with z a person's score and w the family's weight. The plain Gram matrix tells means and covariances of
+columns and scores. So it tells which scores the people of a level have on average, and how scores move with a number. If scores
+are normal around these means, the weighted sums follow in closed form::
 
     level i and level k        count of both · E[w]
     level i and number k       sum of both · E[w] + count · Cov(x_k, z | i) · E[w′]
     numbers i and k            sum of both · E[w] + people · (μ_i·Cov(x_k, z) + μ_k·Cov(x_i, z)) · E[w′]
 
-(Stein's identity; the constant is a number without variance.) E is over a score that is normal around the mean of those who have
-both levels. A plain multiple of the Gram matrix would give everybody the same weight, which is off by a factor of two and more
-for levels whose people are seldom or mostly positive. On the four sets of benchmarks/newton this model is off by 4 to 9 % at
-ε = 1, where a multiple is off by 11 to 27 %.
+(Stein's identity; the constant is a number without variance.) E is over a score that is normal around the mean of those who
+have both levels. A plain multiple of the Gram matrix would give everybody the same weight, which is off by a factor of two and
+more for levels whose people are seldom or mostly positive. On the four sets of benchmarks/newton this model is off by 4 to 9 %
+at ε = 1, where a multiple is off by 11 to 27 %.
 
 Everything here is a function of a release and of public weights.
+
+*Intervals.* All gradients together are one more set of noisy equations. A gradient g was opened at known weights b₀, with noise
+of a known variance. With the information A there, the estimate b that the same people give without noise solves A·b = A·b₀ − g
+but for what the slope changes on the way, which is of second order in b − b₀. All gradients of a run say this with the same A,
+so their weighted mean does (`pooled_gradient`). Noise in A counts as far as b lies from b₀
+(`colonnade.estimation.regression.OpenedScore`). So does how far slopes may have changed since A was opened. Levels that add up
+to the constant column make both A and g more precise (`colonnade.estimation.regression`).
+
+A is told by two releases. The weighted Gram matrix has noise of its own. What the plain one leads one to expect has less noise
+in many entries, and is off by as much as scores are not normal. Each entry is the mean of the two, weighted by these variances.
+How far the expectation is off follows from all entries together (`weighted_information`).
+
+Coefficients are taken to be moderately far from where A was opened, by `AWAY` or more, not from 0: those weights are an
+estimate already. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance A⁻¹ as
+in any likelihood, times the mean variance of targets in units of the mean weight (`dispersion`). `benchmarks/newton` shows how
+often intervals cover.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,44 +55,76 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import LARGEST_EXPLAINED, NormalEquations
+from colonnade.estimation.regression import (
+    LARGEST_EXPLAINED,
+    Equations,
+    Inference,
+    NormalEquations,
+    OpenedScore,
+    RegressionInference,
+    infer,
+    level_sums,
+)
+from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
+from colonnade.schema.features import (
+    Coding,
+    Feature,
+    coefficients_to_own_units,
+    contrasts_of_levels,
+    free_coefficients,
+    written_levels,
+)
 
 Array = NDArray[np.float64]
 
 NODES, MASS = np.polynomial.hermite_e.hermegauss(24)
 MASS = MASS / MASS.sum()
 LEAST_VARIANCE = 0.01
-"""The least variance of scores, in squared log-odds."""
+"""The least variance of scores, in squared units of the family's scores."""
 LEAST_WITHIN = 0.1
 """The least part of the variance of scores that is left among people of one level, or of two."""
 FARTHEST = 3.0
-"""How many standard deviations of all scores, and one log-odds more, the people of a level are from the mean at most."""
+"""How many standard deviations of all scores, and one unit more, the people of a level are from the mean at most."""
 MOST_ALIKE = 0.95
 """The largest correlation of two levels that is told from 1."""
 
 
-def mean_weights(means: Array, variances: Array) -> tuple[Array, Array]:
+def mean_weights(family: Family, means: Array, variances: Array) -> tuple[Array, Array]:
     """Return the means of w and of its slope w′ over scores that are normal.
 
     Examples
     --------
-    >>> weight, slope = mean_weights(np.array([0.0]), np.array([0.0]))
+    >>> from colonnade.families import DEFAULT
+    >>> weight, slope = mean_weights(DEFAULT, np.array([0.0]), np.array([0.0]))
     >>> weight.round(3), slope.round(3)
     (array([0.25]), array([0.]))
     """
-    scores = means[..., None] + np.sqrt(variances)[..., None] * NODES
-    chances = 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
-    weights = chances * (1 - chances)
-    return np.asarray(weights @ MASS), np.asarray((weights * (1 - 2 * chances)) @ MASS)
+    weights, slopes = family.weights(_normal(means, variances))
+    return np.asarray(weights @ MASS), np.asarray(slopes @ MASS)
 
 
-def expected_information(moments: Moments, weights: Array) -> tuple[Array, Array]:
+def _normal(means: Array, variances: Array) -> Array:
+    """Return scores that stand for normal ones, each with its `MASS`."""
+    return np.asarray(means[..., None] + np.sqrt(variances)[..., None] * NODES)
+
+
+def dispersion(family: Family, moments: Moments, weights: Array) -> float:
+    """Return how many times as large as weights the variances of targets are, over scores as they spread: 1 for a likelihood."""
+    means = moments.matrix[0] / moments.count
+    moved = (moments.matrix / moments.count - np.outer(means, means)) @ weights
+    scores = _normal(means @ weights, np.maximum(weights @ moved, LEAST_VARIANCE))
+    return float((family.variance(family.mean(scores)) @ MASS) / (family.weights(scores)[0] @ MASS))
+
+
+def expected_information(family: Family, moments: Moments, weights: Array) -> tuple[Array, Array]:
     """Return the information matrix that moments lead one to expect, and the variance that their noise gives each entry.
 
     Parameters
     ----------
+    family
+        The model.
     moments
         A release of the columns, the constant first.
     weights
@@ -88,10 +135,11 @@ def expected_information(moments: Moments, weights: Array) -> tuple[Array, Array
     Half of the people have the level, and its coefficient is 4:
 
     >>> from colonnade import Category
+    >>> from colonnade.families import DEFAULT
     >>> from colonnade.schema.features import features_of
     >>> features = features_of({"a.plan": Category(["basic", "gold"])})
     >>> moments = Moments(np.array([[90.0, 45, 45], [45, 45, 0], [45, 0, 45]]), np.zeros((3, 3)), 90, features)
-    >>> matrix, _ = expected_information(moments, np.array([0.0, 0.0, 4.0]))
+    >>> matrix, _ = expected_information(DEFAULT, moments, np.array([0.0, 0.0, 4.0]))
     >>> (np.diag(matrix) / np.diag(moments.matrix)).round(2)
     array([0.11, 0.23, 0.02])
     """
@@ -116,7 +164,7 @@ def expected_information(moments: Moments, weights: Array) -> tuple[Array, Array
     left = variance - explained[:, None] - np.where(columns[:, None] == columns, 0.0, (1 - joint**2) * explained)
     both = np.where(single, apart[:, None] + np.where(levels[:, None], 0.0, apart), _of_both(apart, shares, joint))
     centres = float(means @ weights) + np.clip(both, -farthest, farthest)
-    weight, slope = mean_weights(centres, np.maximum(left, LEAST_WITHIN * variance))
+    weight, slope = mean_weights(family, centres, np.maximum(left, LEAST_WITHIN * variance))
     bent = np.where(levels[:, None] & ~levels, people * shares[:, None] * slope * within, 0.0)
     numbers = np.where(levels[:, None] | levels, 0.0, people * slope * np.outer(means, moved))
     bent = bent + numbers
@@ -157,9 +205,9 @@ CURVATURE_NOISE = 0.1
 LINEARISATION = (0.1, 0.02)
 """Which parts of a squared step, of its own and of the mean over columns, are added to the variance: slopes change on the way."""
 LONGEST = 1.0
-"""The longest step, as the root mean square by which it moves the score of a typical person, in log-odds."""
+"""The longest step, as the root mean square by which it moves the score of a typical person."""
 SMALLEST_SHARE = 0.02
-"""Fitted shares are kept this far from 0 and 1 where their log-odds are taken."""
+"""Fitted means are kept this far from the least and the largest target where their scores are taken."""
 SECANT_FLOOR = 0.1
 
 
@@ -246,56 +294,47 @@ class Division:
         )
 
 
-def start_weights(moments: Moments, target: Array, places: NDArray[np.intp]) -> Array:
+def start_weights(family: Family, moments: Moments, target: Array, places: NDArray[np.intp]) -> Array:
     """Return weights to start from, the constant's first.
 
     Parameters
     ----------
+    family
+        The model.
     moments
         Noisy second moments of features and target.
     target
-        Weights over the release's columns that make 0 or 1 of the target.
+        Weights over the release's columns that add up to the target.
     places
         Which columns are features.
     """
     equations = NormalEquations.of(moments, places)
     solution = equations.solve(target)
-    people, least = moments.count, 1.0 / moments.count
-    share = float(np.clip(moments.matrix[0] @ target / people, least, 1 - least))
-    readings = (
-        _discriminant(equations, solution.weights, solution.explained, share),
-        _log_odds(equations, solution.weights, share),
-    )
+    (low, high), margin = family.targets, 1.0 / moments.count
+    mean = float(np.clip(moments.matrix[0] @ target / moments.count, low + margin, high - margin))
+    variance = float(family.variance(mean))
+    ratio = float(np.clip(solution.explained / moments.count / variance, 0.0, LARGEST_EXPLAINED))
+    slope, level = family.discriminant(mean, ratio)
+    discriminant = np.append(level - slope * equations.means @ solution.weights, slope * solution.weights)
+    readings = (discriminant, _at_both_ends(family, equations, solution.weights, mean))
     return np.asarray(np.mean(readings, axis=0), dtype=np.float64)
 
 
-def _discriminant(equations: NormalEquations, weights: Array, explained: float, share: float) -> Array:
-    """Read the fit as that of two Gaussian classes with one variance."""
-    spread = share * (1 - share)
-    ratio = float(np.clip(explained / equations.moments.count / spread, 0.0, LARGEST_EXPLAINED))
-    slope = 1 / (spread * (1 - ratio))
-    level = _logit(share) - (1 - 2 * share) * slope * ratio / 2
-    return np.append(level - slope * equations.means @ weights, slope * weights)
-
-
-def _log_odds(equations: NormalEquations, weights: Array, share: float) -> Array:
-    """Read the fit as shares at both ends of each column, and take their log-odds."""
+def _at_both_ends(family: Family, equations: NormalEquations, weights: Array, mean: float) -> Array:
+    """Read the fit as means at both ends of each column, and take their scores."""
     moments, places = equations.moments, equations.places
     means = equations.means
     deviations = np.sqrt(np.maximum(np.diag(moments.matrix)[places] / moments.count - means**2, 1e-9))
     level = np.array([moments.features[place].kind == "level" for place in places])
     held = np.clip(means, 0.0, 1.0)
     above, below = np.where(level, 1 - held, deviations), np.where(level, held, deviations)
-    least = min(SMALLEST_SHARE, share / 2, (1 - share) / 2)
-    ends = [np.clip(share + weights * end, least, 1 - least) for end in (above, -below)]
-    slopes = (_logit(ends[0]) - _logit(ends[1])) / np.where(level, 1.0, 2 * deviations)
+    low, high = family.targets
+    margin = min(SMALLEST_SHARE, (mean - low) / 2, (high - mean) / 2)
+    ends = [np.clip(mean + weights * end, low + margin, high - margin) for end in (above, -below)]
+    slopes = (family.score(ends[0]) - family.score(ends[1])) / np.where(level, 1.0, 2 * deviations)
     centred = moments.matrix[np.ix_(places, places)] / moments.count - np.outer(means, means)
     variance = max(float(slopes @ centred @ slopes), 0.0)
-    return np.append(_logit(share) * np.sqrt(1 + np.pi * variance / 8) - slopes @ means, slopes)
-
-
-def _logit(share: Array | float) -> Array:
-    return np.asarray(np.log(share) - np.log1p(-np.asarray(share)))
+    return np.append(family.centre(mean, variance) - slopes @ means, slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,11 +353,15 @@ class BlendedCurvature:
     variance: float
 
     @classmethod
-    def of(cls, opened: Array | None, variance: float, moments: Moments, weights: Array) -> "BlendedCurvature":
+    def of(
+        cls, family: Family, opened: Array | None, variance: float, moments: Moments, weights: Array
+    ) -> "BlendedCurvature":
         """Blend an opened curvature with what the moments of the same columns lead one to expect.
 
         Parameters
         ----------
+        family
+            The model.
         opened, variance
             The weighted Gram matrix, or ``None`` if it was lost; the variance of its entries off the diagonal.
         moments
@@ -326,7 +369,7 @@ class BlendedCurvature:
         weights
             Where the curvature was opened.
         """
-        expected, expected_variance = expected_information(moments, weights)
+        expected, expected_variance = expected_information(family, moments, weights)
         if opened is None:
             return cls(_nonnegative(expected), float(expected_variance.mean()))
         columns = np.array([feature.column for feature in moments.features])
@@ -441,6 +484,8 @@ class NewtonClass:
 
     Parameters
     ----------
+    family
+        The model.
     weights
         The weights at the end.
     curvature_at
@@ -453,6 +498,7 @@ class NewtonClass:
         All gradients, but for those that were lost.
     """
 
+    family: Family
     weights: Array
     curvature_at: Array
     moments: Moments
@@ -476,3 +522,218 @@ def secant_update(curvature: Array, moved: Array, changed: Array, variance: floa
         changed = part * changed + (1 - part) * expected
         along = float(moved @ changed)
     return np.asarray(curvature - np.outer(expected, expected) / bent + np.outer(changed, changed) / along)
+
+
+EVERYBODY = 3**-0.5
+"""By which part of their steepest weights change with scores, where these move either way: between none and all of it."""
+NOTICED = 2.0
+"""How many standard errors two gradients must disagree by for the slope between them to be taken as changed."""
+MOST_CHANGED = 20.0
+"""Scores that move weights by more than e to the power of this change them by as much."""
+OFF = 0.15
+"""The least part by which an expected weight of the people of two columns is off. On public sets it was 0.03 to 0.2."""
+SMALLEST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedInformation:
+    """The information matrix as well as it is known.
+
+    Parameters
+    ----------
+    matrix
+        Over all coded columns, the constant first.
+    variance
+        Of the noise in each entry, independent on and above the diagonal.
+    """
+
+    matrix: Array
+    variance: Array
+
+
+def weighted_information(found: NewtonClass) -> WeightedInformation:
+    """Return the information matrix where the curvature was opened, from that and the moments together.
+
+    Parameters
+    ----------
+    found
+        What the rounds came to.
+    """
+    moments = found.moments
+    columns = np.array([feature.column for feature in moments.features])
+    diagonal = np.eye(len(columns), dtype=bool)
+    known = (columns[:, None] == columns[None, :]) & ~diagonal
+    expected, other = (
+        np.where(known, 0.0, one) for one in expected_information(found.family, moments, found.curvature_at)
+    )
+    if found.curvature is None:
+        return WeightedInformation(expected, other + (expected / 2) ** 2)
+    opened = np.where(known, 0.0, found.curvature)
+    noise = np.where(known, 0.0, found.curvature_variance * (1 + diagonal))
+    factor = float(np.sum(opened * expected) / max(float(np.sum(expected * expected)), SMALLEST))
+    apart = opened - factor * expected
+    sizes = np.maximum(_sizes(moments), np.abs(moments.matrix))
+    size = np.where(known, 0.0, (factor * expected[0, 0] / moments.count * sizes) ** 2)
+    excess = float(np.sum(apart**2 - noise - factor**2 * other)) / max(float(np.sum(size)), SMALLEST)
+    other = factor**2 * other + max(excess, OFF**2) * size
+    kept = np.where(known, 0.0, other / np.maximum(other + noise, SMALLEST))
+    return WeightedInformation(factor * expected + kept * apart, kept * noise)
+
+
+def _sizes(moments: Moments) -> Array:
+    """Return how large sums of products of two columns' magnitudes are, if columns are unrelated; on the diagonal the squares."""
+    people = moments.count
+    levels = np.array([feature.kind == "level" for feature in moments.features])
+    squares = np.clip(np.diag(moments.matrix), 1.0, people)
+    sizes = np.where(levels, np.clip(moments.matrix[0], 1.0, people) / people, np.sqrt(squares / people))
+    return np.where(np.eye(len(sizes), dtype=bool), np.diag(squares), people * np.outer(sizes, sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class PooledGradient:
+    """One gradient that stands for all.
+
+    Parameters
+    ----------
+    weights
+        Where.
+    values
+        The gradient there, one entry per coded column, the constant's first.
+    variance
+        Of the error in each entry: noise, and what slopes change on the way.
+    """
+
+    weights: Array
+    values: Array
+    variance: Array
+
+
+def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> PooledGradient:
+    """Return one gradient that stands for all: the mean of the opened ones, at the mean of their weights.
+
+    A gradient at b is H·(b − b*) plus noise, with b* what is sought. So means of gradients belong to means of weights, as far as
+    H is the same. Each entry of each gradient counts by its precision: the noise, what noise in H does over the distance to the
+    end, and how far H is off there (`_slope_changes`). Where entries count differently, H carries them to one place.
+
+    Parameters
+    ----------
+    found
+        What the rounds came to.
+    information
+        H.
+    """
+    matrix = information.matrix
+    if not found.gradients:  # all were lost: nothing is known
+        nothing = np.zeros_like(found.curvature_at)
+        return PooledGradient(found.curvature_at, nothing, np.full(len(nothing), float(np.max(np.abs(matrix))) ** 2))
+    places = np.array([one.weights for one in found.gradients])
+    noise = np.array([one.variance for one in found.gradients])[:, None]
+    moved = places - found.weights
+    foreseen = np.array([_slope_changes(found, matrix, place) for place in places])
+    changes = np.hypot(foreseen, _disagreements(found, information))
+    shares = 1 / (noise + changes**2 + moved**2 @ information.variance)
+    shares = shares / shares.sum(axis=0)
+    mean = shares.mean(axis=1) @ places
+    carried = np.einsum("kj,kl,jl->j", shares, places - mean, matrix)
+    values = np.sum(shares * np.array([one.values for one in found.gradients]), axis=0) - carried
+    variance = np.sum(shares**2 * noise, axis=0) + np.sum(shares * changes, axis=0) ** 2
+    return PooledGradient(mean, values, variance)
+
+
+def _slope_changes(found: NewtonClass, matrix: Array, place: Array) -> Array:
+    """Return how far each entry of H·(b − b*) may be off, because H was opened elsewhere and people's weights change.
+
+    A weight changes by at most a factor that the family knows per unit that a score moves. Scores of everybody move by a root
+    mean square, either way. Those of people at the far end of a column move by as much as its own coefficient does, all one
+    way. Where few have large values, they decide.
+    """
+    away = (place + found.weights) / 2 - found.curvature_at
+    everybody = max(float(away @ matrix @ away), 0.0) / max(float(matrix[0, 0]), 1.0)
+    steepest = found.family.steepest
+    own = np.expm1(np.minimum(np.abs(steepest * _reach(found) * away), MOST_CHANGED))
+    parts = np.sqrt((steepest * EVERYBODY) ** 2 * everybody + own**2)
+    return np.asarray(parts * np.abs(matrix @ (place - found.weights)))
+
+
+def _reach(found: NewtonClass) -> Array:
+    """Return how far from the mean a column's far end is: for a level 1, for the constant nothing."""
+    moments = found.moments
+    levels = np.array([feature.kind == "level" for feature in moments.features])
+    reach = np.where(levels, 1.0, 1 + np.abs(np.clip(moments.matrix[0] / moments.count, -1, 1)))
+    reach[0] = 0.0
+    return np.asarray(reach)
+
+
+def _disagreements(found: NewtonClass, information: WeightedInformation) -> Array:
+    """Return how far H is seen to be off between each gradient and the last one, by more than noise explains."""
+    last = found.gradients[-1]
+    seen = []
+    for one in found.gradients:
+        moved = one.weights - last.weights
+        apart = np.abs(one.values - last.values - information.matrix @ moved)
+        noise = one.variance + last.variance + information.variance @ moved**2
+        seen.append(np.maximum(apart - NOTICED * np.sqrt(noise), 0.0))
+    return np.array(seen)
+
+
+AWAY = 0.35
+"""How far coefficients lie from where the curvature was opened at least, as a root mean square in units of scores."""
+LEAKING = 0.5
+"""The part of t with which other coefficients leak: distances from a start differ less in size than coefficients do."""
+
+
+def newton_inference(
+    found: NewtonClass, features: Sequence[Feature], fitted: Array, *, coding: Coding
+) -> RegressionInference:
+    """Return inference on the coefficients of one class that the steps converge to.
+
+    Parameters
+    ----------
+    found
+        What the rounds came to.
+    features
+        The coded columns, the constant first.
+    fitted
+        The model's own coefficients, all levels, in own units.
+    coding
+        How levels are written. ``"full"`` has no unique coefficients and is written as ``"reference"``.
+    """
+    columns = list(features[1:])
+    free, sums = free_coefficients(columns), level_sums(found.moments)
+    told_apart = free.T @ written_levels(columns, "reference")
+    opened = weighted_information(found)
+    mean = pooled_gradient(found, opened)
+    near, before = (told_apart @ np.append(one[1:], one[0]) for one in (found.curvature_at, mean.weights))
+    information, gradient = sums @ opened.matrix @ sums.T, sums @ mean.values
+    unbounded = np.zeros(len(gradient), dtype=bool)
+    unbounded[-1] = True
+    noise = OpenedScore(np.diag(mean.variance), opened.variance, before - near, sums)
+    contrasts = contrasts_of_levels(columns)
+    spread = dispersion(found.family, found.moments, found.curvature_at)
+    equations = Equations(
+        information,
+        information @ (before - near) - gradient,
+        noise,
+        unbounded,
+        lambda _: spread,
+        prior=contrasts @ contrasts.T,
+        least=AWAY,
+        leaking=LEAKING,
+    )
+    _, into = coefficients_to_own_units(columns)
+    shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
+    combinations = np.vstack([written_levels(columns, one) @ into @ free for one in shown])
+    whole = infer(equations, combinations)
+    whole.estimates[:] += combinations @ near
+    written, unique = _part(whole, slice(0, len(into))), _part(whole, slice(len(into), 2 * len(into) - 1))
+    return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
+
+
+def _part(inference: Inference, rows: slice) -> Inference:
+    return Inference(
+        inference.estimates[rows],
+        inference.privacy[rows, rows],
+        inference.sampling[rows, rows],
+        inference.determined[rows],
+        inference.dispersion,
+    )

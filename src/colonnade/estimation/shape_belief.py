@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.linear_algebra import inverse_of, solution_of
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.regression import inverse_of, solution_of
+from colonnade.families import LOGISTIC
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature
 
@@ -254,7 +255,7 @@ class OpenedTables:
 
     @property
     def _least(self) -> float:
-        return float(1 / (1 + np.exp(PROBE)))
+        return float(LOGISTIC.mean(-PROBE))
 
     @property
     def _span(self) -> float:
@@ -301,7 +302,7 @@ class TargetCounts:
     @property
     def log_odds(self) -> float:
         """The log-odds of that share."""
-        return float(np.log(self.share) - np.log1p(-self.share))
+        return float(LOGISTIC.score(self.share))
 
 
 FIRST_VARIANCE, PSEUDO_BINS = 0.06, 8.0

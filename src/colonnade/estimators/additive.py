@@ -15,9 +15,8 @@ from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHis
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
 from colonnade.estimation.additive import expected_spread, information, marginal_shapes, recalibration, rescaled
-from colonnade.estimation.inference import Inference
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.regression import LogisticFit, numeric_place
+from colonnade.estimation.regression import Inference, LogisticFit, numeric_place
 from colonnade.estimation.shape_belief import AdditiveFit, AdditiveLeastSquares, ShapePrior, TargetCounts
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.additive import AdditiveNewton

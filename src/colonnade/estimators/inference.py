@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.inference import Inference, RegressionInference
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.regression import Inference, RegressionInference
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.method import method_from
 from colonnade.estimators.second_moments import MomentStudy

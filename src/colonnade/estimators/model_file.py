@@ -28,8 +28,7 @@ import pandas as pd
 
 from colonnade._version import __version__
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
-from colonnade.estimation.inference import Inference
-from colonnade.estimation.regression import LogisticFit
+from colonnade.estimation.regression import Inference, LogisticFit
 from colonnade.estimation.table_model import TableModel
 from colonnade.estimators.methods import additive, clusters, counts, describing, moments
 from colonnade.estimators.methods.method import METHODS, Method

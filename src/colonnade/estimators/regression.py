@@ -17,7 +17,7 @@ from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, score_releases
 from colonnade.errors import SchemaMismatch
-from colonnade.estimation import inference, regression, scoring
+from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
@@ -27,6 +27,8 @@ from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.moments import Newton
 from colonnade.estimators.second_moments import category_target
 from colonnade.estimators.study import COMMON
+from colonnade.families import LOGISTIC
+from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
 from colonnade.schema.encoders import encoded
@@ -239,7 +241,7 @@ class LinearRegression(RegressionStudy):
             "_coded": [feature for feature in moments.features if feature.column in set(features)],
             "_columns": {name: columns[name] for name in features},
         }
-        return self._with_inference(learned, moments, inference.linear_inference)
+        return self._with_inference(learned, moments, regression.linear_inference)
 
 
 class LogisticRegression(RegressionStudy):
@@ -339,11 +341,8 @@ class LogisticRegression(RegressionStudy):
 
     classes_: NDArray[np.object_]
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    offers: ClassVar[tuple[type[Method[Any]], ...]] = (
-        Newton,
-        moments.Secure,
-        moments.Functional,
-    )
+    family: ClassVar[Family] = LOGISTIC
+    offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional)
     constraints = {
         **COMMON,
         "target": OneColumn(),
@@ -395,7 +394,8 @@ class LogisticRegression(RegressionStudy):
             return self._deliver(X, to, "chances")
         refuse_recipient(to)
         require_fitted(self)
-        return self._model.probabilities(design_matrix(X, self._coded, self._columns, coded=False))
+        rows = design_matrix(X, self._coded, self._columns, coded=False)
+        return self.family.chances(rows @ self._model.coefficients.T + self._model.intercepts)
 
     def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the most probable class.
@@ -438,7 +438,7 @@ class LogisticRegression(RegressionStudy):
     def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
         weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
         return score_releases.Prediction(
-            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist()
+            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist(), self.family
         )
 
     def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:
@@ -475,7 +475,7 @@ class LogisticRegression(RegressionStudy):
             repaired, self.target, columns=self._features(columns), ridge=self.ridge
         )
         learned = self._learned(model, moments.features, columns)
-        return self._with_inference(learned, moments, inference.logistic_inference)
+        return self._with_inference(learned, moments, regression.logistic_inference)
 
     def _learned(
         self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]

@@ -39,7 +39,7 @@ from colonnade.coordinator.findings import Findings, MomentsRelease, Traffic, fo
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, BudgetExceeded, Cost, SchemaMismatch
-from colonnade.estimation.inference import Inference
+from colonnade.estimation.regression import Inference
 from colonnade.estimation.shape_belief import AdditiveFit, places_by_column
 from colonnade.estimators.answers import Preview, budget_after, require_fitted, require_matching
 from colonnade.estimators.export import cells_of

@@ -45,7 +45,7 @@ from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_HALVES
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
-from colonnade.party.steps.newton import Integers
+from colonnade.party.steps.newton import Integers, labelled_rows
 from colonnade.party.steps.parts import Arrays, SumPart, coded_rows, require_no_price
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
@@ -678,18 +678,8 @@ class PrivateGradient(Gradient):
         return DescentPart(admitted)
 
     def coded(self, table: PrivateTable) -> SpilledRows:
-        """Return everyone's row in integers, and behind it the label where this party holds it: −1, 1, or 0 for none."""
-        return table.written(self.width + bool(self.target), np.int16, self._coded_block)
-
-    def _coded_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
-        nonprivate = np.zeros((stop - start, self.width + bool(self.target)), dtype=np.int16)
-        if self.target:
-            codes = table.codes(self.target, start, stop)
-            nonprivate[:, -1] = np.where(codes < 0, 0, 2 * codes - 1)
-            nonprivate[:, 0] = np.abs(nonprivate[:, -1]) * np.int16(self.terms.scale)
-        if self.coding is not None:
-            nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
-        return nonprivate
+        """Return everyone's row, and behind it the label: −1, 1, or 0 for none."""
+        return labelled_rows(self, table, lambda codes: np.where(codes < 0, 0, 2 * codes - 1), 1)
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
         """Return this party's part of γω(⟨w, x⟩ − 2s) for some people, clipped to what the plan bounds it by."""

@@ -1,20 +1,10 @@
-"""Newton steps of a logistic regression: what one party's rows, scores and noise are, and what a run sends.
+"""Newton steps of a model, read from a plan: whose columns, which nodes and holders, how much noise, and what a run sends.
 
-Who takes part, and in which numbers, is read by `colonnade.steps.newton`.
+Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private. Which model is
+fitted is a family's matter (`colonnade.families`): it brings the link on shares with its bounds, and says what a target is.
 
-*Bytes.* There are n people, d columns, L of them levels of that category, K terms, S data parties, of whom t + 1 are holders, and
-N = 2t + 1 nodes. A share takes e bytes. A node's dealing sends N − 1 − t = t of them per value, another party's t + 1; the others
-follow from seeds. A re-dealing by all nodes sends N·t. If all holders compute, a run sends about::
-
-    columns        n·d·t·e, and n·e more per column of a party that does not compute
-    each round     n·(S − 1)·2  +  n·(2Kt + 1)·t·e  +  n·2K(t − 1)·N·t·e  +  n·(t + 1)·t·e
-    curvature      n·(d − L − 1)·N·t·e more
-
-Six bytes suffice for some ten thousand people, eight for millions. `NewtonSteps.forecast` counts letter by letter.
-
-Newton steps of a logistic regression, read from a plan: whose columns, which nodes and holders, how much noise.
-
-Everyone who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.
+*The target.* One party holds it. Its first column is constant: γ for a person who has a label, else 0, so that a null record adds
+nothing to a step. Gradient steps read the same from a plan (`LabelledTerms`).
 
 *Who computes.* Exactly 2t + 1 of a plan's compute nodes, and never the coordinator. Between a product and the next one
 nodes deal their shares anew. A node that deviates there could add a number of its own choice to one person's residual, and so
@@ -33,10 +23,15 @@ constant column needs no product: its share of w·x is γ times that of w. Nor d
 both on, so their product is 0, and the square of a level is γ times the level. So the category with most levels is left out:
 its products with other columns are those of the others with it. What is opened is the same.
 
-Runs that take several steps over labelled rows, at public weights: what gradient and Newton steps read alike from a plan.
+*Bytes.* There are n people, d columns, L of them levels of that category, K terms, S data parties, of whom t + 1 are holders, and
+N = 2t + 1 nodes. A share takes e bytes. A node's dealing sends N − 1 − t = t of them per value, another party's t + 1; the others
+follow from seeds. A re-dealing by all nodes sends N·t. If all holders compute, a run sends about::
 
-One party holds the target. Its first column is constant: γ for a person who has a label, else 0, so that a null record adds
-nothing to a step. 2t + 1 of a plan's compute nodes compute.
+    columns        n·d·t·e, and n·e more per column of a party that does not compute
+    each round     n·(S − 1)·2  +  n·(2Kt + 1)·t·e  +  n·2K(t − 1)·N·t·e  +  n·(t + 1)·t·e
+    curvature      n·(d − L − 1)·N·t·e more
+
+Six bytes suffice for some ten thousand people, eight for millions. `NewtonSteps.forecast` counts letter by letter.
 """
 
 import math
@@ -47,6 +42,8 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
+from colonnade.families import family_of
+from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
@@ -55,7 +52,7 @@ from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
-from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
+from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LinkBounds, TableKind
 from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
     HELLO,
@@ -167,7 +164,7 @@ TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) fo
 """How fine the tables of a link can be, the finest first. With two holders each is half as fine as the one before it. With h of
 them, one with fewer bits is 2ʰ⁻¹ times as coarse as the one before it."""
 
-_COMMON = ("scale", "window", "parts", "level")
+_COMMON = ("scale", "family", "window", "parts", "level")
 
 
 class Phase(StrEnum):
@@ -235,7 +232,9 @@ class NewtonTerms(LabelledTerms):
         plan.require_named()
         for parameter in _COMMON:
             if len({step.parameters.get(parameter) for step in steps.values()}) != 1:
-                raise PlanMismatch("The parties of Newton steps are asked for different scales, links or parts.")
+                raise PlanMismatch(
+                    "The parties of Newton steps are asked for different scales, families, links or parts."
+                )
         if sum(bool(step.parameters.get("target")) for step in steps.values()) != 1:
             raise PlanMismatch("Exactly one party holds the target.")
         if sum(bool(_levels(step)) for step in steps.values()) > 1:
@@ -301,6 +300,11 @@ class NewtonTerms(LabelledTerms):
         """Which columns are multiplied by weights, and dealt again."""
         return tuple(place for place in range(self.columns) if place != self.constant and place not in self.levels)
 
+    @cached_property
+    def family(self) -> Family:
+        """What is fitted."""
+        return family_of(self.first.parameters)
+
     @property
     def rounds(self) -> int:
         """How many rounds there are: the curvature, and the steps."""
@@ -318,6 +322,11 @@ class NewtonTerms(LabelledTerms):
     def link(self, number: int) -> LinkBounds:
         """Return the link of a round."""
         return self.curvature_bounds if number == CURVATURE else self.bounds
+
+    @staticmethod
+    def table(number: int) -> TableKind:
+        """Return which series the tables of a round are of."""
+        return "weight" if number == CURVATURE else "residual"
 
     def unit(self, number: int) -> float:
         """Return the integer that stands for one in what a round opens, with columns in [−1, 1]."""
@@ -373,13 +382,6 @@ def _first(steps: Mapping[str, Step]) -> Step:
 
 def _scale(steps: Mapping[str, Step]) -> int:
     return valid_scale(_first(steps).parameters.get("scale"), LARGEST_SHORT_SCALE)
-
-
-def _link(steps: Mapping[str, Step]) -> SineLink:
-    window = whole_parameter(_first(steps).parameters, "window")
-    if window not in LINKS:
-        raise BadInput(f"The window of a link is one of {', '.join(map(str, LINKS))}.")
-    return LINKS[window]
 
 
 def _levels(step: Step) -> tuple[int, ...]:
@@ -478,10 +480,11 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
 
     Only what is opened needs room. Everything before is exact modulo M, whatever it passes through.
     """
-    holders, link = plan.threshold + 1, _link(steps)
+    parameters = _first(steps).parameters
+    family, window = family_of(parameters), whole_parameter(parameters, "window")
     sized: list[_Sized] = []
     for tables in TABLES:
-        bounds = LinkBounds(link, holders, *tables)
+        bounds = family.bounds(window, plan.threshold + 1, *tables)
         noise = _noise(plan, steps, bounds, bounds)
         sizes = [_size(number, plan, _scale(steps), bounds, noise) for number in range(noise.rounds)]
         of_curvature = sizes.pop(CURVATURE)
@@ -502,9 +505,9 @@ POOLING = "{maskers} and any one of {told} do not pool their parts of people's s
 class NewtonSteps(LabelledSteps):
     """One party's rows, its part of the scores and its noise, in every round of a Newton run.
 
-    A round takes public weights. The curvature's round opens Σ w·x·xᵀ, each other round Σ r·x, with r = P(z) − y and w = P′(z) by
-    the link's series (`colonnade.secure.sine_link`). The constant column is the target holder's: γ for a person who has a
-    label, else 0; residual and weight of a person without a label are 0.
+    A round takes public weights. The curvature's round opens Σ w·x·xᵀ, each other round Σ r·x, with r = μ(z) − y and w = μ′(z) by
+    the series of the family's link (`colonnade.secure.sine_link`). The constant column is the target holder's: γ for a person who
+    has a label, else 0; residual and weight of a person without a label are 0.
 
     Sensitivity: `colonnade.privacy.laws.newton.NewtonNoise`. Every row has squared length at most R_q², which the party
     enforces, in integers. Residuals and weights are bounded by the tables that the holders look them up in.
@@ -516,7 +519,7 @@ class NewtonSteps(LabelledSteps):
     conversation: ClassVar[str] = "newton"
     together: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = frozenset(
-        {"scale", "row_bound", "width", "target", "level", "levels", "window", "parts"}
+        {"scale", "row_bound", "width", "target", "level", "levels", "family", "window", "parts"}
     )
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -527,7 +530,9 @@ class NewtonSteps(LabelledSteps):
         constant = self.terms.scale**2 if self.target else 0
         row_bound = self.terms.noise.row_bounds[step.party]
         features = [name for name in step.columns if name != self.target]
-        if self.target and not self._has_level(schema):
+        if self.target and not (
+            self.target in self.columns and self.terms.family.takes(schema[self.target], self.level)
+        ):
             raise SchemaMismatch("The target of Newton steps is a category that has the level asked for.")
         if row_bound < constant + (1 if features else 0):
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
@@ -552,10 +557,6 @@ class NewtonSteps(LabelledSteps):
             if not schema[name].is_number:
                 yield start, width
             start += width
-
-    def _has_level(self, schema: Schema) -> bool:
-        column = schema[self.target] if self.target in self.columns else None
-        return column is not None and self.level < column.size
 
     @property
     def loss(self) -> Loss:

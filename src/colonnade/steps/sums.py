@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch
+from colonnade.families import family_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.result import COORDINATOR, Opening
@@ -107,7 +108,7 @@ class Predictions(SumStep):
     summed: ClassVar[str] = "scores"
     admission: ClassVar[Admission] = Admission.PREDICTION
     parameters: ClassVar[frozenset[str]] = frozenset(
-        {"recipient", "bound", "weights", "outputs", "scale", "offsets", "reading", "names"}
+        {"recipient", "bound", "weights", "outputs", "scale", "offsets", "reading", "family", "names"}
     )
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -130,6 +131,7 @@ class Predictions(SumStep):
         if reading is None or not isinstance(names, tuple):
             raise BadInput("A step of predictions does not say how scores are read.")
         self._reading = reading
+        self.family = family_of(step.parameters)
         self.names = names
 
     @property
@@ -147,9 +149,8 @@ class Predictions(SumStep):
 
     def chances(self, scores: Scores) -> Columns:
         """Return the probability of each class."""
-        scores = np.vstack([np.zeros((1, self.people)), scores]) if self.outputs == 1 else scores
-        odds = np.exp(scores - scores.max(axis=0))
-        return {str(name): chance for name, chance in zip(self.names, odds / odds.sum(axis=0), strict=True)}
+        chances = self.family.chances(scores.T).T
+        return {str(name): chance for name, chance in zip(self.names, chances, strict=True)}
 
     def classes(self, scores: Scores) -> Columns:
         """Return the most probable class."""

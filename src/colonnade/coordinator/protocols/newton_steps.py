@@ -1,4 +1,4 @@
-"""Logistic regression by Newton steps on secret shares, seen from the coordinator.
+"""Regressions and additive models by Newton steps on secret shares, seen from the coordinator.
 
 First a Gram matrix of all columns and the target is opened (`GramRelease`), to start from. Then, for each class, the parties take
 rounds at weights that the coordinator publishes: the second opens the curvature, each other one a gradient
@@ -9,11 +9,9 @@ A target of two levels is one class. With more, every class is fitted against th
 An opened gradient is F·γ·Σ r·x plus noise, a curvature F·γ²·Σ w·x·xᵀ plus noise, γ the scale of rows and F that of the link. The
 constant column comes first among the columns of the party that holds the target.
 
-Additive models by Newton steps on secret shares, seen from the coordinator.
-
-The rounds are those of `colonnade.coordinator.protocols.newton_steps`, on columns that are read in bins or levels. Only what the
-coordinator makes of them differs (`colonnade.estimation.additive`): the first two gradients are tables of every column with
-the target, and shapes are smooth. A row holds zeros and ones, so it needs no fixed-point scale.
+*Additive models* take the same rounds, on columns that are read in bins or levels. Only what the coordinator makes of them
+differs (`colonnade.estimation.additive`): the first two gradients are tables of every column with the target, and shapes are
+smooth. A row holds zeros and ones, so it needs no fixed-point scale.
 """
 
 from collections.abc import Mapping
@@ -39,6 +37,8 @@ from colonnade.estimation.newton import (
     start_weights,
 )
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior
+from colonnade.families import DEFAULT, WINDOW, family_term
+from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
@@ -47,7 +47,6 @@ from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Repl
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
-from colonnade.secure.sine_link import LINKS
 from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
 from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
@@ -59,8 +58,6 @@ SCALE, LARGE_SCALE, LARGE = 256, 128, 150_000
 START_SCALE, MANY = 128, 25_000
 """The largest γ of the moments to start from, for more than `MANY` people: their entries fit into four bytes up to some 100,000
 people. Steps do not start from a better place with finer rows."""
-WINDOW = 12
-"""The largest score, by default, for which the link is the sigmoid."""
 FINEST = 2.0**20
 """Weights are published in multiples of one part of this."""
 NOTHING: Integers = np.empty(0, dtype=np.int64)
@@ -91,7 +88,7 @@ class NewtonStudy:
     columns
         ``"party.column"`` to its description, in the federation's order, the target among them; of two parties or more.
     target
-        A category.
+        What the family takes as its target.
     price
         The price of everything together; δ must be positive.
     people
@@ -102,6 +99,8 @@ class NewtonStudy:
         Of the link.
     scale
         γ.
+    family
+        What is fitted.
     """
 
     columns: Mapping[str, Column]
@@ -111,13 +110,10 @@ class NewtonStudy:
     division: Division
     window: int = WINDOW
     scale: int = SCALE
+    family: Family = DEFAULT
 
     def __post_init__(self) -> None:
-        if self.columns[self.target].is_number:
-            raise SchemaMismatch(
-                f"method='newton' takes a category as its target, and {self.target!r} is none.",
-                remedy="Use cn.LinearRegression for numbers.",
-            )
+        self.family.require_target(self.target, self._aimed)
         if len(self.parties) < 2:
             raise BadInput(
                 "Newton steps on shares take columns of at least two parties.",
@@ -134,11 +130,7 @@ class NewtonStudy:
                 remedy="For example delta=1e-6, well below 1/people; for delta=0 use method='functional'.",
             )
         valid_scale(self.scale, LARGEST_SHORT_SCALE, example="method=cn.methods.Newton(scale=4096)")
-        if self.window not in LINKS:
-            raise BadInput(
-                f"window is one of {', '.join(map(str, LINKS))}.",
-                remedy=f"For example method=cn.methods.Newton(window={next(iter(LINKS))}).",
-            )
+        self.family.link(self.window)
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -152,14 +144,13 @@ class NewtonStudy:
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """The levels of the target that have rounds of their own: the second of two, else all."""
-        size = self._category.size
-        return (1,) if size == 2 else tuple(range(size))
+        """The levels of the target that have rounds of their own."""
+        return self.family.levels(self._aimed)
 
     @cached_property
     def gram(self) -> GramRelease:
         """The moments to start from."""
-        signed = (self.target,) if self._category.size == 2 else ()
+        signed = () if self._aimed.is_number or self._aimed.size > 2 else (self.target,)
         scale = self.scale if self.people <= MANY else min(self.scale, START_SCALE)
         return GramRelease(self.columns, self._prices.gram, signed, scale=scale)
 
@@ -229,23 +220,17 @@ class NewtonStudy:
     # Steps --------------------------------------------------------------------------------------------------------------
 
     @property
-    def _category(self) -> Column:
-        column = self.columns[self.target]
-        assert not column.is_number
-        return column
+    def _aimed(self) -> Column:
+        return self.columns[self.target]
 
     @cached_property
     def _prices(self) -> NewtonPrices:
         return self.division.prices(self.price, len(self.levels))
 
     def aim(self, moments: Moments, level: int) -> Array:
-        """Return weights over the columns of the moments that make 1 of a level of the target, and 0 of the others."""
+        """Return weights over the columns of the moments that add up to the target, read at a level."""
         target = np.zeros(len(moments.features))
-        aims = moments.places([self.target])
-        if len(self.levels) == 1:
-            target[[0, aims[0]]] = 0.5
-        else:
-            target[aims[level]] = 1.0
+        target[0], target[moments.places([self.target])] = self.family.aim(self._aimed, level)
         return target
 
     @property
@@ -288,6 +273,7 @@ class NewtonStudy:
                 "target": target,
                 "level": level,
                 "levels": levels[1] if levels is not None and levels[0] == party else (),
+                **family_term(self.family),
                 "window": self.window,
                 "parts": self.division.parts,
             },
@@ -363,14 +349,15 @@ class Reading:
 
 
 class _NewtonReading(Reading):
-    """Weights that come near to the maximum-likelihood estimate."""
+    """Weights that come near to what the same people give without noise."""
 
     def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
         super().__init__(study, terms)
         explaining = [name for name in study.columns if name != study.target]
         self._moments = moments.select(explaining)
-        start = start_weights(moments, study.aim(moments, level), moments.places(explaining))
-        expected = BlendedCurvature.of(None, 0.0, self._moments, start)
+        self._family = study.family
+        start = start_weights(self._family, moments, study.aim(moments, level), moments.places(explaining))
+        expected = BlendedCurvature.of(self._family, None, 0.0, self._moments, start)
         self._search = NewtonSearch(start, expected, self._moments.count)
         self._curvature: tuple[Array, Array | None, float] = (start, None, 0.0)
         self._gradients: list[OpenedGradient] = []
@@ -379,7 +366,7 @@ class _NewtonReading(Reading):
         """Return what it came to."""
         at, curvature, variance = self._curvature
         return NewtonClass(
-            self._search.weights, at, self._moments, curvature, variance, gradients=tuple(self._gradients)
+            self._family, self._search.weights, at, self._moments, curvature, variance, tuple(self._gradients)
         )
 
     def _next(self) -> Array:
@@ -389,7 +376,7 @@ class _NewtonReading(Reading):
         if number == CURVATURE:
             at = self._search.weights
             self._curvature = (at, opened, variance)
-            self._search.bend(BlendedCurvature.of(opened, variance, self._moments, at))
+            self._search.bend(BlendedCurvature.of(self._family, opened, variance, self._moments, at))
         elif opened is not None:
             self._gradients.append(OpenedGradient(self._search.weights, opened, variance))
             self._search.see(opened, variance)

@@ -16,6 +16,8 @@ from colonnade.coordinator.protocols.relaying import JointResult, open_jointly, 
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import gram_variance, opened_gram, quadratic_variance
 from colonnade.estimation.scoring import PartyScores
+from colonnade.families import DEFAULT, family_term
+from colonnade.families.family import Family
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
@@ -366,6 +368,8 @@ class Prediction:
         How the recipient reads them: ``"numbers"``, ``"classes"``, ``"chances"``, ``"components"`` or ``"clusters"``.
     names
         The names of the columns, or of the classes.
+    family
+        What makes chances of scores.
     """
 
     parts: Sequence[PartyScores]
@@ -373,6 +377,7 @@ class Prediction:
     recipient: str
     reading: str
     names: Sequence[Level]
+    family: Family = DEFAULT
 
     def __post_init__(self) -> None:
         if len({part.party for part in self.parts} | {self.recipient}) < 2:
@@ -412,6 +417,7 @@ class Prediction:
             "scale": self.scale,
             "offsets": tuple(self.offsets.tolist()),
             "reading": self.reading,
+            **family_term(self.family),
             "names": tuple(self.names),
         }
         columns = () if part is None else part.columns

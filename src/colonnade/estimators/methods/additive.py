@@ -18,10 +18,10 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.table_model import NoisyTables, has_library
 from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod, opened_variance
+from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Column
-from colonnade.secure.sine_link import LINKS
 from colonnade.steps.newton import NewtonTerms
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class AdditiveNewton(MomentMethod):
     adversary = "the coordinator and up to c colluding parties; compute nodes compute as written"
     delta = "needed"
     estimand = "the additive model with the penalties that were found, on the same people without noise"
-    constraints = {"plan": OneOf(("auto", *PLANS)), "window": Whole(min(LINKS), max(LINKS))}
+    constraints = {"plan": OneOf(("auto", *PLANS)), "window": Whole(min(WINDOWS), max(WINDOWS))}
 
-    def __init__(self, *, plan: str = "auto", window: int = newton_steps.WINDOW) -> None:
+    def __init__(self, *, plan: str = "auto", window: int = WINDOW) -> None:
         self.plan = plan
         self.window = window
 

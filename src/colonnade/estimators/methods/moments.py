@@ -16,17 +16,16 @@ from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.coordinator.protocols.moment_releases import Load, gram_load, require_memory
 from colonnade.errors import BadInput
 from colonnade.estimation import moments as moment_estimation
-from colonnade.estimation import newton as newton_estimation
 from colonnade.estimation import regression
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.newton_inference import newton_inference
+from colonnade.estimation.newton import Division, newton_inference
 from colonnade.estimators.methods.method import Expectation, Method
+from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.schema.features import coded_widths, coefficients_to_own_units, parties_of
-from colonnade.secure.sine_link import LINKS
 from colonnade.steps.joint import Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.steps.terms import LARGEST_SCALE, LARGEST_SHORT_SCALE
@@ -267,7 +266,7 @@ class Newton(MomentMethod):
         "gram": SHARE,
         "curvature": SHARE,
         "last": SHARE,
-        "window": Whole(min(LINKS), max(LINKS)),
+        "window": Whole(min(WINDOWS), max(WINDOWS)),
         "scale": Optional(Whole(1, LARGEST_SHORT_SCALE)),
     }
 
@@ -278,7 +277,7 @@ class Newton(MomentMethod):
         gram: float = 0.24,
         curvature: float = 0.12,
         last: float = 0.5,
-        window: int = newton_steps.WINDOW,
+        window: int = WINDOW,
         scale: int | None = None,
     ) -> None:
         self.steps = steps
@@ -293,7 +292,7 @@ class Newton(MomentMethod):
         return {}
 
     def protocol(
-        self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
+        self, study: "LogisticRegression", federation: Federation, price: Price, repeat: int
     ) -> newton_steps.NewtonStudy:
         """Return a study by steps on shares."""
         if federation.union:
@@ -303,11 +302,11 @@ class Newton(MomentMethod):
             )
         columns = study._chosen(federation.describe())
         (target,) = study._targets()
-        division = newton_estimation.Division.of(
-            steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last
-        )
+        division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
-        return newton_steps.NewtonStudy(columns, target, price, federation.people, division, self.window, scale)
+        return newton_steps.NewtonStudy(
+            columns, target, price, federation.people, division, self.window, scale, study.family
+        )
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: newton_steps.NewtonFit
@@ -341,4 +340,4 @@ class Newton(MomentMethod):
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with steps of its own"
             warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
-        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, "in log-odds"),))
+        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))

@@ -2,16 +2,10 @@
 
 *A round is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
 would show the difference: a round that was begun is only ever run again at the same ones (`RunRecords`).
-
-A data party's part in a gradient descent: pay for all steps at once, then share one after another.
-
-*A step is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
-would show the difference: a step that was begun is only ever run again at the same ones (`RunRecords`).
-
-The batches follow from the key that the parties agreed on, at every step's own place in its stream, also after a restart.
 """
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +15,7 @@ from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.steps.newton import NewtonSteps
+from colonnade.steps.newton import LabelledSteps, NewtonSteps
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
@@ -29,6 +23,37 @@ if TYPE_CHECKING:
 
 
 Integers = NDArray[np.int64]
+
+
+def labelled_rows(
+    half: LabelledSteps, table: PrivateTable, labels: Callable[[NDArray[Any]], NDArray[Any]], largest: int
+) -> SpilledRows:
+    """Return everyone's row in integers, and behind it the label where this party holds the target.
+
+    Parameters
+    ----------
+    half, table
+        The step, and the rows.
+    labels
+        Makes labels of the target's codes.
+    largest
+        What no label exceeds in magnitude. The noise rests on it, as it does on the scale of rows.
+    """
+
+    def block(table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
+        nonprivate = np.zeros((stop - start, half.width + bool(half.target)), dtype=np.int16)
+        if half.target:
+            codes = table.codes(half.target, start, stop)
+            found = labels(codes)
+            require_within(found, largest)
+            nonprivate[:, -1] = found
+            nonprivate[:, 0] = (codes >= 0) * np.int16(half.terms.scale)
+        if half.coding is not None:
+            nonprivate[:, half.constant : half.width] = coded_rows(half.coding, table, start, stop).T
+        require_within(nonprivate[:, : half.width], half.terms.scale)
+        return nonprivate
+
+    return table.written(half.width + bool(half.target), np.int16, block)
 
 
 class PrivateNewtonSteps(NewtonSteps):
@@ -39,19 +64,10 @@ class PrivateNewtonSteps(NewtonSteps):
         return NewtonPart(admitted)
 
     def coded(self, table: PrivateTable) -> SpilledRows:
-        """Return everyone's row in integers, and behind it the label where this party holds it: 1, 0, or −1 for none."""
-        return table.written(self.width + bool(self.target), np.int16, self._coded_block)
-
-    def _coded_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
-        nonprivate = np.zeros((stop - start, self.width + bool(self.target)), dtype=np.int16)
-        if self.target:
-            codes = table.codes(self.target, start, stop)
-            nonprivate[:, -1] = np.where(codes < 0, -1, codes == self.level)
-            nonprivate[:, 0] = (codes >= 0) * np.int16(self.terms.scale)
-        if self.coding is not None:
-            nonprivate[:, self.constant : self.width] = coded_rows(self.coding, table, start, stop).T
-        require_within(nonprivate, self.terms.scale)
-        return nonprivate
+        """Return everyone's row, and behind it the target as the family reads it: −1 for none."""
+        family = self.terms.family
+        largest = max(map(abs, family.targets))
+        return labelled_rows(self, table, lambda codes: family.labels(codes, self.level), largest)
 
     def in_steps(self, rows: NDArray[np.int16], weights: NDArray[np.float64]) -> Integers:
         """Return this party's part of some people's scores in whole steps, clipped to the link's window."""

@@ -1,12 +1,12 @@
-"""The noise of Newton steps on shares: gradients of a logistic regression, and one weighted Gram matrix.
+"""The noise of Newton steps on shares: gradients of a model, and one weighted Gram matrix.
 
 Proof: docs/proofs/newton.md.
 
 Letters: x is one person's integer row over all parties with the constant column, x_q party q's part of it, ‖x_q‖² ≤ R_q²,
-R² = Σ R_q². r = P(z) − y is the person's residual and w the person's weight, integers that the link on shares bounds whatever
-the weights and the rows are: |r| ≤ M and |w| ≤ W. Where one party's record is replaced by nothing, r moves by at most D and w by
-at most E. A null record at the party that holds the target makes both 0. A gradient step opens Σ r·x, the curvature Σ w·x·xᵀ,
-each pair of columns once.
+R² = Σ R_q². r = μ(z) − y is the person's residual and w the person's weight, integers that the link on shares of a family
+(`colonnade.families`) bounds whatever the weights and the rows are: |r| ≤ M and |w| ≤ W. Where one party's record is replaced by
+nothing, r moves by at most D and w by at most E. A null record at the party that holds the target makes both 0. A gradient step
+opens Σ r·x, the curvature Σ w·x·xᵀ, each pair of columns once.
 """
 
 import math
