@@ -415,8 +415,8 @@ class Stage(ABC):
 
     def open(self) -> None:
         self.federation = self._opened()
-        self.line = Line(self.federation.transport, self.noted, sizes=self._sizes)
-        self.federation.transport = self.line
+        self.line = Line(self.federation._driver.transport, self.noted, sizes=self._sizes)
+        self.federation._driver.transport = self.line
         self.is_open = True
 
     def restart(self) -> None:
@@ -562,7 +562,7 @@ class Served(Stage):
         self._go_on_with_the_file()
         connected = self.federation
         self.federation = cn.Federation(
-            connected.transport, parties=connected.parties, compute_nodes=(NODE,), agreement=self._papers
+            connected._driver.transport, parties=connected.parties, compute_nodes=(NODE,), agreement=self._papers
         )
 
     def ledger(self, party: str) -> Path:

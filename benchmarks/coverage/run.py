@@ -82,7 +82,7 @@ class Truth:
 def law(data: Dealt, federation: cn.Federation, epsilon: float) -> Array:
     """Return the variance of every entry that the real channel would open."""
     release = GramRelease(data.columns, Price.of(epsilon, DELTA))
-    plan = federation.plan(
+    plan = federation._driver.plan(
         release, task=STUDIES["LinearRegression"], method="secure", price=release.price, unit="person", parameters={}
     )
     return release.variance(read_joint(plan, plan.steps[0].name))

@@ -36,7 +36,7 @@ def fits(make: Callable[[], Any]) -> Run:
 
 def aligns(mode: str, **options: Any) -> Run:
     def align(federation: cn.Federation, repeat: int) -> list[float]:
-        opened = cn.Federation(federation.transport, parties=federation.parties)
+        opened = cn.Federation(federation._driver.transport, parties=federation.parties)
         order = opened.align(mode, repeat=repeat, **options)
         return [order.people, int(order.identity[:12], 16)]
 

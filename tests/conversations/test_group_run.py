@@ -285,10 +285,12 @@ class GroupSite(Site):
     """Three real parties and a study of all of them."""
 
     def groups(self, repeat: int = 1) -> tuple[GroupRelease, Plan]:
-        described = {name: self.federation.column(name)[2] for name in (*COLUMNS["by"], *COLUMNS["values"])}
+        described = {
+            name: self.federation._driver.columns.column(name)[2] for name in (*COLUMNS["by"], *COLUMNS["values"])
+        }
         by, values = ({name: described[name] for name in COLUMNS[part]} for part in ("by", "values"))
         release = GroupRelease(by, values, PRICE, self.parties)
-        plan = self.federation.plan(
+        plan = self.federation._driver.plan(
             release, task="groups", method="secure", price=PRICE, unit="person", parameters={}, repeat=repeat
         )
         return release, plan
@@ -296,7 +298,7 @@ class GroupSite(Site):
     def outcome(self, repeat: int = 1) -> tuple[str, np.ndarray | None]:
         release, plan = self.groups(repeat)
         try:
-            return "done", self.federation.run(release, plan).value.counts
+            return "done", self.federation._driver.run(release, plan).value.counts
         except ReleaseLost:
             return "lost", None
         except ColonnadeError:

@@ -89,7 +89,7 @@ def attacked(nodes: tuple[str, ...] = ()) -> float | Refused:
     names = tuple(name for name in NAMES if name not in nodes)
     with pytest.MonkeyPatch.context() as patch, a_federation(names, collusion=1, nodes=nodes) as f:
         telco, opened = ColludingTelco(patch), []
-        telco.records = f.transport._endpoints["telco"]._runs.member.records
+        telco.records = f._driver.transport._endpoints["telco"]._runs.member.records
         _, plan = forged(components(), f, compute_nodes=(*names, *nodes), threshold=1, collusion=1)
         joint = read_joint(plan, STEP)
         scale = plan.steps_of("bank")[0].parameters["scale"]

@@ -266,7 +266,7 @@ def record(name: str, tables: dict, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(PrivatePairTables, "rows", watched)
     with kit.zeroed_out(), federation(tables=tables, parties=parties) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.PatternCount([COLUMNS[party] for party in parties], **price).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, rows

@@ -131,7 +131,7 @@ class GramSite(Site):
         price = Price.of(0.5, 1e-6)
         chosen = ("bank.age", "bank.segment", "telco.plan", "telco.bill")
         algorithm = Opens(GramRelease(self.federation.describe(chosen), price).steps())
-        plan = self.federation.plan(
+        plan = self.federation._driver.plan(
             algorithm, task=STUDIES["PCA"], method="secure", price=price, unit="person", parameters={}, repeat=repeat
         )
         return replaced(plan, **changes)
@@ -142,7 +142,7 @@ class GramSite(Site):
         return {name: round(self.ledger(name).spent().epsilon(1e-6), 6) for name in self.parties}
 
     def run(self, plan: Plan) -> list[int]:
-        return self.federation.run(Opens(plan.steps), plan).value.cross.tolist()
+        return self.federation._driver.run(Opens(plan.steps), plan).value.cross.tolist()
 
     def expected(self, plan: Plan) -> list[int]:
         """The exact products, plus the noise that follows from the seeds in the ledgers: each party paid and drew once."""

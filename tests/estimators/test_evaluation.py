@@ -268,7 +268,7 @@ def test_what_leaves_is_shares_letters_and_private_releases_and_sizes_tell_nothi
     def exchanges(tables):
         with kit.zeroed_out(), federation(tables=tables, epsilon=50.0) as f:
             model = MODELS[name]().fit(public_federation)
-            f.transport = recorded = Recorded(f.transport, keep=True)
+            f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
             model.evaluate(f, epsilon=1.0, delta=1e-5)
             return recorded.exchanges
 

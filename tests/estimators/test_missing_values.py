@@ -345,7 +345,7 @@ def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own
 
                 patch.setattr(kind, "compute", watched)
             with opened(tables, NEIGHBOURS) as f:
-                f.transport = recorded = Recorded(f.transport, keep=True)
+                f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
                 type(STUDIES[name])(**STUDIES[name].get_params(deep=False)).fit(f)
         seen.append(recorded.exchanges)
         counted.append(inputs)

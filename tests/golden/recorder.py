@@ -106,7 +106,7 @@ class Watching:
 
 def watch(federation: Any) -> Watching:
     """Note what passes this federation's coordinator from now on."""
-    federation.transport = watching = Watching(federation.transport)
+    federation._driver.transport = watching = Watching(federation._driver.transport)
     return watching
 
 

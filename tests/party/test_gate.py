@@ -17,7 +17,7 @@ from tests.federations import as_if_agreed, federation
 
 
 def guards(f: cn.Federation) -> dict[str, Guard]:
-    return f.transport._endpoints
+    return f._driver.transport._endpoints
 
 
 def gate_of(f: cn.Federation, party: str = "bank") -> Gate:
@@ -26,7 +26,7 @@ def gate_of(f: cn.Federation, party: str = "bank") -> Gate:
 
 def a_plan(f: cn.Federation, *, epsilon: float = 0.5, kind: type = ResponseCounts, repeat: int = 1, **changes) -> Plan:
     algorithm = kind(table_layout(f, ["bank.segment", "telco.plan"]), Price.of(epsilon), f.people)
-    plan = f.plan(
+    plan = f._driver.plan(
         algorithm,
         task="pattern-count",
         method="response" if kind is ResponseCounts else "independent",

@@ -121,7 +121,7 @@ def _parties_draw_differently():
     """Under one key, two parties that hold the same column must not release the same bytes."""
     both = {name: cn.Party(frames()["telco"], schema=SCHEMAS["telco"]) for name in ("one", "two")}
     with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
-        f.transport = seen = Recorded(f.transport, keep=True)
+        f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
         cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
     heard = [{name: codec.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
     (released,) = [replies for replies in heard if isinstance(replies["one"], Released)]

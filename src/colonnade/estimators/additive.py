@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease, MomentsRelease
 from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring

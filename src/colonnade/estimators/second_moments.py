@@ -15,9 +15,8 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
-from colonnade.coordinator.protocols.moment_releases import WIDE
+from colonnade.coordinator.protocols.moment_releases import WIDE, MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor

@@ -21,9 +21,8 @@ import pandas as pd
 from colonnade._version import __version__
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.evaluation import TableEvaluation
-from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease, MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
@@ -254,7 +253,7 @@ class SyntheticTable(MomentStudy):
         super().fit(self._read(federation), *rows, repeat=repeat)
         self.privacy_ = dataclasses.replace(self.privacy_, assumptions=(*self.privacy_.assumptions, WHAT_IT_IS))
         if isinstance(federation, Federation):
-            self._fitted_on = weakref.ref(federation.origin or federation)
+            self._fitted_on = weakref.ref(federation._origin or federation)
         return self
 
     def sample(self, n: int | None = None, *, random_state: int = 0) -> pd.DataFrame:

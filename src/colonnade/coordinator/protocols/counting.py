@@ -99,7 +99,7 @@ def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
     names = plain_names(columns)
     found: dict[str, dict[str, Column]] = {}
     for name in names:
-        party, own, description = federation.column(name)
+        party, own, description = federation._driver.columns.column(name)
         if description.is_number:
             raise SchemaMismatch(
                 f"Column {name!r} is numeric; counting needs categories.",

@@ -19,7 +19,7 @@ paid for it. The time is for two cores like those of docs/explanation/scale.md, 
 
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -28,13 +28,16 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from colonnade.coordinator.driver import Driver, Findings, StudyRecord
 from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
 from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import MatrixNoise, Moments, WideMoments, gram_variance, opened_gram
 from colonnade.plan import Plan, Step
-from colonnade.privacy.accounting import Price
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 from colonnade.privacy.laws.gram import GramNoise
@@ -42,9 +45,11 @@ from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Column
 from colonnade.schema import features as coding
+from colonnade.schema.features import with_indicators
 from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import products
 from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint
+from colonnade.steps.registry import STUDIES
 from colonnade.steps.terms import valid_scale
 
 GIGABYTE = 1e9
@@ -593,3 +598,120 @@ class _Reader:
             target[column : column + taken], part = part[:taken], part[taken:]
             place += taken
             start, row = start + size - row, row + 1
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsRelease(StudyRecord):
+    """One noisy Gram matrix and the record of its study; made by `Federation.moments`.
+
+    Parameters
+    ----------
+    moments
+        The matrix, its noise and its coded columns.
+    columns
+        The public descriptions of the columns in it.
+    findings
+        The result and record of the study that released it.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> release = federation.moments(["bank.age", "bank.income", "telco.minutes"], epsilon=1.0, delta=1e-5)
+    >>> cn.PCA(1).fit(release).components_.shape
+    (1, 3)
+    """
+
+    moments: Moments
+    columns: Mapping[str, Column]
+    findings: Findings
+
+    def mean(self, level: float = 0.95, *, total: bool = False) -> pd.DataFrame:
+        """Return the mean of every column in own units, and the share of people with every level. Nothing is spent.
+
+        Parameters
+        ----------
+        level
+            The level of the intervals.
+        total
+            Whether intervals and errors also cover the sampling of people. By default they cover the mean of the same people.
+
+        Returns
+        -------
+        DataFrame
+            One row per coded column: ``mean``, ``stderr``, ``low``, ``high``.
+        """
+        return self._summary().mean(level, total=total)
+
+    def covariance(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
+        """Return the covariance of every two columns in own units, positive semi-definite. Nothing is spent.
+
+        Parameters
+        ----------
+        level, total
+            As for `mean`.
+
+        Returns
+        -------
+        PairEstimates
+            Frames ``values``, ``stderr``, ``low`` and ``high``; ``table()`` has one row per pair.
+        """
+        return self._summary().covariance(level, total=total)
+
+    def correlation(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
+        """Return the correlation of every two columns, positive semi-definite. Nothing is spent.
+
+        Parameters
+        ----------
+        level, total
+            As for `mean`.
+
+        Returns
+        -------
+        PairEstimates
+            Frames ``values``, ``stderr``, ``low`` and ``high``; ``table()`` has one row per pair.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+        >>> release = federation.moments(["bank.age", "bank.income", "telco.minutes"], epsilon=2.0, delta=1e-5)
+        >>> release.correlation().values.shape
+        (3, 3)
+        """
+        return self._summary().correlation(level, total=total)
+
+    def _summary(self) -> MomentSummary:
+        return MomentSummary(self.moments, self.columns)
+
+    def __repr__(self) -> str:
+        return f"MomentsRelease({len(self.columns)} columns, {self.moments.count:,} people)"
+
+
+def release_moments(
+    driver: Driver,
+    columns: Sequence[str] | None,
+    price: Price,
+    *,
+    unit: Unit,
+    signed: Sequence[str],
+    noise: NoiseFamily,
+    scale: int | None,
+    row_norms: Mapping[str, float] | None,
+    repeat: int,
+) -> MomentsRelease:
+    """Release one noisy Gram matrix; see `Federation.moments`."""
+    described = driver.columns.describe(with_indicators(columns, driver.columns.describe()))
+    kind = UnionRelease if driver.union else GramRelease
+    algorithm = kind(described, price, tuple(signed), noise, scale, row_norms)
+    plan = driver.plan(
+        algorithm,
+        task=STUDIES["PCA"],
+        method="secure",
+        price=algorithm.price,
+        unit=unit,
+        parameters={},  # equal releases are one release, whatever is then made of them
+        repeat=repeat,
+    )
+    findings = driver.study(algorithm, plan, title="moments(method='secure')")
+    return MomentsRelease(findings.value, described, findings)

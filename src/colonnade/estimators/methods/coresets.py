@@ -328,7 +328,7 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
         return federation.describe(with_indicators(study.columns, federation.describe()))
     if study.target is None:
         raise BadInput("task='regression' needs a target.", remedy="For example target='bank.income'.")
-    if not federation.column(study.target)[2].is_number:
+    if not federation.describe([study.target])[study.target].is_number:
         raise SchemaMismatch(f"The target {study.target!r} is a category.", remedy="Name a numeric column.")
     if study.columns is None:
         return federation.describe()

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.constraints import Real
+from colonnade.coordinator.driver import Findings
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.counting import (
     CountTable,
     IndependentCounts,
@@ -127,7 +127,7 @@ class SecureTables(CountMethod):
         """Return the variance that opened values will have."""
         if len(algorithm.layout.groups) == 1:
             return super().variance(study, algorithm, federation, counts)
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
         return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
@@ -220,7 +220,7 @@ def _share(study: "PatternCount", price: Price, parties: int) -> Price:
 def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
     levels = []
     for name in study.columns:
-        description = federation.column(name)[2]
+        description = federation.describe([name])[name]
         assert not description.is_number  # the layout refused anything else
         levels.append(list(description.levels))
     return pd.MultiIndex.from_product(levels, names=list(study.columns))
