@@ -21,12 +21,12 @@ import pandas as pd
 from colonnade._version import __version__
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.evaluation import TableEvaluation
 from colonnade.coordinator.protocols.moment_releases import GramRelease, MomentsRelease
+from colonnade.coordinator.protocols.score_releases import MeasuredReleases
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series
+from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series, table_metrics
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, Preview, require_fitted
 from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
@@ -403,9 +403,10 @@ class SyntheticTable(MomentStudy):
             "_people": tables.people,
         }
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> TableEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> MeasuredReleases:
         columns = {name: self.schema_[name] for name in self._model.columns}
-        return TableEvaluation(GramRelease(columns, price), self._model, terms.level)
+        release = GramRelease(columns, price)
+        return MeasuredReleases([release], partial(table_metrics, self._model, level=terms.level), price)
 
     def _described(self, name: str) -> Column:
         return self.schema_[name]

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
 from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
-from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
 from colonnade.estimation.clustering import (
@@ -49,6 +49,7 @@ from colonnade.estimation.clustering import (
     weighted_kmedian,
 )
 from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
+from colonnade.estimation.scoring import ScoreCounts
 from colonnade.estimation.sketch_tables import sketched_tables
 from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step

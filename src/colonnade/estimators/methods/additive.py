@@ -10,11 +10,12 @@ from colonnade.constraints import OneOf, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.coordinator.protocols.counting import table_deviation
-from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease
 from colonnade.errors import BadInput
 from colonnade.estimation.additive import STEPS, TABLES
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.scoring import ScoreCounts
 from colonnade.estimation.table_model import NoisyTables, has_library
 from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod, opened_variance
