@@ -305,3 +305,17 @@ def test_the_noise_scale_is_never_taken_from_outside():
         steps = tuple(replaced(step, parameters={"sigma": 0.0}) for step in plan.steps)
         reply = ask(f, replaced(plan, steps=steps), step="histogram")
         assert isinstance(reply, Refused)
+
+
+def test_a_step_is_admitted_once_from_the_yes_to_its_release(monkeypatch):
+    admitted, honest = [], cn.Policy.admit
+    monkeypatch.setattr(
+        cn.Policy,
+        "admit",
+        lambda self, plan, step, *rest: admitted.append((step.party, step.name)) or honest(self, plan, step, *rest),
+    )
+    with federation(60) as f:
+        cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
+        assert sorted(admitted) == [("bank", "reports"), ("telco", "reports")]
+        cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
+        assert len(admitted) == 4  # agreed to anew; what was kept is answered without it

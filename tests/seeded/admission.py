@@ -75,7 +75,7 @@ def _draws_before_it_debits(self, ask):
     request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
     self._ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
-    half = self._admit_local(ask.plan, step)
+    half = gate._local(step, self._admit(ask.plan, step))
     law = half.law(step.price)
     value = law.release(half.compute(self._table), ExactSampler(self._randomness))
     self._ledger.reserve(request, body, law.loss, seed=bytes(32), **self._row(ask.plan, step))
