@@ -14,8 +14,9 @@ import pandas as pd
 
 from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, checked
 from colonnade.coordinator.driver import Findings, StudyRecord
-from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable
+from colonnade.coordinator.protocols.describing import ColumnTables
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.estimation.describing import CountedTable
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.schema import Column

@@ -20,9 +20,11 @@ one, and on the diagonal), so sums over it have closed forms. Leading components
 [Lanczos], as `colonnade.estimation.moments.pca_from_moments` has them from a whole decomposition.
 """
 
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -510,3 +512,47 @@ def _largest(product: object, size: int, count: int) -> tuple[Array, Array]:
         ) from None
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]
+
+
+def _sparse_square(size: int) -> NDArray[np.float64]:
+    """Return a square of zeros whose pages take memory once they are written, and are small: half of it is never written."""
+    memory = mmap.mmap(-1, 8 * size * size)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory).reshape(size, size)
+
+
+class WideReader:
+    """Writes what is opened into the upper triangle of a matrix, and the columns' sums beside it."""
+
+    def __init__(self, joint: Joint, unit: float) -> None:
+        self.joint = joint
+        self._unit = unit
+        ends = list(accumulate(joint.widths))
+        self._places = dict(zip(joint.owners, zip([0, *ends], ends, strict=False), strict=True))
+        self.matrix = _sparse_square(ends[-1])
+        self.sums = np.zeros(ends[-1])
+
+    def take(self, number: int, cross: NDArray[np.int64], own: Mapping[str, NDArray[np.int64]]) -> None:
+        """Write one tile."""
+        tile, start = self.joint.tiles[number], 0
+        for one in tile.blocks:
+            block = cross[start : start + one.entries].reshape(one.bottom - one.top, one.right - one.left)
+            np.divide(block, self._unit, out=self.matrix[one.top : one.bottom, one.left : one.right])
+            start += one.entries
+        for party, part in ((party, part) for party, part in own.items() if len(part)):
+            self._take_own(party, 1 + (tile.own.start or 0), part / self._unit)
+
+    def _take_own(self, party: str, place: int, part: NDArray[np.float64]) -> None:
+        """Write a stretch of a party's own triangle, row by row; its first row are the sums, whose first is not released."""
+        first, last = self._places[party]
+        size, row, start = last - first + 1, 0, 0
+        while place >= start + size - row:
+            start, row = start + size - row, row + 1
+        while len(part):
+            taken = min(len(part), start + size - row - place)
+            column = first + row + place - start - 1  # columns are counted from the constant one
+            target = self.sums if row == 0 else self.matrix[first + row - 1]
+            target[column : column + taken], part = part[:taken], part[taken:]
+            place += taken
+            start, row = start + size - row, row + 1

@@ -38,9 +38,9 @@ from numpy.typing import NDArray
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.estimation.counts import independent_counts, joint_counts, project_counts, variance_of_counts
+from colonnade.estimation.counts import independent_table, independent_variance, response_table, response_variance
 from colonnade.estimation.shape_belief import TargetCounts
-from colonnade.estimation.tables import NoisyTables, consistent_tables, joint_errors, maximum_entropy, plausible_total
+from colonnade.estimation.tables import NoisyTables, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NANO, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
@@ -123,15 +123,6 @@ def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
 
 
 @dataclass(frozen=True)
-class CountTable:
-    """Estimated counts, one axis per column: projected ones, unbiased ones, and the standard errors of the unbiased ones."""
-
-    counts: NDArray[np.float64]
-    unbiased: NDArray[np.float64]
-    stderr: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
 class ResponseCounts:
     """Randomised response at every party, combined without bias at the coordinator.
 
@@ -171,42 +162,21 @@ class ResponseCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect, combine, project."""
         releases = yield from ask_all(plan, "reports")
-        return self.combine([reports_of(group.party, releases[group.party]) for group in self.layout.groups])
+        reports = [reports_of(group.party, releases[group.party]) for group in self.layout.groups]
+        sizes = [group.size for group in self.layout.groups]
+        return response_table(reports, self.channels, self.people, sizes, self.sample).arranged(self.layout.arrange)
 
     @property
     def channels(self) -> list[Channel]:
         """The randomiser that each party uses: a public function of its categories and the price."""
-        return [best_channel(cells, self.price) for cells in self._cells]
+        return [
+            best_channel(local.report_cells(group.size, leaves_out=group.leaves_out), self.price)
+            for group in self.layout.groups
+        ]
 
-    @property
-    def _cells(self) -> tuple[int, ...]:
-        """How many categories each party's reports are about: one more than levels where somebody may have none."""
-        return tuple(local.report_cells(group.size, leaves_out=group.leaves_out) for group in self.layout.groups)
-
-    def _counted(self, table: Array) -> Array:
-        """Cut off the cells of people that a category leaves out."""
-        return table[tuple(slice(0, group.size) for group in self.layout.groups)]
-
-    def combine(self, reports: list[NDArray[np.uint8]]) -> CountTable:
-        """Estimate the table from all parties' reports."""
-        if len({len(report) for report in reports}) != 1 or len(reports[0]) > self.people:
-            raise ProtocolError("The parties reported on different numbers of people.")
-        unbiased = joint_counts(reports, self.channels) / self.sample
-        fitted = project_counts(unbiased, self.people, self.channels)
-        stderr = np.sqrt(self.variance(fitted))
-        counted, unbiased = self._counted(fitted), self._counted(unbiased)
-        arrange = self.layout.arrange
-        return CountTable(arrange(counted), arrange(unbiased), arrange(stderr))
-
-    def variance(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of each unbiased count, if these are the true ones; cells of people left out are 0 by default.
-
-        A sampled term X/s has second moment E X²/s, so the variance is (Var + count)/s − count.
-        """
-        rest = [(0, cells - given) for cells, given in zip(self._cells, counts.shape, strict=True)]
-        whole = np.pad(counts, rest)
-        full = variance_of_counts(whole, self.channels)
-        return self._counted((full + whole) / self.sample - whole)
+    def variance(self, counts: Array) -> Array:
+        """Return the variance of each unbiased count, if these are the true ones."""
+        return response_variance(counts, self.channels, self.sample)
 
     def _coins(self) -> dict[str, Parameter]:
         return sample_coins(self.sample, self.draw, self.layout.columns)
@@ -247,27 +217,18 @@ class IndependentCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect the margins and multiply them."""
         releases = yield from ask_all(plan, "histogram")
-        return self.combine([self._margin(releases, index) for index in range(len(self.layout.groups))])
+        margins = [self._margin(releases, index).astype(np.float64) for index in range(len(self.layout.groups))]
+        leaving = [group.leaves_out for group in self.layout.groups]
+        return independent_table(margins, self.people, self.noise, leaving).arranged(self.layout.arrange)
 
-    def combine(self, margins: list[NDArray[np.int64]]) -> CountTable:
-        """Multiply the margins; the standard error covers their noise, not the error of assuming independence."""
-        present = [self._present(margin, group) for margin, group in zip(margins, self.layout.groups, strict=True)]
-        raw = independent_counts([margin.astype(np.float64) for margin in margins], float(self.people), present)
-        arrange = self.layout.arrange
-        return CountTable(arrange(raw), arrange(raw), arrange(np.sqrt(self.variance(raw, present))))
+    @property
+    def noise(self) -> float:
+        """The variance of the noise in a number of a histogram."""
+        return discrete_laplace_variance(laplace_scale(self.price, 1))
 
-    def _present(self, margin: NDArray[np.int64], group: PartyColumns) -> float:
-        """Return how many people a margin counts: all of them, or its own noisy total where it leaves people out."""
-        return min(max(float(margin.sum()), 0.0), self.people) if group.leaves_out else float(self.people)
-
-    def variance(self, counts: NDArray[np.float64], present: Sequence[float] | None = None) -> NDArray[np.float64]:
-        """First-order variance of a product of noisy margins, Σ_j (count/margin_j)² Var(DLap), if these many are counted."""
-        noise = discrete_laplace_variance(laplace_scale(self.price, 1))
-        variance = np.zeros_like(counts)
-        for axis, own in enumerate(present or [self.people] * counts.ndim):
-            others = counts.sum(axis=axis, keepdims=True)  # count/margin_j, times the people that margin j counts
-            variance += (others / max(own, 1.0)) ** 2 * noise
-        return variance
+    def variance(self, counts: Array) -> Array:
+        """Return the variance of each count, if these are the true ones."""
+        return independent_variance(counts, self.noise, [self.people] * counts.ndim)
 
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
         group = self.layout.groups[index]
@@ -283,9 +244,6 @@ def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
     if reports.ndim != 2 or reports.dtype != np.uint8:
         raise ProtocolError(f"Party {party!r} released reports of another shape.")
     return reports  # type: ignore[return-value]  # checked above
-
-
-LARGEST_EXACT = 2_000
 
 
 @dataclass(frozen=True)
@@ -322,28 +280,8 @@ class PairCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the tables, make their margins agree, and fit one table."""
         opened = yield from open_jointly(plan, "tables")
-        return self.combine(pair_tables_of(opened))
-
-    def combine(self, tables: NoisyTables) -> CountTable:
-        """Fit one table to all pairs; with two parties the pair table is the answer."""
-        arrange = self.layout.arrange
-        total = plausible_total(tables, self.people, leaves_out=self.layout.leaves_out)
-        agreed = consistent_tables(tables, total)
-        if len(tables.sizes) == 2:
-            raw = tables.tables[0, 1]
-            spread = np.full(raw.shape, tables.variances[0, 1] ** 0.5)
-            return CountTable(arrange(agreed.tables[0, 1]), arrange(raw), arrange(spread))
-        joint = maximum_entropy(agreed, total)
-        return CountTable(arrange(joint), arrange(joint), arrange(_fit_stderr(joint, agreed)))
-
-    def variance(self, counts: Array, cell_variance: float) -> Array:
-        """Return the variance of each count of the answer, if these are the true ones."""
-        sizes = counts.shape
-        pairs = list(combinations(range(counts.ndim), 2))
-        tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
-        if len(sizes) == 2:
-            return np.full(sizes, cell_variance)
-        return _fit_stderr(counts, NoisyTables(sizes, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+        found = table_of_pairs(pair_tables_of(opened), self.people, leaves_out=self.layout.leaves_out)
+        return found.arranged(self.layout.arrange)
 
 
 def pair_tables_of(opened: JointResult) -> NoisyTables:
@@ -359,25 +297,6 @@ def pair_tables_of(opened: JointResult) -> NoisyTables:
         (a, b): whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] for a, b in pairs
     }
     return NoisyTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
-
-
-def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
-    """Return the standard error that the tables' noise gives each cell of the fit.
-
-    For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
-    """
-    if sum(table.size for table in tables.tables.values()) <= LARGEST_EXACT:
-        return joint_errors(joint, tables)
-    return _relative_stderr(joint, tables)
-
-
-def _relative_stderr(joint: Array, tables: NoisyTables) -> Array:
-    squares = np.zeros(joint.shape)
-    for pair, table in tables.tables.items():
-        sigma = tables.variances[pair] ** 0.5
-        relative = (sigma / np.maximum(table, sigma)) ** 2
-        squares += np.expand_dims(relative, tuple(axis for axis in range(joint.ndim) if axis not in pair))
-    return np.asarray(joint * np.sqrt(squares))
 
 
 @dataclass(frozen=True)
@@ -471,14 +390,7 @@ class TargetTables:
                 table = pair_tables_of(opened).tables[0, 1]
                 variances.append(opened.joint.noise.opened_variance)
             tables.append(table)
-        return self._side_by_side(tables, max(variances))
-
-    def _side_by_side(self, tables: list[Array], variance: float) -> TargetCounts:
-        events = float(np.mean([table[1].sum() for table in tables]))
-        whole = np.concatenate(tables, axis=1)
-        return TargetCounts(
-            np.append(float(self.people), whole.sum(axis=0)), np.append(events, whole[1]), float(variance)
-        )
+        return TargetCounts.of_tables(tables, self.people, max(variances))
 
 
 def table_deviation(price: Price, columns: int) -> float:

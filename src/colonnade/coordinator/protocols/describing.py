@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ProtocolError
-from colonnade.estimation.describing import BinCounts
+from colonnade.estimation.describing import CountedTable
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.quantile_search import QuantileSearch
@@ -35,49 +35,6 @@ def grouping(bins: int) -> int:
     (32, 9, 1)
     """
     return 1 if bins <= FEW_BINS else math.isqrt(bins - 1) + 1
-
-
-@dataclass(frozen=True)
-class CountedTable:
-    """What the noisy counts of one column say.
-
-    Parameters
-    ----------
-    column
-        How it was counted.
-    counts
-        The noisy counts: groups, then bins or levels, then missing values.
-    noise
-        The variance of each.
-    people
-        The number of people, which is public.
-    """
-
-    column: CountedColumn
-    counts: NDArray[np.int64]
-    noise: float
-    people: int
-
-    @property
-    def cells(self) -> Array:
-        """The noisy counts of bins, or of levels, without groups; missing values of a number last."""
-        return self.counts[self.column.groups :].astype(np.float64)
-
-    def numbers(self) -> BinCounts:
-        """Return the counts of a number's bins."""
-        bins = self.column.counted
-        assert bins.is_binned
-        number = self.column.bins
-        return BinCounts.of(
-            bins.edges,
-            self.cells[:number],
-            noise=self.noise,
-            total=float(self.people) if bins.underlying.fill is None else None,
-            groups=self.counts[: self.column.groups].astype(np.float64),
-            group=self.column.group,
-            absent=float(self.cells[number:].sum()),
-            whole=bins.underlying.whole,
-        )
 
 
 @dataclass(frozen=True)

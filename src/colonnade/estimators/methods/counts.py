@@ -15,7 +15,6 @@ from colonnade.constraints import Real
 from colonnade.coordinator.driver import Findings
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.counting import (
-    CountTable,
     IndependentCounts,
     PairCounts,
     ResponseCounts,
@@ -23,8 +22,9 @@ from colonnade.coordinator.protocols.counting import (
 )
 from colonnade.coordinator.protocols.local_moments import PerturbedPowers, PowerMoment, SketchedSquare, Totals
 from colonnade.errors import BadInput
+from colonnade.estimation.counts import CountTable
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces
+from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces, variance_from_pairs
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import EVENT, RELATION, Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price
@@ -130,7 +130,7 @@ class SecureTables(CountMethod):
         plan = federation._driver.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
-        return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
+        return variance_from_pairs(counts, read_joint(plan, "tables").noise.opened_variance)
 
     def doubts(self, algorithm: Counts) -> tuple[str, ...]:
         """Return a warning if the result is a fit and not a count."""

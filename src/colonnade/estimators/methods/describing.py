@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from colonnade.constraints import Boolean
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable, SoughtQuantiles
+from colonnade.coordinator.protocols.describing import ColumnTables, SoughtQuantiles
 from colonnade.coordinator.protocols.grouping import GroupRelease, helpers_for
 from colonnade.coordinator.tightening import note_spread
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
-from colonnade.estimation.describing import Figure, search_errors
+from colonnade.estimation.describing import CountedTable, Figure, search_errors
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.moment_summaries import GroupFigures
 from colonnade.estimators.methods.method import Expectation, Method
