@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from colonnade.conversations.products import GroupLetter, GroupRun, ProductRun
-from colonnade.coordinator.protocols.grouping import GroupRelease
+from colonnade.coordinator.protocols.counting import GroupRelease
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price

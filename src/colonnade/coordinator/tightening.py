@@ -1,7 +1,7 @@
 """Narrower bounds from noisy quantiles: the work of `Federation.tightened`.
 
 Every noise of this library is in proportion to the distance between declared bounds, and owners declare bounds that hold for any
-data whatever. A release of counts (`colonnade.coordinator.protocols.describing`) finds where most values are. It is paid for like
+data whatever. A release of counts (`colonnade.coordinator.protocols.counting`) finds where most values are. It is paid for like
 any other, and what it finds is public. Studies of the tightened federation read values through the narrower bounds
 (`colonnade.schema.column`): a value outside of them is clipped, so results are about the *clipped* table.
 """
@@ -14,7 +14,7 @@ import pandas as pd
 
 from colonnade.constraints import ColumnList, Optional, Real, RisingNumbers, checked
 from colonnade.coordinator.driver import Findings, StudyRecord
-from colonnade.coordinator.protocols.describing import ColumnTables
+from colonnade.coordinator.protocols.counting import ColumnTables
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.describing import CountedTable
 from colonnade.privacy.accounting import Price, Unit, party_price

@@ -31,10 +31,13 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsymv
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.schema.features import Feature, places_beside_constant, to_own_units
+from colonnade.privacy.laws.union import UnionNoise
+from colonnade.schema.features import Feature, coded_widths, consecutive_places, places_beside_constant, to_own_units
 from colonnade.secure.shamir import entry_pairs
+from colonnade.steps import products
 from colonnade.steps.joint import Joint
 
 Array = NDArray[np.float64]
@@ -556,3 +559,97 @@ class WideReader:
             target[column : column + taken], part = part[:taken], part[taken:]
             place += taken
             start, row = start + size - row, row + 1
+
+
+def union_moments(
+    joint: Joint,
+    between: NDArray[np.int64],
+    own: Mapping[str, NDArray[np.int64]],
+    features: Sequence[Feature],
+    scale: float,
+) -> Moments:
+    """Read three openings on a union of lists as moments: products between the two parties, and of each one's own columns.
+
+    The number of people is the released one.
+    """
+    left, right = own
+    places = consecutive_places(coded_widths(features), first=1)
+    matrix = np.zeros((len(features), len(features)))
+    opened_between = (between / scale**2).reshape(len(places[left]) + 1, len(places[right]) + 1)
+    matrix[0, places[right]] = opened_between[0, 1:]
+    matrix[0, places[left]] = opened_between[1:, 0]
+    matrix[np.ix_(places[left], places[right])] = opened_between[1:, 1:]
+    for party, opened in own.items():
+        first, second = np.triu_indices(len(places[party]))
+        matrix[places[party][first], places[party][second]] = opened / scale**2
+    whole = np.triu(matrix) + np.triu(matrix, 1).T
+    people = max(1, round(float(opened_between[0, 0])))
+    return Moments.of_release(whole, union_variance(joint, len(features), scale), people, features)
+
+
+def union_variance(joint: Joint, size: int, scale: float) -> Array:
+    """Return the variance of every entry on a union of lists: both parties' shares of it."""
+    assert isinstance(joint.noise, UnionNoise)  # the step's kind decided
+    variance = np.full((size, size), 2 * joint.noise.share_variance / scale**4)
+    np.fill_diagonal(variance, 2 * variance[0, 0])
+    return variance
+
+
+def coefficient_moments(
+    joint: Joint,
+    cross: NDArray[np.int64],
+    own: Mapping[str, NDArray[np.int64]],
+    features: Sequence[Feature],
+    target: str,
+    scale: float,
+) -> Moments:
+    """Read a regression's opened coefficients as moments, with the variance of their noise."""
+    matrix = np.zeros((len(features), len(features)))
+    first, second = entry_pairs(joint.widths)
+    matrix[first + 1, second + 1] = cross / scale**2
+    for party, (places, entries) in _own_coefficients(joint).items():
+        if own[party].shape != entries.rows.shape:
+            raise ProtocolError("A party's own coefficients are of another number.")
+        matrix[places[entries.rows], places[entries.columns]] = own[party] / scale**2
+    whole = _completed(matrix, features, target, joint.people)
+    return Moments.of_release(whole, coefficient_variance(joint, features, target, scale), joint.people, features)
+
+
+def coefficient_variance(joint: Joint, features: Sequence[Feature], target: str, scale: float) -> Array:
+    """Return the variance of every entry of a regression's coefficients."""
+    noise = joint.noise
+    assert isinstance(noise, CoefficientNoise)  # the step's kind decided
+    variance = np.zeros((len(features), len(features)))
+    first, second = entry_pairs(joint.widths)
+    for block, slope, places in products.cross_entries(joint.steps).groups:
+        variance[first[places] + 1, second[places] + 1] = noise.variance(block, slope=slope)
+    for party, (places, entries) in _own_coefficients(joint).items():
+        alone = [noise.variance((party, party), slope=slope) for slope in (False, True)]
+        variance[places[entries.rows], places[entries.columns]] = np.where(entries.slope, alone[1], alone[0])
+    return _completed(variance / scale**4, features, target, 0)
+
+
+def _completed(upper: Array, features: Sequence[Feature], target: str, unmeasured: float) -> Array:
+    """Mirror the triangle and add what follows from it: an indicator is its own square.
+
+    The square of a target that is one column is not measured, and nothing here uses it: its bound stands in for it.
+    """
+    whole = np.triu(upper) + np.triu(upper, 1).T
+    for place, feature in enumerate(features):
+        if feature.kind == "level":
+            whole[place, place] = whole[0, place]
+        elif feature.column == target:
+            whole[place, place] = unmeasured
+    return whole
+
+
+def _own_coefficients(joint: Joint) -> dict[str, tuple[NDArray[np.int64], products.Entries]]:
+    """Where each party's own block stands in the matrix, the constant column in front, and which entries it has."""
+    places = places_beside_constant(tuple(joint.steps), joint.widths)
+    return {
+        owner: (
+            places[owner],
+            products.own_entries(products.widths_of(step), target=step.parameters["target"] is True),
+        )
+        for owner, step in joint.steps.items()
+    }

@@ -1,4 +1,4 @@
-"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares.
+"""Counts and sums over people: of patterns over parties, of columns with a target, by group, and of each column by itself.
 
 *Layout.* The columns of one party form one joint category. Parties answer for all their columns together, so a table arrives
 with one axis per party. A user asked for one axis per column, in an order of their own (`TableLayout.arrange`).
@@ -16,12 +16,14 @@ the noise of one count, for any number of people. With two parties that is the a
 of greatest entropy with these pair tables, which is a fit to pairs and not a count: what three parties show together beyond
 their pairs is not in it.
 
-The table of every column with one target, each by itself, seen from the coordinator.
-
-A column of the target's own party is counted there (`colonnade.steps.local.Histogram`). A column of another party is counted with
+*Tables with a target* (`TargetTables`). A column of the target's own party is counted there (`colonnade.steps.local.Histogram`). A column of another party is counted with
 the target on secret shares (`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided
 into as many equal parts as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs
 no more than ρ (Bun and Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
+
+*Groups* (`GroupRelease`): of one party's columns with noise of its own, of two or three parties' on shares. The paper that comes
+nearest is Primitives (docs/references.md#primitives), which has no shares. Ours is one joint opening
+(docs/proofs/group-by.md): every count and every sum with the noise of one number, whatever the number of groups and of people.
 """
 
 import hashlib
@@ -31,25 +33,37 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.counts import independent_table, independent_variance, response_table, response_variance
+from colonnade.estimation.describing import CountedTable
+from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.shape_belief import TargetCounts
 from colonnade.estimation.tables import NoisyTables, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NANO, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.groups import GroupNoise, value_to_count
+from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, features_of, plain_names
+from colonnade.schema.features import ColumnName, Feature, columns_at, features_of, parties_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
+from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
+from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
+from colonnade.steps.joint import read_joint
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
 
 Array = NDArray[np.float64]
 LARGEST_TABLE = 20_000_000
@@ -94,7 +108,7 @@ class TableLayout:
         return np.transpose(split, [stored.index(name) for name in self.columns])
 
 
-def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
+def table_layout(federation: "Federation", columns: Sequence[str]) -> TableLayout:
     """Resolve the columns of a counting study. Numeric columns, repeats and tables that are too large are refused."""
     names = plain_names(columns)
     found: dict[str, dict[str, Column]] = {}
@@ -421,3 +435,324 @@ def _histogram(reply: Released, shape: tuple[int, int]) -> Array:
     if counts.shape != (shape[0] * shape[1],) or counts.dtype != np.int64:
         raise ProtocolError("A party released a table of another shape.")
     return np.asarray(counts.reshape(shape), dtype=np.float64)
+
+
+GROUPS = "groups"
+
+SCALES = (1, 4096, 1024, 256)
+"""γ by how many parties have values: products of heights have to fit the arithmetic."""
+
+
+class Heights(NamedTuple):
+    """γ and w: the heights of a value and of an indicator beside values."""
+
+    scale: int
+    height: int
+
+    @classmethod
+    def best(cls, values: int, parties: int) -> "Heights":
+        """Return the heights that make means precise, for so many values at so many parties."""
+        scale = SCALES[parties]
+        return cls(scale, max(1, round(scale / value_to_count(values)))) if values else cls(1, 1)
+
+
+def helpers_for(holders: tuple[str, ...], parties: tuple[str, ...], collusion: int) -> tuple[str, ...]:
+    """Return the other data parties of a federation, if their shares of the noise make it smaller.
+
+    P parties that add noise against c colluders open P/(P − c) times the noise that suffices; c is at most P − 1.
+
+    Examples
+    --------
+    >>> helpers_for(("a", "b"), ("a", "b", "c"), 1), helpers_for(("a", "b"), ("a", "b", "c"), 2)
+    (('c',), ())
+    """
+
+    def excess(count: int) -> float:
+        return count / (count - min(collusion, count - 1))
+
+    fewer = len(holders) > 1 and excess(len(parties)) < excess(len(holders))
+    return tuple(party for party in parties if party not in holders) if fewer else ()
+
+
+@dataclass(frozen=True)
+class GroupRelease:
+    """One release of counts and sums.
+
+    Parameters
+    ----------
+    by
+        ``"party.column"`` to the category, in the order in which groups are shown.
+    values
+        ``"party.column"`` to the number.
+    price
+        The price of the release. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
+    parties
+        The data parties of the federation, in order.
+    helpers
+        Those that add a share of the noise and hold none of the columns.
+    """
+
+    by: Mapping[str, Column]
+    values: Mapping[str, Column]
+    price: Price
+    parties: tuple[str, ...]
+    helpers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.holders) > MOST_HOLDERS:
+            raise BadInput(
+                f"Groups take columns of at most {MOST_HOLDERS} parties, and these are of {len(self.holders)}.",
+                remedy="Name columns of fewer parties, or run one study per pair of parties.",
+            )
+        self.terms  # noqa: B018  # refuses too many groups
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The parties whose columns enter, in the federation's order."""
+        entering = parties_of([*self.by, *self.values])
+        return tuple(party for party in self.parties if party in entering)
+
+    @cached_property
+    def terms(self) -> GroupTerms:
+        """What the steps say together."""
+        return GroupTerms.read({step.party: step for step in self.steps()})
+
+    @property
+    def heights(self) -> Heights:
+        """γ and w."""
+        return Heights.best(len(self.values), len(parties_of(self.values)))
+
+    @property
+    def cells(self) -> int:
+        """How many groups there are."""
+        return math.prod(column.size for column in self.by.values())
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether somebody may be in no group, so that the number of people counted is private."""
+        return any(column.excludes for column in self.by.values())
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party whose columns enter, and one per helper."""
+        kind = (GroupTotals, GroupSums, GroupChain)[len(self.holders) - 1]
+        asked = {*self.holders, *self.helpers}
+        return tuple(self._step(kind, party) for party in self.parties if party in asked)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open all numbers at once."""
+        if len(self.holders) == 1:
+            releases = yield from ask_all(plan, GROUPS)
+            opened = releases[self.holders[0]].array("value")
+        else:
+            opened = (yield from open_jointly(plan, GROUPS)).cross
+        if opened.shape != (self.terms.entries,) or opened.dtype != np.int64:
+            raise ProtocolError("The groups were released in another shape.")
+        return self.read(opened.astype(np.float64), plan)
+
+    def read(self, opened: Array, plan: Plan) -> GroupFigures:
+        """Return what was opened as figures, one axis per column in the order that was asked for."""
+        numbers = opened.reshape(1 + len(self.values), -1)
+        count, value = self.terms.count_height, self.terms.value_height
+        variance = self.variance(plan)
+        names = [name for party in self.holders for name in self.values if ColumnName.of(name).party == party]
+        found = dict(zip(names, numbers[1:], strict=True))
+        return GroupFigures(
+            counts=self._arranged(numbers[0] / count),
+            sums={name: self._arranged(found[name] / value) for name in self.values},
+            count_variance=np.array(variance / count**2),
+            sum_variance=np.array(variance / value**2),
+            spans={name: Span(column.low, column.high) for name, column in self.values.items()},
+        )
+
+    def variance(self, plan: Plan) -> float:
+        """Return the variance of an opened number."""
+        if len(self.holders) > 1:
+            return read_joint(plan, GROUPS).noise.opened_variance
+        noise: GroupNoise = self.terms.noise(self.price, "person", 0)
+        kind = DiscreteLaplace if noise.family == "laplace" else DiscreteGaussian
+        return kind(self.price, noise.moved()).variance
+
+    def _arranged(self, cells: Array) -> Array:
+        """Turn cells in the order of parties into a table with an axis per column, in the order that was asked for."""
+        stored = [name for party in self.holders for name in self.by if ColumnName.of(name).party == party]
+        split = cells.reshape([self.by[name].size for name in stored])
+        return np.transpose(split, [stored.index(name) for name in self.by])
+
+    def _step(self, kind: type[GroupTotals] | type[GroupSums], party: str) -> Step:
+        by, values = columns_at(party, self.by), columns_at(party, self.values)
+        groups = math.prod(column.size for name, column in self.by.items() if ColumnName.of(name).party == party)
+        return kind.ask(
+            name=GROUPS,
+            party=party,
+            columns=(*by, *values),
+            parameters={
+                "by": by,
+                "values": values,
+                "groups": groups,
+                "scale": self.heights.scale,
+                "height": self.heights.height,
+                "width": groups * (1 + len(values)),
+            },
+            price=self.price,
+        )
+
+
+FINE_BINS = 1_024
+"""The bins of a described number."""
+FEW_BINS = 16
+"""So many bins are counted one by one only."""
+
+
+def grouping(bins: int) -> int:
+    """Return how many neighbouring bins are counted together as well: about as many as there are groups.
+
+    Examples
+    --------
+    >>> grouping(1_024), grouping(78), grouping(12)
+    (32, 9, 1)
+    """
+    return 1 if bins <= FEW_BINS else math.isqrt(bins - 1) + 1
+
+
+@dataclass(frozen=True)
+class ColumnTables:
+    """Counts of every column, each by itself.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order.
+    price
+        The price of each party's release. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
+    people
+        The number of people, which is public.
+    bins, grouped
+        Of numbers: how many bins of equal width, and whether groups of them are counted as well.
+    edges
+        Of a single number: where bins begin and end, instead.
+    """
+
+    columns: Mapping[str, Column]
+    price: Price
+    people: int
+    bins: int = FINE_BINS
+    grouped: bool = True
+    edges: Sequence[float] = ()
+
+    @cached_property
+    def counted(self) -> dict[str, CountedColumn]:
+        """How each column is counted."""
+        found = {
+            name: CountedColumn.of(column, name, bins=self.bins, edges=self.edges)
+            for name, column in self.columns.items()
+        }
+        if not self.grouped:
+            return found
+        return {
+            name: column if not column.counted.is_binned else CountedColumn(column.counted, grouping(column.bins))
+            for name, column in found.items()
+        }
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties that hold the columns."""
+        return parties_of(self.columns)
+
+    def _own(self, party: str) -> dict[str, CountedColumn]:
+        return {name: self.counted[str(ColumnName(party, name))] for name in columns_at(party, self.columns)}
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party: the counts of its columns."""
+        steps = []
+        for party in self.parties:
+            own = self._own(party)
+            parameters: dict[str, Parameter] = ColumnCounts.asked(own)
+            if self.edges:
+                parameters |= {"edges": tuple(map(float, self.edges))}
+            steps.append(
+                ColumnCounts.ask(
+                    name="counts", party=party, columns=tuple(own), parameters=parameters, price=self.price
+                )
+            )
+        return tuple(steps)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the counts."""
+        releases = yield from ask_all(plan, "counts")
+        return self.combine({party: releases[party] for party in self.parties})
+
+    def noise(self, party: str) -> float:
+        """Return the variance of each of a party's counts."""
+        levels = sum(column.levels for column in self._own(party).values())
+        return float(count_noise(self.price, levels).variance)
+
+    def combine(self, releases: Mapping[str, Released]) -> dict[str, CountedTable]:
+        """Cut the releases into columns."""
+        found = {}
+        for party, release in releases.items():
+            own = self._own(party)
+            value = release.array("value")
+            if value.shape != (sum(column.cells for column in own.values()),) or value.dtype != np.int64:
+                raise ProtocolError(f"Party {party!r} released counts of another shape.")
+            parts = np.split(value, np.cumsum([column.cells for column in own.values()])[:-1])
+            for (name, column), part in zip(own.items(), parts, strict=True):
+                found[str(ColumnName(party, name))] = CountedTable(column, part, self.noise(party), self.people)
+        return {name: found[name] for name in self.columns}
+
+
+@dataclass(frozen=True)
+class SoughtQuantiles:
+    """Quantiles of one column, by the exponential mechanism.
+
+    Parameters
+    ----------
+    name, column
+        The column, and its description.
+    quantiles
+        Rising, between 0 and 1.
+    price
+        The price of the release.
+    people
+        The number of people, which is public.
+    """
+
+    name: str
+    column: Column
+    quantiles: tuple[float, ...]
+    price: Price
+    people: int
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells in which quantiles are sought."""
+        return Cells.of(self.column, self.name)
+
+    @property
+    def law(self) -> QuantileSearch:
+        """The search that the price buys."""
+        return QuantileSearch(self.price, [self.cells.positions], self.quantiles)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the one step, at the party that holds the column."""
+        party, own = ColumnName.of(self.name)
+        return (
+            QuantilePositions.ask(
+                name="quantiles",
+                party=party,
+                columns=(own,),
+                parameters={"quantiles": self.quantiles},
+                price=self.price,
+            ),
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the positions, and turn them into numbers."""
+        releases = yield from ask_all(plan, "quantiles")
+        (release,) = releases.values()
+        positions = release.array("value")
+        column = self.cells.positions
+        if positions.shape != (1, len(self.quantiles)) or positions.dtype != np.int64:
+            raise ProtocolError("A party released another number of quantiles.")
+        if np.any(positions < 0) or np.any(positions >= column.number):
+            raise ProtocolError("A party released a quantile outside of the bounds.")
+        return [self.cells.value(column.cell_of(position)) for position in positions[0].tolist()]

@@ -31,20 +31,30 @@ from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import Driver, Findings, StudyRecord
 from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import BadInput
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
-from colonnade.estimation.moments import MatrixNoise, Moments, WideMoments, WideReader, gram_variance, opened_gram
+from colonnade.estimation.moments import (
+    MatrixNoise,
+    Moments,
+    WideMoments,
+    WideReader,
+    coefficient_moments,
+    coefficient_variance,
+    gram_variance,
+    opened_gram,
+    union_moments,
+    union_variance,
+)
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.coefficients import Holding, emphasis_for
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Column
 from colonnade.schema import features as coding
 from colonnade.schema.features import with_indicators
-from colonnade.secure.shamir import entry_pairs, rectangles
+from colonnade.secure.shamir import rectangles
 from colonnade.steps import products
 from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint
 from colonnade.steps.registry import STUDIES
@@ -303,33 +313,12 @@ class UnionRelease(GramRelease):
         own = {}
         for party in self.parties:
             own[party] = yield from open_jointly(plan, _own(party))
-        return self.assembled(cross, own)
-
-    def assembled(self, cross: JointResult, own: dict[str, JointResult]) -> Moments:
-        """Read the three parts as moments. The number of people is the released one."""
-        unit = float(self.gamma) ** 2
-        left, right = self.parties
-        size = 1 + self._width(left) + self._width(right)
-        matrix = np.zeros((size, size))
-        between = (cross.cross / unit).reshape(self._width(left) + 1, self._width(right) + 1)
-        places = coding.consecutive_places(coding.coded_widths(self.features), first=1)
-        matrix[0, places[right]] = between[0, 1:]
-        matrix[0, places[left]] = between[1:, 0]
-        matrix[np.ix_(places[left], places[right])] = between[1:, 1:]
-        for party, opened in own.items():
-            first, second = np.triu_indices(len(places[party]))
-            matrix[places[party][first], places[party][second]] = opened.cross / unit
-        whole = np.triu(matrix) + np.triu(matrix, 1).T
-        people = max(1, round(float(between[0, 0])))
-        return Moments.of_release(whole, self.variance(cross.joint), people, self.features)
+        between = {party: result.cross for party, result in own.items()}
+        return union_moments(cross.joint, cross.cross, between, self.features, float(self.gamma))
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry: both parties' shares of it."""
-        assert isinstance(joint.noise, UnionNoise)  # the step's kind decided
-        size = len(self.features)
-        variance = np.full((size, size), 2 * joint.noise.share_variance / float(self.gamma) ** 4)
-        np.fill_diagonal(variance, 2 * variance[0, 0])
-        return variance
+        """Return the variance of every entry."""
+        return union_variance(joint, len(self.features), float(self.gamma))
 
     def _width(self, party: str) -> int:
         return coding.coded_widths(self.features)[party]
@@ -442,61 +431,13 @@ class FunctionalRelease:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the coefficients and read them as moments."""
         opened = yield from open_jointly(plan, COEFFICIENTS)
-        return self.read(opened)
-
-    def read(self, opened: JointResult) -> Moments:
-        """Put the opened entries and the parties' own parts together, with the variance of their noise."""
-        unit = float(self.gamma) ** 2
-        matrix = np.zeros((len(self.features), len(self.features)))
-        first, second = entry_pairs(opened.joint.widths)
-        matrix[first + 1, second + 1] = opened.cross / unit
-        for party, (places, entries) in self._own(opened.joint).items():
-            if opened.own[party].shape != entries.rows.shape:
-                raise ProtocolError("A party's own coefficients are of another number.")
-            matrix[places[entries.rows], places[entries.columns]] = opened.own[party] / unit
-        return Moments.of_release(
-            self._completed(matrix, opened.joint.people),
-            self.variance(opened.joint),
-            opened.joint.people,
-            self.features,
+        return coefficient_moments(
+            opened.joint, opened.cross, opened.own, self.features, self.target, float(self.gamma)
         )
 
     def variance(self, joint: Joint) -> Array:
         """Return the variance of every entry."""
-        noise = joint.noise
-        assert isinstance(noise, CoefficientNoise)  # the step's kind decided
-        variance = np.zeros((len(self.features), len(self.features)))
-        first, second = entry_pairs(joint.widths)
-        for block, slope, places in products.cross_entries(joint.steps).groups:
-            variance[first[places] + 1, second[places] + 1] = noise.variance(block, slope=slope)
-        for party, (places, entries) in self._own(joint).items():
-            alone = [noise.variance((party, party), slope=slope) for slope in (False, True)]
-            variance[places[entries.rows], places[entries.columns]] = np.where(entries.slope, alone[1], alone[0])
-        return self._completed(variance / float(self.gamma) ** 4, 0)
-
-    def _completed(self, upper: Array, unmeasured: float) -> Array:
-        """Mirror the triangle and add what follows from it: an indicator is its own square.
-
-        The square of a target that is one column is not measured, and nothing here uses it: its bound stands in for it.
-        """
-        whole = np.triu(upper) + np.triu(upper, 1).T
-        for place, feature in enumerate(self.features):
-            if feature.kind == "level":
-                whole[place, place] = whole[0, place]
-            elif feature.column == self.target:
-                whole[place, place] = unmeasured
-        return whole
-
-    def _own(self, joint: Joint) -> dict[str, tuple[NDArray[np.int64], products.Entries]]:
-        """Where each party's own block stands in the matrix, the constant column in front, and which entries it has."""
-        places = coding.places_beside_constant(tuple(joint.steps), joint.widths)
-        return {
-            owner: (
-                places[owner],
-                products.own_entries(products.widths_of(step), target=step.parameters["target"] is True),
-            )
-            for owner, step in joint.steps.items()
-        }
+        return coefficient_variance(joint, self.features, self.target, float(self.gamma))
 
     def _held(self, party: str) -> list[str]:
         return [name for name in self.ordered if coding.ColumnName.of(name).party == party]

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from colonnade.constraints import Boolean
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.describing import ColumnTables, SoughtQuantiles
-from colonnade.coordinator.protocols.grouping import GroupRelease, helpers_for
+from colonnade.coordinator.protocols.counting import ColumnTables, GroupRelease, SoughtQuantiles, helpers_for
 from colonnade.coordinator.tightening import note_spread
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
