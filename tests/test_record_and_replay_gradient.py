@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import colonnade as cn
+from colonnade.coordinator import driver as relay
 from colonnade.coordinator.protocols import gradient_descent
-from colonnade.coordinator.protocols import relaying as relay
 from colonnade.estimation.descent import Sgd
 from colonnade.party.steps.newton import DescentPart
 from colonnade.protocol import codec

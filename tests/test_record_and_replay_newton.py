@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import colonnade as cn
+from colonnade.coordinator import driver as relay
 from colonnade.coordinator.protocols import newton_steps
-from colonnade.coordinator.protocols import relaying as relay
 from colonnade.party.steps.newton import NewtonPart
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec

@@ -28,7 +28,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import linear_from_moments
 from colonnade.privacy.accounting import Price
 from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 
 EPSILONS = (0.5, 1.0, 4.0)

@@ -14,7 +14,7 @@ from benchmarks.frame import Claim, Part, Row, Table, below
 from benchmarks.gpu.run import table
 
 import colonnade as cn
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 PEOPLE = 200_000
 BEFORE, BAR = 2.85e9, 0.5

@@ -13,7 +13,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import RunRecords
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
+from colonnade.coordinator.driver import JointResult, open_jointly
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger

@@ -15,7 +15,7 @@ import colonnade as cn
 from colonnade.coordinator.protocols.newton_steps import Reading
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.protocol import codec
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from tests.conversations.sites import Site
 from tests.conversations.test_tiles import in_tiles
 from tests.network import every_study

@@ -15,8 +15,8 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import entry_pairs
-from colonnade.steps import joint as joint_module
-from colonnade.steps.joint import read_joint
+from colonnade.steps import kind as joint_module
+from colonnade.steps.kind import read_joint
 from tests import kit
 from tests.conversations.sites import Opens
 from tests.conversations.stage import NAMES, SIZES, STEP, Stage, Table, a_plan, noise_room, some_tables

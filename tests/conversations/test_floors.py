@@ -15,7 +15,7 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Described, Greeted, Post, Propose, Refused
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.kind import SharingFloor
 from tests.federations import as_if_agreed
 from tests.party.test_gate import guards, replaced
 

@@ -15,9 +15,9 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Post
 from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import expand
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from colonnade.steps.groups import GroupTerms
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from tests import kit
 from tests.conversations.sites import Lost, Site, at_turn, replaced
 from tests.conversations.stage import NAMES, STEP, Stage, Table, Watched, a_plan, seed
@@ -346,6 +346,6 @@ def test_a_party_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, thr
 
 def test_the_statement_names_the_nodes_that_are_trusted_to_compute(three):
     release, plan = three.groups()
-    findings = three.federation.study(release, plan, title="groups")
+    findings = three.federation._driver.study(release, plan, title="groups")
     assert any("compute as written" in words for words in findings.privacy.assumptions)
     assert findings.privacy.epsilon() == pytest.approx(1.0, rel=1e-6)

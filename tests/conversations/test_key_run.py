@@ -7,7 +7,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.agreements import SETTLES
 from colonnade.coordinator import driver
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key
+from colonnade.coordinator.driver import Relay, agree_on_key, forget_key
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec

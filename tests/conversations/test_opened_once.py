@@ -18,7 +18,7 @@ from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Refused, unpack
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from tests.conversations.test_floors import NAMES, a_federation, components, forged, put, tables
 from tests.federations import as_if_agreed
 from tests.party.test_gate import guards

@@ -27,7 +27,7 @@ from colonnade.protocol.messages import (
 )
 from colonnade.secure.keys import SeedStream
 from colonnade.secure.mail import OVERHEAD, Session
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.conversations.stage import NAMES, STEP, Stage, Table, a_plan

@@ -26,8 +26,8 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Post
 from colonnade.secure.shamir import entry_pairs, rectangles
-from colonnade.steps import joint as joint_module
-from colonnade.steps.joint import read_joint
+from colonnade.steps import kind as joint_module
+from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at, outcome, replaced
 from tests.federations import SCHEMAS, federation

@@ -11,8 +11,8 @@ from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
 import colonnade as cn
+from colonnade.coordinator.driver import Relay
 from colonnade.coordinator.protocols.coresets import CoresetStudy
-from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import weighted_kmeans
 from colonnade.estimation.coresets import estimated_size

@@ -17,7 +17,7 @@ from colonnade.party.table.sources import Source
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Released
 from colonnade.schema import Category, Date, Numeric, Schema
-from colonnade.steps.terms import FixedPoint
+from colonnade.steps.kind import FixedPoint
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import TEST_KEY

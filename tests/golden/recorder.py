@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 
 from colonnade.conversations import matching as union_run
-from colonnade.coordinator.protocols import relaying as relay
+from colonnade.coordinator import driver as relay
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
 from colonnade.party.steps.agreements import MatchingPart

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.cli import members as federation_command
-from colonnade.coordinator.journal import StudyJournal
-from colonnade.coordinator.opening import _own_node
+from colonnade.coordinator.opening import StudyJournal, _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
@@ -32,7 +31,7 @@ from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
 from tests.network.served import Site

@@ -377,7 +377,7 @@ def transcript(bank: Sequence[str], **options) -> tuple:
     with simulated(bank, policy=policy, key=b"neighbours") as federation:
         seen = federation._driver.transport = Seen(federation._driver.transport)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("colonnade.coordinator.protocols.relaying.os.urandom", lambda count: bytes(count))
+            patch.setattr("colonnade.coordinator.driver.os.urandom", lambda count: bytes(count))
             said = outcome(lambda: federation.align(**options))
         return said, federation.people, seen.noted, facts(federation)
 
@@ -440,7 +440,7 @@ def refused(bank: Sequence[str], mode: str, fault: dict) -> tuple:
     if "epsilon" in options:
         options.pop("size")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("colonnade.coordinator.protocols.relaying.os.urandom", lambda count: bytes(count))
+        patch.setattr("colonnade.coordinator.driver.os.urandom", lambda count: bytes(count))
         if policy.capacity is None:
             patch.setattr(opening, "_with_capacity", lambda policy, length: policy)
         patch.setattr(coordinator, "_size_disclosure", lambda size, epsilon, people: size or "noisy")

@@ -12,8 +12,8 @@ from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.gradient import STEP, Gradient, GradientTerms
+from colonnade.steps.kind import number_list
 from colonnade.steps.local import GroupKey
-from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.party.test_gate import replaced

@@ -41,8 +41,8 @@ from colonnade.service import party_folder
 from colonnade.service.party_folder import Snapshots
 from colonnade.steps import kind
 from colonnade.steps import kind as kinds
-from colonnade.steps import terms as parameters
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps import kind as parameters
+from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Recorded
 from tests.cli import test_party_load as loads
 from tests.conversations import test_floors as floors

@@ -19,8 +19,7 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.cli import screen
-from colonnade.coordinator.journal import StudyJournal
-from colonnade.coordinator.opening import coordinator_folder
+from colonnade.coordinator.opening import StudyJournal, coordinator_folder
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimators.answers import Preview
 from colonnade.estimators.study import Study

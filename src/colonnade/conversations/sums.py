@@ -46,8 +46,8 @@ from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
 from colonnade.secure import mail
 from colonnade.secure.summation import PairwiseMasks
+from colonnade.steps.kind import LARGEST_NUMBER
 from colonnade.steps.sums import SumTerms
-from colonnade.steps.terms import LARGEST_NUMBER
 
 CHUNK = 1 << 18
 """Values per turn, so that memory stays bounded and every message stays small."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from colonnade.conversations.agreements import list_hash, packed_list
-from colonnade.coordinator.driver import Findings
-from colonnade.coordinator.protocols.relaying import Relay, settle_once
+from colonnade.coordinator.driver import Findings, Relay, settle_once
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price

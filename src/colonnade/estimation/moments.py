@@ -38,7 +38,7 @@ from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema.features import Feature, coded_widths, consecutive_places, places_beside_constant, to_own_units
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import products
-from colonnade.steps.joint import Joint
+from colonnade.steps.kind import Joint
 
 Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9

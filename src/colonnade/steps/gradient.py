@@ -21,19 +21,22 @@ from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.batches import Sampling, batch_capacity, batches_per_round
 from colonnade.secure.residues import Arithmetic, noise_tail
-from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
     Channel,
     Earlier,
+    FixedPoint,
     Forecast,
+    HashedStep,
     NoiseWords,
     WholeStep,
+    check_nodes,
     nothing_earlier,
     price_words,
+    secure_words,
+    whole_parameter,
 )
 from colonnade.steps.local import key_holders
 from colonnade.steps.newton import LARGEST_WIDTH, LabelledSteps, LabelledTerms
-from colonnade.steps.terms import FixedPoint, whole_parameter
 
 STEP = "gradient"
 """The step of the descent."""

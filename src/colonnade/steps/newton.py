@@ -56,23 +56,29 @@ from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LINKS, LinkBounds, SineLink
-from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
     HELLO,
+    LARGEST_SHORT_SCALE,
     LETTER,
     LOSS,
     SEED,
     SMALL,
     Channel,
     Earlier,
+    FixedPoint,
     Forecast,
+    HashedStep,
     NoiseWords,
     StepKind,
     WholeStep,
+    check_nodes,
     nothing_earlier,
     price_words,
+    secure_words,
+    valid_scale,
+    whole_list,
+    whole_parameter,
 )
-from colonnade.steps.terms import LARGEST_SHORT_SCALE, FixedPoint, valid_scale, whole_list, whole_parameter
 
 LARGEST_WIDTH = 20_000
 

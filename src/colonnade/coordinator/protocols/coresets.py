@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.sums import LARGEST_TURN, batch_of
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
+from colonnade.coordinator.driver import Relay, agree_on_key, forget_key, key_steps, open_sum, unmasked_sum
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation import coresets
 from colonnade.plan import Parameter, Plan, Step

@@ -16,10 +16,11 @@ the noise of one count, for any number of people. With two parties that is the a
 of greatest entropy with these pair tables, which is a fit to pairs and not a count: what three parties show together beyond
 their pairs is not in it.
 
-*Tables with a target* (`TargetTables`). A column of the target's own party is counted there (`colonnade.steps.local.Histogram`). A column of another party is counted with
-the target on secret shares (`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided
-into as many equal parts as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs
-no more than ρ (Bun and Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
+*Tables with a target* (`TargetTables`). A column of the target's own party is counted there
+(`colonnade.steps.local.Histogram`). A column of another party is counted with the target on secret shares
+(`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided into as many equal parts
+as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs no more than ρ (Bun and
+Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
 
 *Groups* (`GroupRelease`): of one party's columns with noise of its own, of two or three parties' on shares. The paper that comes
 nearest is Primitives (docs/references.md#primitives), which has no shares. Ours is one joint opening
@@ -38,7 +39,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
+from colonnade.coordinator.driver import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.counts import independent_table, independent_variance, response_table, response_variance
 from colonnade.estimation.describing import CountedTable
@@ -59,7 +60,7 @@ from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
 from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
 from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, conclude_all, forget_key, key_steps, shares_of
+from colonnade.coordinator.driver import Relay, agree_on_key, conclude_all, forget_key, key_steps, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.descent import IterateAverage, OptimiserName, StoppingRule, clip_to_length, optimiser_of
 from colonnade.plan import Plan, Step
@@ -28,7 +28,7 @@ from colonnade.schema.features import ColumnName, Feature, coded_widths, columns
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.gradient import KEY, LARGEST_WEIGHT, STEP, Gradient, GradientTerms
-from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
+from colonnade.steps.kind import LARGEST_SHORT_SCALE, valid_scale
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -35,9 +35,8 @@ from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.signs import Signs
-from colonnade.steps.kind import StepKind
+from colonnade.steps.kind import StepKind, valid_scale
 from colonnade.steps.local import Rows, Sketch, Total, Values, ValueSketch
-from colonnade.steps.terms import valid_scale
 
 Array = NDArray[np.float64]
 ROWS_SCALE = 64

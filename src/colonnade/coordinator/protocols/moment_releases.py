@@ -29,8 +29,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coordinator.driver import Driver, Findings, StudyRecord
-from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
+from colonnade.coordinator.driver import Driver, Findings, JointResult, StudyRecord, open_in_tiles, open_jointly
 from colonnade.errors import BadInput
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import (
@@ -56,9 +55,8 @@ from colonnade.schema import features as coding
 from colonnade.schema.features import with_indicators
 from colonnade.secure.shamir import rectangles
 from colonnade.steps import products
-from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint
+from colonnade.steps.kind import TILE_ENTRIES, Joint, read_joint, valid_scale
 from colonnade.steps.registry import STUDIES
-from colonnade.steps.terms import valid_scale
 
 GIGABYTE = 1e9
 WORD = 8

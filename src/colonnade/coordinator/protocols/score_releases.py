@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coordinator.driver import JointResult, open_jointly, relay_sum
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly, relay_sum
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments, gram_variance, opened_gram
 from colonnade.estimation.scoring import (

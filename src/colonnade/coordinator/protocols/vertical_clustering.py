@@ -34,8 +34,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coordinator.driver import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.coordinator.protocols.counting import pair_tables_of, reports_of, sample_coins
-from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key, key_steps, open_jointly
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring

@@ -32,7 +32,7 @@ from colonnade.privacy.calibration import gaussian_party_price, laplace_scale
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Column
 from colonnade.schema.features import parties_of
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.releases import Moment, PatternCount

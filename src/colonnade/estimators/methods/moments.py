@@ -31,9 +31,8 @@ from colonnade.schema.features import coded_widths, coefficients_to_own_units, p
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps import gradient
-from colonnade.steps.joint import Joint, read_joint
+from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
-from colonnade.steps.terms import LARGEST_SCALE, LARGEST_SHORT_SCALE
 from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:

@@ -43,9 +43,8 @@ from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema.features import coded_block
 from colonnade.steps import sums
-from colonnade.steps.kind import Earlier
+from colonnade.steps.kind import LARGEST_NUMBER, Earlier
 from colonnade.steps.sums import CoresetTerms
-from colonnade.steps.terms import LARGEST_NUMBER
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
