@@ -148,7 +148,7 @@ REQUESTS = {
     ),
     "union": alignment("union"),
     "split": Request(lambda f, _, repeat: f.split(test=0.4, repeat=repeat), rounds=3, price=False, columns=False),
-    "describe": Request(lambda f, *_: (f.descriptions(), f.budget()), price=False, columns=False),
+    "describe": Request(lambda f, *_: (f._driver.descriptions(), f.budget()), price=False, columns=False),
 }
 
 
@@ -256,11 +256,11 @@ def refused_to_its_owner(stage: Stage, ask: Ask) -> None:
 
 def on_a_kept_order(stage: Stage, ask: Ask) -> None:
     stage.hear(lambda f: f.align("cohort", ids=COHORT))
-    order = stage.federation.alignment
+    order = stage.federation._driver.alignment
     ask()
     stage.declare()
-    stage.hear(lambda f: f.descriptions(order))
-    stage.federation.alignment = order
+    stage.hear(lambda f: f._driver.descriptions(order))
+    stage.federation._driver.alignment = order
     stage.replay()
     ask()
 

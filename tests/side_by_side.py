@@ -28,7 +28,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations import memory
 from colonnade.conversations.memory import LedgerHeads
-from colonnade.coordinator.protocols import relaying
+from colonnade.coordinator import driver
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.party.ledger import ledger as ledgers
 from colonnade.party.table.private_table import PrivateTable
@@ -205,7 +205,7 @@ def everything_else_the_same() -> Iterator[None]:
         drawing.bytes = counted(whose)  # members answer at the same time: each has a counter of its own
         return honest(heads, context)
 
-    honest, draws = LedgerHeads.issue, {ledgers: counted("ledger"), relaying: counted("run")}
+    honest, draws = LedgerHeads.issue, {ledgers: counted("ledger"), driver: counted("run")}
     draws[memory] = lambda size: drawing.bytes(size)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ledgers, "_now", lambda _: NOON)
@@ -415,8 +415,8 @@ class Stage(ABC):
 
     def open(self) -> None:
         self.federation = self._opened()
-        self.line = Line(self.federation.transport, self.noted, sizes=self._sizes)
-        self.federation.transport = self.line
+        self.line = Line(self.federation._driver.transport, self.noted, sizes=self._sizes)
+        self.federation._driver.transport = self.line
         self.is_open = True
 
     def restart(self) -> None:
@@ -562,7 +562,7 @@ class Served(Stage):
         self._go_on_with_the_file()
         connected = self.federation
         self.federation = cn.Federation(
-            connected.transport, parties=connected.parties, compute_nodes=(NODE,), agreement=self._papers
+            connected._driver.transport, parties=connected.parties, compute_nodes=(NODE,), agreement=self._papers
         )
 
     def ledger(self, party: str) -> Path:

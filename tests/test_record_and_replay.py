@@ -54,7 +54,7 @@ def record(study, tables, monkeypatch):
 
         monkeypatch.setattr(statistic, "compute", watched)
     with kit.zeroed_out(), federation(tables=tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         study.fit(f)
     monkeypatch.undo()
     return recorded.exchanges, sorted(inputs, key=lambda entry: entry[:2])

@@ -37,7 +37,7 @@ def record(study, tables, monkeypatch):
     monkeypatch.setattr(FunctionalRelease, "read", lambda one, result: read(one, opened.setdefault("result", result)))
     silent(monkeypatch)
     with kit.zeroed_out(), federation(tables=tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         type(study)(**study.get_params(deep=False)).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, opened["result"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols import relaying as relay
+from colonnade.coordinator import driver as relay
 from colonnade.papers import protocols
 from colonnade.papers.estimation import Sgd
 from colonnade.papers.private import DescentPart
@@ -47,7 +47,7 @@ def record(tables, monkeypatch):
     monkeypatch.setattr(DescentPart, "share", watched)
     _fixed_path(monkeypatch)
     with kit.zeroed_out(), federation(200, tables=tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         study = cn.LogisticRegression(
             "bank.default", method=cn.methods.Gradient(steps=STEPS, rate=0.5), epsilon=1.0, delta=1e-5
         ).fit(f)

@@ -76,7 +76,7 @@ def record(study, tables, monkeypatch):
     parties = {name: cn.Party(frame, schema=SCHEMAS[name]) for name, frame in tables.items()}
     budget = cn.Budget(epsilon=9.0, delta=1e-5)
     with kit.zeroed_out(), cn.Federation.simulate(parties, id="id", budget=budget, test_key=TEST_KEY) as federation:
-        federation.transport = recorded = Recorded(federation.transport, keep=True)
+        federation._driver.transport = recorded = Recorded(federation._driver.transport, keep=True)
         type(study)(**study.get_params()).fit(federation)
     monkeypatch.undo()
     return recorded.exchanges, [inputs[party] for party in sorted(inputs)]  # parties answer in any order

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import colonnade as cn
+from colonnade.coordinator import driver as relay
 from colonnade.coordinator.protocols import newton_steps
-from colonnade.coordinator.protocols import relaying as relay
 from colonnade.party.steps.newton import NewtonPart
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec
@@ -85,7 +85,7 @@ def record(tables, monkeypatch):
     shared = Watched(monkeypatch)
     _fixed_path(monkeypatch)
     with kit.zeroed_out(), federation(200, tables=tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         study = cn.LogisticRegression(
             "bank.default", method=cn.methods.Newton(steps=STEPS), epsilon=1.0, delta=1e-5
         ).fit(f)

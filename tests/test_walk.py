@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explanation" / "walk.md"
 SOURCE = Path(colonnade.__file__).parent
 STUDIES = ("PCA", "KMeans by sketches", "evaluate")
-MOST_MODULES = 62  # the goal is 45; lower this with every module that leaves the way of PCA
+MOST_MODULES = 57  # the goal is 45; lower this with every module that leaves the way of PCA
 
 PROGRAM = """
 import inspect, json, sys, threading

@@ -14,7 +14,7 @@ from additive_sets import Joined
 
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.coordinator.protocols.newton_steps import chosen_division
-from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
+from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease, bins_for
 from colonnade.estimation.additive import (
     STEPS,
     AdditiveSearch,
@@ -25,7 +25,7 @@ from colonnade.estimation.additive import (
 )
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
-from colonnade.estimation.scoring import party_scores
+from colonnade.estimation.scoring import ScoreCounts, party_scores
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCounts, places_by_column
 from colonnade.estimators import shape_study
 from colonnade.estimators.methods.additive import tables_alone

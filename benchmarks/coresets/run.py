@@ -71,10 +71,10 @@ def drawn(
         uniform=uniform,
         **more,
     )
-    plan = federation.plan(
+    plan = federation._driver.plan(
         study, task="coreset", method="coreset", price=None, unit="person", parameters={}, repeat=run
     )
-    outcome = federation.run(study, plan)
+    outcome = federation._driver.run(study, plan)
     return outcome.value, outcome.transcript
 
 

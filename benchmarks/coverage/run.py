@@ -35,7 +35,7 @@ from colonnade.estimation.regression import (
 )
 from colonnade.privacy.accounting import Price
 from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 
 EPSILONS = (0.5, 1.0, 4.0)
@@ -89,7 +89,7 @@ class Truth:
 def law(data: Dealt, federation: cn.Federation, epsilon: float) -> Array:
     """Return the variance of every entry that the real channel would open."""
     release = GramRelease(data.columns, Price.of(epsilon, DELTA))
-    plan = federation.plan(
+    plan = federation._driver.plan(
         release, task=STUDIES["LinearRegression"], method="secure", price=release.price, unit="person", parameters={}
     )
     return release.variance(read_joint(plan, plan.steps[0].name))

@@ -32,7 +32,7 @@ def _adult_as_published() -> PublicData:
     """
     whole = _adult()
     frame = whole.frame.assign(native=np.where(whole.frame["native-country"] == "United-States", "US", "elsewhere"))
-    columns = {name: column for schema in whole.schemas.values() for name, column in schema.items()}
+    columns = {name: column for schema in whole._driver.columns.schemas.values() for name, column in schema.items()}
     seen = tuple(sorted(frame["workclass"].unique()))  # seven of the eight levels are in complete rows
     columns |= {"native": Category(("US", "elsewhere")), "workclass": Category(seen)}
     held = {

@@ -16,7 +16,7 @@ from benchmarks.frame import Row, Unavailable
 from benchmarks.frame.peers import MPYC, quiet_environment
 
 import colonnade as cn
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 SCRIPT = Path(__file__).parents[1] / "secure_gram" / "mpyc_gram.py"
 GIVEN = {14: (9_250, 18_500), 41: (1_000, 2_000), 36: (1_000, 2_000)}

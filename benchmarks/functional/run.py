@@ -112,7 +112,7 @@ def regressions(run: int, set: str) -> Iterator[Row]:  # noqa: A002  # the label
 
 
 def _through_the_channel(study: cn.Federation, test, target: str, epsilon: float) -> float:
-    column = study.column(target)[2]
+    column = study.describe([target])[target]
     if isinstance(column, Category):
         model = cn.LogisticRegression(target, method="functional", epsilon=epsilon).fit(study)
         return float(model.score(test, test[target]))

@@ -25,7 +25,7 @@ from benchmarks.frame import Benchmark, Claim, Part, Row, Table, above, below, d
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.grouping import Heights
+from colonnade.coordinator.protocols.counting import Heights
 from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces, independence_test
 from colonnade.privacy.accounting import Price

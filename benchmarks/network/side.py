@@ -37,7 +37,7 @@ def main() -> None:
             print(json.dumps({}), flush=True)
             for line in sys.stdin:
                 rounds, studies = map(int, line.split())
-                found = measured("round", lambda: federation.transport.exchange(asked), rounds, processes)
+                found = measured("round", lambda: federation._driver.transport.exchange(asked), rounds, processes)
                 found |= measured("PCA", lambda: pca().fit(federation, repeat=next(draws)), studies, processes)
                 print(json.dumps(found), flush=True)
     finally:

@@ -165,10 +165,10 @@ def gram_error(people: int, epsilon: float, run: int) -> tuple[np.ndarray, Sketc
     share = gaussian_party_price(Price.of(epsilon, DELTA), 2, "person")
     algorithm = SketchedMoments(federation.describe(COLUMNS), share, federation.people, draw=run)
     price = Price.of(epsilon, DELTA)
-    plan = federation.plan(
+    plan = federation._driver.plan(
         algorithm, task="moments", method="sketch", price=price, unit="person", parameters={}, repeat=run
     )
-    found = federation.run(algorithm, plan).value
+    found = federation._driver.run(algorithm, plan).value
     sums = found.matrix[0, 1:]
     return found.matrix[1:, 1:] - np.outer(sums, sums) / federation.people - centred.T @ centred, algorithm
 

@@ -25,7 +25,7 @@ from colonnade.party.steps.products import folded_products
 from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
 from colonnade.secure.residues import Arithmetic
 from colonnade.secure.shamir import Dealing, Products
-from colonnade.steps.terms import FixedPoint
+from colonnade.steps.kind import FixedPoint
 
 PEOPLE, COLUMNS, PARTITIONS, TURNS, BAR = 2_000_000, 64, 16, 5, 1.6
 SHARE_COLUMNS, SHARE_ROWS, SHARE_CHUNKS = 256, 4_096, 16

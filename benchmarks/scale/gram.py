@@ -19,7 +19,7 @@ from benchmarks.secure_gram.run import DELTA, EPSILON, SCALE, a_federation, tabl
 from colonnade.secure.keys import Secret
 from colonnade.secure.mail import Session
 from colonnade.secure.shamir import Dealing, Products, expand
-from colonnade.steps.joint import Joint, read_joint
+from colonnade.steps.kind import Joint, read_joint
 
 ROWS, COLUMNS, PARTIES, TURNS, BAR, CORES = 45_222, 41, 3, 40, 12.0, 2
 

@@ -14,7 +14,7 @@ from benchmarks.frame import Claim, Part, Row, Table, below
 from benchmarks.gpu.run import table
 
 import colonnade as cn
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 PEOPLE = 200_000
 BEFORE, BAR = 2.85e9, 0.5
@@ -25,7 +25,7 @@ def measured(_run: int, people: int) -> Iterator[Row]:
     """Fit the regression, and set its bytes beside the bound."""
     budget = cn.Budget(epsilon=10.0, delta=1e-5)
     with cn.Federation.simulate(table(people), id="id", budget=budget, test_key=b"k" * 32) as federation:
-        federation.linked = frozenset(federation.parties)
+        federation._driver.linked = frozenset(federation.parties)
         links = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).preview(federation).traffic
         model = cn.LinearRegression("shop.y", epsilon=1.0, delta=1e-6).fit(federation)
     plan, counted = model.plan_, model.transcript_.bytes

@@ -34,7 +34,7 @@ from benchmarks.frame.claims import Test
 from benchmarks.frame.peers import MPYC, PATIENCE, SPU, quiet_environment
 
 import colonnade as cn
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 HERE = Path(__file__).parent
 PUBLISHED = tomllib.loads((HERE / "published.toml").read_text())

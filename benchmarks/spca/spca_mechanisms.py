@@ -15,7 +15,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.schema.features import features_of
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 SOURCE = SystemRandomness()
 
@@ -57,7 +57,7 @@ def stated(problem: Problem, epsilon: float, federation: cn.Federation) -> tuple
     """Which entries are noised how: inside a party 0, on the diagonal 1, between parties 2."""
     norms = problem.row_norms(len(federation.parties))
     algorithm = GramRelease(federation.describe(), Price.of(epsilon, DELTA), row_norms=norms, scale=problem.scale)
-    plan = federation.plan(
+    plan = federation._driver.plan(
         algorithm, task="moments", method="secure", price=algorithm.price, unit="person", parameters={}
     )
     joint = read_joint(plan, "gram")

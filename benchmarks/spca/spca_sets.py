@@ -16,7 +16,7 @@ from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema.features import features_of
-from colonnade.steps.terms import FixedPoint
+from colonnade.steps.kind import FixedPoint
 
 DELTA = 1e-5
 WIDE = 1_000

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from colonnade import datasets, methods
     from colonnade.coordinator.driver import Analyst
     from colonnade.coordinator.federation import Federation
-    from colonnade.coordinator.findings import MomentsRelease
     from colonnade.coordinator.opening import TemporaryLedgers
+    from colonnade.coordinator.protocols.moment_releases import MomentsRelease
     from colonnade.errors import (
         AlreadyRunning,
         ApprovalNeeded,
@@ -128,7 +128,7 @@ __all__ = [
 _HOMES = {
     "coordinator.driver": ("Analyst",),
     "coordinator.federation": ("Federation",),
-    "coordinator.findings": ("MomentsRelease",),
+    "coordinator.protocols.moment_releases": ("MomentsRelease",),
     "coordinator.opening": ("TemporaryLedgers",),
     "errors": (
         "AlreadyRunning",

@@ -177,7 +177,7 @@ class SchemaMismatch(ColonnadeError):
 
     code = "schema-mismatch"
     default_remedy = (
-        "Name columns as federation.columns() lists them, or correct the party's cn.Schema to fit its data."
+        "Name columns as federation.describe() lists them, or correct the party's cn.Schema to fit its data."
     )
 
 

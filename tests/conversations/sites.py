@@ -13,7 +13,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import RunRecords
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
+from colonnade.coordinator.driver import JointResult, open_jointly
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import SqliteLedger
@@ -200,7 +200,7 @@ class Site:
                 for party in self.parties
             )
         )
-        plan = self.federation.plan(
+        plan = self.federation._driver.plan(
             algorithm, task="pattern-count", method="secure", price=price, unit="person", parameters={}, repeat=repeat
         )
         return replaced(plan, **changes)
@@ -214,7 +214,7 @@ class Site:
     def run(self, plan: Plan) -> list[int]:
         """Run a plan to its end; return the opened entries."""
         steps = tuple(step for step in plan.steps if step.name == STEP)
-        result = self.federation.run(Opens(steps), plan).value
+        result = self.federation._driver.run(Opens(steps), plan).value
         assert isinstance(result, JointResult)
         return result.cross.tolist()
 

@@ -17,7 +17,7 @@ from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, un
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, default_threshold, entry_pairs, reconstruct
-from colonnade.steps.joint import Joint, read_joint
+from colonnade.steps.kind import Joint, read_joint
 
 FEDERATION = "f0" * 32
 STEP = "moments"

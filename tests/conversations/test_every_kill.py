@@ -15,7 +15,7 @@ import colonnade as cn
 from colonnade.coordinator.protocols.newton_steps import Reading
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.protocol import codec
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from tests.conversations.sites import Site
 from tests.conversations.test_tiles import in_tiles
 from tests.network import every_study
@@ -36,7 +36,7 @@ def fits(make: Callable[[], Any]) -> Run:
 
 def aligns(mode: str, **options: Any) -> Run:
     def align(federation: cn.Federation, repeat: int) -> list[float]:
-        opened = cn.Federation(federation.transport, parties=federation.parties)
+        opened = cn.Federation(federation._driver.transport, parties=federation.parties)
         order = opened.align(mode, repeat=repeat, **options)
         return [order.people, int(order.identity[:12], 16)]
 

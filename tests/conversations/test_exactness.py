@@ -15,8 +15,8 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import entry_pairs
-from colonnade.steps import joint as joint_module
-from colonnade.steps.joint import read_joint
+from colonnade.steps import kind as joint_module
+from colonnade.steps.kind import read_joint
 from tests import kit
 from tests.conversations.sites import Opens
 from tests.conversations.stage import NAMES, SIZES, STEP, Stage, Table, a_plan, noise_room, some_tables
@@ -230,8 +230,8 @@ def statistics_of(plan, name, kind):
 def run_joint(f: cn.Federation, steps: tuple[Step, ...], price: Price):
     algorithm = Opens(steps)
     task = "moments" if steps[0].kind == "gram" else "pattern-count"
-    plan = f.plan(algorithm, task=task, method="secure", price=price, unit="person", parameters={})
-    return plan, f.run(algorithm, plan).value
+    plan = f._driver.plan(algorithm, task=task, method="secure", price=price, unit="person", parameters={})
+    return plan, f._driver.run(algorithm, plan).value
 
 
 @pytest.mark.every(2)
@@ -301,7 +301,7 @@ def test_a_released_gram_matrix_minus_regenerated_noise_is_the_plain_one(noise, 
     with federation(60) as f:
         plan, result = run_joint(f, steps, price)
         statistics = statistics_of(plan, STEP, PrivateGram)
-        tables = {party: f.transport._endpoints[party]._gate._table for party in widths}
+        tables = {party: f._driver.transport._endpoints[party]._gate._table for party in widths}
         rows = {party: statistic.rows(tables[party], 0, f.people) for party, statistic in statistics.items()}
         for party, statistic in statistics.items():  # blocks within one party are noised by it alone
             again = statistic.own(tables[party], regenerated.sampler(party, "own"))

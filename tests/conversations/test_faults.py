@@ -17,7 +17,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Recall, Refused, Released, pack
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from tests.conversations.sites import (
     EPSILON,
     STEP,

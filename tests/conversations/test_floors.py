@@ -15,7 +15,7 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Described, Greeted, Post, Propose, Refused
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.kind import SharingFloor
 from tests.federations import as_if_agreed
 from tests.party.test_gate import guards, replaced
 
@@ -58,7 +58,7 @@ FEW = {"compute_nodes": ("bank", "telco", "shop"), "threshold": 1, "collusion": 
 
 
 def put(f: cn.Federation, name: str, request: object) -> object:
-    return codec.decode_reply(f.transport.exchange({name: codec.encode(request)})[name])
+    return codec.decode_reply(f._driver.transport.exchange({name: codec.encode(request)})[name])
 
 
 # The attack ---------------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_two_parties_read_a_third_ones_rows_where_floors_go_by_the_members_of_a_
     held = Held(monkeypatch)
     with a_federation(policies=dict.fromkeys(NAMES, cn.Policy(min_collusion=2))) as f:
         algorithm, plan = forged(components(), f, **FEW)
-        f.run(algorithm, plan)
+        f._driver.run(algorithm, plan)
     assert largest_error(held.pooled(("telco", "shop"), "bank"), plan, "bank") < 1e-3
 
 
@@ -113,7 +113,7 @@ def test_the_same_plan_is_refused_by_everybody_before_anything_is_shared_or_paid
                 assert reply.code == PolicyRefusal.code
                 assert reply.message.startswith("The plan's threshold is below 2")
         with pytest.raises(PolicyRefusal, match="threshold is below 2"):
-            f.run(algorithm, plan)
+            f._driver.run(algorithm, plan)
         assert (f.budget().spent == 0).all()
     assert held.shares == {}
 
@@ -139,8 +139,8 @@ def test_noise_covers_what_a_policy_insists_on_or_all_parties_but_one(collusion,
     with a_federation(NAMES[:4], collusion=3, nodes=nodes, policies=policies) as f:
         plan = forged(components(NAMES[:4]), f, collusion=collusion)[1]
         assert plan.threshold == 3
-        policy = f.transport.endpoint("bank")._gate.policy
-        terms = f.transport.endpoint("bank")._gate.terms
+        policy = f._driver.transport.endpoint("bank")._gate.policy
+        terms = f._driver.transport.endpoint("bank")._gate.terms
         if refused:
             with pytest.raises(PolicyRefusal, match="noise covers fewer"):
                 policy.admit(plan, plan.steps_of("bank")[0], terms)
@@ -251,7 +251,7 @@ def test_a_party_that_only_computes_checks_the_plan_too_when_it_agrees_and_when_
     with a_federation(NAMES[:3], collusion=1, policies={"shop": cn.Policy(compute_for_others=False)}) as f:
         with pytest.raises(NotEnoughComputeNodes):
             components().fit(f)
-        f._computing = members(bank={}, telco={}, shop={})  # a coordinator that does not care
+        f._driver.computing = members(bank={}, telco={}, shop={})  # a coordinator that does not care
         plan = components()._prepare(f, 1)[1]
         for request in (Propose(plan=plan), Post(plan=plan, step="gram", run=bytes(16), turn=0, letters={})):
             reply = put(f, "shop", request)

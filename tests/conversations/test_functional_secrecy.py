@@ -37,7 +37,7 @@ class Watched:
         self.rows: dict[str, np.ndarray] = {}
         self._watch(monkeypatch, silent)
         with federation(tables=frames(PEOPLE), epsilon=10.0) as f:
-            f.transport = recorded = Recorded(f.transport, keep=True)
+            f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
             study = type(study)(**study.get_params(deep=False)).fit(f)
         self.joint, self.opened = self._joint, self._cross
         self.received = {party: [] for party in SCHEMAS}

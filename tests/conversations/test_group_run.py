@@ -8,16 +8,16 @@ import pytest
 from scipy import stats
 
 from colonnade.conversations.products import GroupLetter, GroupRun, ProductRun
-from colonnade.coordinator.protocols.grouping import GroupRelease
+from colonnade.coordinator.protocols.counting import GroupRelease
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Post
 from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import expand
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from colonnade.steps.groups import GroupTerms
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from tests import kit
 from tests.conversations.sites import Lost, Site, at_turn, replaced
 from tests.conversations.stage import NAMES, STEP, Stage, Table, Watched, a_plan, seed
@@ -285,10 +285,12 @@ class GroupSite(Site):
     """Three real parties and a study of all of them."""
 
     def groups(self, repeat: int = 1) -> tuple[GroupRelease, Plan]:
-        described = {name: self.federation.column(name)[2] for name in (*COLUMNS["by"], *COLUMNS["values"])}
+        described = {
+            name: self.federation._driver.columns.column(name)[2] for name in (*COLUMNS["by"], *COLUMNS["values"])
+        }
         by, values = ({name: described[name] for name in COLUMNS[part]} for part in ("by", "values"))
         release = GroupRelease(by, values, PRICE, self.parties)
-        plan = self.federation.plan(
+        plan = self.federation._driver.plan(
             release, task="groups", method="secure", price=PRICE, unit="person", parameters={}, repeat=repeat
         )
         return release, plan
@@ -296,7 +298,7 @@ class GroupSite(Site):
     def outcome(self, repeat: int = 1) -> tuple[str, np.ndarray | None]:
         release, plan = self.groups(repeat)
         try:
-            return "done", self.federation.run(release, plan).value.counts
+            return "done", self.federation._driver.run(release, plan).value.counts
         except ReleaseLost:
             return "lost", None
         except ColonnadeError:
@@ -344,6 +346,6 @@ def test_a_party_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, thr
 
 def test_the_statement_names_the_nodes_that_are_trusted_to_compute(three):
     release, plan = three.groups()
-    findings = three.federation.study(release, plan, title="groups")
+    findings = three.federation._driver.study(release, plan, title="groups")
     assert any("compute as written" in words for words in findings.privacy.assumptions)
     assert findings.privacy.epsilon() == pytest.approx(1.0, rel=1e-6)

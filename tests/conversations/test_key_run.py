@@ -7,7 +7,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.agreements import SETTLES
 from colonnade.coordinator import driver
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key
+from colonnade.coordinator.driver import Relay, agree_on_key, forget_key
 from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
@@ -38,7 +38,7 @@ class Agreement:
 
 
 def a_plan(f: cn.Federation, algorithm: Agreement | None = None, repeat: int = 1) -> Plan:
-    return f.plan(
+    return f._driver.plan(
         algorithm or Agreement(),
         task="clustering",
         method="sketch",
@@ -50,7 +50,7 @@ def a_plan(f: cn.Federation, algorithm: Agreement | None = None, repeat: int = 1
 
 
 def agree(f: cn.Federation, plan: Plan | None = None, *, forget: bool = False) -> driver.Outcome:
-    return f.run(Agreement(forget=forget), plan or a_plan(f))
+    return f._driver.run(Agreement(forget=forget), plan or a_plan(f))
 
 
 def key_at(f: cn.Federation, party: str, plan: Plan) -> bytes | None:
@@ -80,8 +80,8 @@ def test_agreeing_costs_nothing_and_is_a_line_in_every_ledger():
 def test_the_key_appears_in_nothing_that_the_coordinator_relays():
     f = federation()
     said = []
-    honest = f.transport.exchange
-    f.transport.exchange = lambda requests: said.append(answers := honest(requests)) or answers
+    honest = f._driver.transport.exchange
+    f._driver.transport.exchange = lambda requests: said.append(answers := honest(requests)) or answers
     plan = a_plan(f)
     agree(f, plan)
     key = key_at(f, "bank", plan)
@@ -204,7 +204,7 @@ def test_a_letter_that_is_missing_swapped_flipped_or_replayed_leaves_nobody_with
 def test_a_key_step_that_asks_for_anything_else_is_refused(algorithm, error):
     f = federation()
     with pytest.raises(error):
-        f.run(algorithm, a_plan(f, algorithm))
+        f._driver.run(algorithm, a_plan(f, algorithm))
 
 
 def test_a_coordinator_has_no_say_in_a_key():
@@ -253,7 +253,7 @@ def test_a_relay_counts_its_turns_and_refuses_what_is_no_letter():
 
 def test_the_whole_agreement_takes_few_rounds():
     f = federation()
-    recorded = Recorded(f.transport)
-    f.transport = recorded
+    recorded = Recorded(f._driver.transport)
+    f._driver.transport = recorded
     agree(f)
     assert recorded.transcript.rounds == 4 + SETTLES + 1  # propose, say yes, begin, recall, turns 0 to 3

@@ -8,7 +8,7 @@ import pytest
 import colonnade as cn
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Conclude
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from tests.conversations.sites import (
     Lost,
     Requests,

@@ -18,7 +18,7 @@ from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Refused, unpack
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from tests.conversations.test_floors import NAMES, a_federation, components, forged, put, tables
 from tests.federations import as_if_agreed
 from tests.party.test_gate import guards
@@ -89,7 +89,7 @@ def attacked(nodes: tuple[str, ...] = ()) -> float | Refused:
     names = tuple(name for name in NAMES if name not in nodes)
     with pytest.MonkeyPatch.context() as patch, a_federation(names, collusion=1, nodes=nodes) as f:
         telco, opened = ColludingTelco(patch), []
-        telco.records = f.transport._endpoints["telco"]._runs.member.records
+        telco.records = f._driver.transport._endpoints["telco"]._runs.member.records
         _, plan = forged(components(), f, compute_nodes=(*names, *nodes), threshold=1, collusion=1)
         joint = read_joint(plan, STEP)
         scale = plan.steps_of("bank")[0].parameters["scale"]

@@ -14,7 +14,7 @@ from colonnade.protocol.messages import (
     Propose,
 )
 from colonnade.secure.shamir import Dealing, check_repetitions
-from colonnade.steps import joint as joint_module
+from colonnade.steps import kind as joint_module
 from tests import kit
 from tests.conversations.stage import NAMES, Stage, Watched, a_plan, altered, members, noise_room, seed, some_tables
 

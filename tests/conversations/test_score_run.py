@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.driver import Quote
-from colonnade.coordinator.findings import forecast_traffic
+from colonnade.coordinator.driver import Quote, forecast_traffic
 from colonnade.protocol import codec
 from colonnade.protocol.messages import SHORTEST_DIRECT, Post, Posted
 from tests.federations import SCHEMAS, federation, frames, joined
@@ -64,12 +63,12 @@ def to_everybody(posts):
 @pytest.mark.parametrize("change", [without_givers, swapped, signed_by_another, to_everybody])
 def test_letters_that_are_not_as_they_were_written_end_the_run_and_open_nothing(change):
     with federation(120, epsilon=1_000.0) as f:
-        model, honest = fitted(f), f.transport
-        f.transport = meddling = Meddling(honest, 2, change)
+        model, honest = fitted(f), f._driver.transport
+        f._driver.transport = meddling = Meddling(honest, 2, change)
         with pytest.raises(cn.ProtocolError):
             model.evaluate(f, epsilon=EPSILON)
         assert meddling.met == 1
-        f.transport = honest
+        f._driver.transport = honest
         found = model.evaluate(f, epsilon=EPSILON)
         rows = joined(frames(120))
         assert found["accuracy"].value == pytest.approx(model.score(rows, rows["bank.default"]), abs=0.04)
@@ -94,11 +93,11 @@ def test_a_run_that_is_cut_short_is_taken_up_again_and_paid_once(turn):
     with federation(120, epsilon=1_000.0) as f, federation(120, epsilon=1_000.0) as untouched:
         model = fitted(untouched)
         fitted(f)
-        honest, before = f.transport, f.budget()["spent"]
-        f.transport = Cut(honest)
+        honest, before = f._driver.transport, f.budget()["spent"]
+        f._driver.transport = Cut(honest)
         with pytest.raises(cn.ProtocolError):
             model.evaluate(f, epsilon=2.0)
-        f.transport = honest
+        f._driver.transport = honest
         found = model.evaluate(f, epsilon=2.0)
         once = model.evaluate(untouched, epsilon=2.0)
         assert np.allclose(f.budget()["spent"] - before, untouched.budget()["spent"] - before)
@@ -126,7 +125,7 @@ def test_what_a_histogram_costs_stands_in_every_ledger_and_counts_once_for_a_per
         rows = [
             entry
             for party in f.parties
-            for entry in f.transport.endpoint(party)._gate.ledger.entries()
+            for entry in f._driver.transport.endpoint(party)._gate.ledger.entries()
             if entry.label.startswith("evaluation/")
         ]
         assert len({entry.label for entry in rows}) == 1
@@ -149,10 +148,10 @@ def test_what_givers_write_is_part_of_the_forecast_and_could_go_directly():
 
     with federation(2_000, epsilon=1_000.0) as f:
         model = fitted(f)
-        f.transport = Listening(f.transport, None, None)
+        f._driver.transport = Listening(f._driver.transport, None, None)
         found = model.evaluate(f, epsilon=2.0)
         quote = Quote({}, {party: {step.name for step in found.plan_.steps} for party in f.parties})
-        foretold = forecast_traffic(found.plan_, quote, f.schemas, f.parties)
+        foretold = forecast_traffic(found.plan_, quote, f._driver.columns.schemas, f.parties)
     direct = {ends: size for ends, size in letters.items() if size >= SHORTEST_DIRECT}
     (giver,) = {step.party for step in found.plan_.steps if step.parameters.get("role") == "giver"}
     given = sum(size for (turn, sender, _), size in direct.items() if turn == 1 and sender == giver)

@@ -27,7 +27,7 @@ from colonnade.protocol.messages import (
 )
 from colonnade.secure.keys import SeedStream
 from colonnade.secure.mail import OVERHEAD, Session
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.conversations.stage import NAMES, STEP, Stage, Table, a_plan
@@ -266,7 +266,7 @@ def record(name: str, tables: dict, monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(PrivatePairTables, "rows", watched)
     with kit.zeroed_out(), federation(tables=tables, parties=parties) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.PatternCount([COLUMNS[party] for party in parties], **price).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, rows

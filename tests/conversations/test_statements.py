@@ -8,7 +8,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 from tests.federations import SCHEMAS, frames
 
 PARTIES = ("bank", "telco", "insurer")

@@ -9,7 +9,7 @@ import pytest
 from colonnade.conversations import sums as sum_run
 from colonnade.conversations.conversation import members_of
 from colonnade.conversations.sums import SumRun, chunks_of
-from colonnade.coordinator.protocols.relaying import unmasked_sum
+from colonnade.coordinator.driver import unmasked_sum
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, pack, unpack

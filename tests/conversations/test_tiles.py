@@ -26,8 +26,8 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Post
 from colonnade.secure.shamir import entry_pairs, rectangles
-from colonnade.steps import joint as joint_module
-from colonnade.steps.joint import read_joint
+from colonnade.steps import kind as joint_module
+from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at, outcome, replaced
 from tests.federations import SCHEMAS, federation
@@ -131,7 +131,7 @@ class GramSite(Site):
         price = Price.of(0.5, 1e-6)
         chosen = ("bank.age", "bank.segment", "telco.plan", "telco.bill")
         algorithm = Opens(GramRelease(self.federation.describe(chosen), price).steps())
-        plan = self.federation.plan(
+        plan = self.federation._driver.plan(
             algorithm, task=STUDIES["PCA"], method="secure", price=price, unit="person", parameters={}, repeat=repeat
         )
         return replaced(plan, **changes)
@@ -142,7 +142,7 @@ class GramSite(Site):
         return {name: round(self.ledger(name).spent().epsilon(1e-6), 6) for name in self.parties}
 
     def run(self, plan: Plan) -> list[int]:
-        return self.federation.run(Opens(plan.steps), plan).value.cross.tolist()
+        return self.federation._driver.run(Opens(plan.steps), plan).value.cross.tolist()
 
     def expected(self, plan: Plan) -> list[int]:
         """The exact products, plus the noise that follows from the seeds in the ledgers: each party paid and drew once."""

@@ -45,9 +45,10 @@ def unaligned(lists=LISTS, *, aligned=False, policies=None, test_key=None, **opt
 
 def kept_ids(federation: cn.Federation) -> dict[str, list[str | None]]:
     """Look behind the guards: the ids of each party in the order that it keeps."""
-    guards = federation.transport._endpoints
+    guards = federation._driver.transport._endpoints
     return {
-        party: guards[party]._row_orders.order(federation.alignment).ids.to_pylist() for party in federation.parties
+        party: guards[party]._row_orders.order(federation._driver.alignment).ids.to_pylist()
+        for party in federation.parties
     }
 
 
@@ -55,7 +56,7 @@ def shown_order(federation: cn.Federation, lists=LISTS) -> dict[str, list[str | 
     """The same, by the rows of each party's own table."""
     orders = {}
     for party, ids in lists.items():
-        order = federation.transport._endpoints[party]._row_orders.order(federation.alignment).rows
+        order = federation._driver.transport._endpoints[party]._row_orders.order(federation._driver.alignment).rows
         orders[party] = [str(ids[row]) if row >= 0 else None for row in order]
     return orders
 
@@ -126,10 +127,10 @@ def test_a_cohort_that_is_no_list_of_distinct_ids_is_refused(bad):
 @pytest.mark.parametrize("options", [{"size": "public"}, {"size": "hidden"}, {"epsilon": 0.5}])
 def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
     with unaligned() as federation:
-        first = federation.align(**options).alignment
+        first = federation.align(**options)._driver.alignment
         spent = federation.budget().spent.tolist()
         again = federation.align(**options)
-        assert again.alignment == first
+        assert again._driver.alignment == first
         assert federation.budget().spent.tolist() == spent
         assert again.aligned_.findings.transcript.rounds == 5
 
@@ -144,18 +145,18 @@ def test_nobody_keeps_the_secrets_of_an_alignment_or_of_a_split(options):
             federation.align(**options)
             federation.split(test=0.5)
             for party in federation.parties:
-                file = federation.transport._endpoints[party]._runs.member.records._memory
+                file = federation._driver.transport._endpoints[party]._runs.member.records._memory
                 assert file.execute("SELECT count(*), count(secret) FROM runs").fetchone() == (2, 0)
 
 
 def test_an_order_outlives_the_process(tmp_path):
     with unaligned(ledger_dir=tmp_path) as federation:
-        identity = federation.align(epsilon=0.5).alignment
+        identity = federation.align(epsilon=0.5)._driver.alignment
         orders = shown_order(federation)
     with unaligned(ledger_dir=tmp_path) as federation:
         assert federation.people == 0
         federation.align(epsilon=0.5)
-        assert federation.alignment == identity
+        assert federation._driver.alignment == identity
         assert shown_order(federation) == orders
         assert (federation.budget().spent == 0.5).all()
 
@@ -271,7 +272,7 @@ def told(federation: cn.Federation) -> dict[str, list[str]]:
     """What each party's account says was told without differential privacy: the words after the plan's hash."""
     return {
         party: [line.label.split(" ", 3)[3] for line in account.entries if line.loss is None]
-        for party, account in federation.accounts().items()
+        for party, account in federation._driver.accounts().items()
     }
 
 
@@ -353,8 +354,8 @@ def test_the_coordinators_transcript_is_the_same_for_all_lists_with_the_same_per
     transcripts = []
     for lists in (LISTS, other):
         with unaligned(lists) as federation:
-            watched = Watched(federation.transport)
-            federation.transport = watched
+            watched = Watched(federation._driver.transport)
+            federation._driver.transport = watched
             federation.align(capacity=100, **options)
             transcripts.append(watched.seen)
     assert transcripts[0] == transcripts[1]
@@ -456,7 +457,7 @@ def test_a_party_without_a_declared_capacity_matches_no_list_whatever_the_plan_s
 
 
 def rows_of(federation: cn.Federation, party: str) -> list:
-    return federation.transport._endpoints[party]._gate.ledger.entries()
+    return federation._driver.transport._endpoints[party]._gate.ledger.entries()
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_the_statement_says_who_must_not_pool():
 
 def test_a_party_refuses_a_plan_with_others_than_the_committee():
     with opened(["b", "d", "e"]) as f:
-        f._computing = ComputeMembers(
-            f.compute_nodes, f.descriptions(), None
+        f._driver.computing = ComputeMembers(
+            f._driver.computing.nodes, f._driver.descriptions(), None
         )  # a coordinator that knows of no committee
         with pytest.raises(PolicyRefusal, match="compute node"):
             cn.PCA(1, epsilon=1.0, delta=1e-5).fit(f)

@@ -163,11 +163,11 @@ def test_after_a_kill_the_words_are_those_of_the_ledgers(study, message, when, n
     journal = ThreeAttempts() if attempts == 3 else None
     federation = cn.Federation(site, parties=site.parties, compute_nodes=site.nodes, journal=journal)
     estimator = STUDIES[study]()
-    federation.transport = Deadly(site, name, message, when, back=back)
+    federation._driver.transport = Deadly(site, name, message, when, back=back)
     first = run(site, estimator, federation)
-    assert federation.transport.died or when == "paid" or first == "done"
+    assert federation._driver.transport.died or when == "paid" or first == "done"
     site.away.clear()
-    federation.transport = Deadly(site, "nobody", 0, "before", back=True)
+    federation._driver.transport = Deadly(site, "nobody", 0, "before", back=True)
     assert run(site, estimator, federation) in ("done", "release-lost")
     assert run(site, estimator, federation) in ("done", "release-lost")
 
@@ -177,14 +177,14 @@ def test_after_a_kill_the_words_are_those_of_the_ledgers(study, message, when, n
 def test_the_matrix_above_kills_at_each_message(study, site):
     assert len(list(cases())) >= 200
     federation = site.federation
-    federation.transport = wire = Deadly(site, "nobody", 0, "before", back=True)
+    federation._driver.transport = wire = Deadly(site, "nobody", 0, "before", back=True)
     assert run(site, STUDIES[study](), federation) == "done"
     assert wire.seen["bank"] + 1 == MESSAGES[study]
 
 
 def test_a_release_whose_party_died_as_it_had_paid_is_drawn_when_it_is_back_and_paid_once(site):
     federation = cn.Federation(site, parties=site.parties, journal=ThreeAttempts())
-    federation.transport = wire = Deadly(site, "telco", 3, "paid", back=True)
+    federation._driver.transport = wire = Deadly(site, "telco", 3, "paid", back=True)
     study = STUDIES["response"]().fit(federation)
     assert wire.died
     assert "paid: bank ε=0.5, telco ε=0.5" in study.receipt_
@@ -208,7 +208,7 @@ def _without_dealing(requests: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_a_fit_that_was_taken_up_again_says_what_it_paid_and_the_next_that_it_paid_nothing(site):
     federation = cn.Federation(site, parties=site.parties, journal=ThreeAttempts())
-    federation.transport = wire = Deadly(site, "bank", 4, "after", back=True)
+    federation._driver.transport = wire = Deadly(site, "bank", 4, "after", back=True)
     study = STUDIES["secure"]().fit(federation)
     assert wire.died
     assert "paid: bank ε=0.5, telco ε=0.5" in study.receipt_
@@ -233,7 +233,7 @@ def test_what_another_coordinator_spends_meanwhile_is_not_counted(site):
 
 
 def test_of_a_party_that_stays_away_no_figure_is_given(site):
-    site.federation.transport = Deadly(site, "telco", 6, "after", back=False)
+    site.federation._driver.transport = Deadly(site, "telco", 6, "after", back=False)
     with pytest.raises(ColonnadeError) as failure:
         STUDIES["secure"]().fit(site.federation)
     assert failure.value.cost == Cost({"bank": 0.5}, unknown=("telco",))

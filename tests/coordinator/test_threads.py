@@ -52,7 +52,7 @@ def opened() -> cn.Federation:
 def lines(federation: cn.Federation) -> dict[str, list[tuple[str, bytes]]]:
     """Every party's account, without what rests on noise: order of lines, hashes of plans, losses of scores of fitted models."""
     found = {}
-    for party, account in federation.accounts().items():
+    for party, account in federation._driver.accounts().items():
         entries = [(line.label.rsplit(" ", 1)[0], line.loss) for line in account.entries]
         found[party] = sorted(
             (label, b"" if loss is None or label.startswith("evaluation") else loss) for label, loss in entries

@@ -124,7 +124,7 @@ def test_shares_of_the_noise_have_the_declared_variance_and_no_other(part):
     plan = None
     with united() as federation:
         release = UnionRelease(COLUMNS, Price.of(1.0, 1e-6), scale=4)
-        plan = federation.plan(
+        plan = federation._driver.plan(
             release, task="moments", method="secure", price=release.price, unit="person", parameters={}
         )
     step = plan.step("left", part)
@@ -159,9 +159,9 @@ def test_messages_of_a_study_do_not_depend_on_who_is_in_common():
 def test_who_is_in_common_is_in_neither_partys_keeping():
     """Each party knows which places are its own, and half of its own places look like the other half."""
     with united() as federation:
-        guards = federation.transport._endpoints
+        guards = federation._driver.transport._endpoints
         for party, count in (("left", 90), ("right", 80)):
-            kept = guards[party]._row_orders.order(federation.alignment)
+            kept = guards[party]._row_orders.order(federation._driver.alignment)
             assert (kept.rows >= 0).sum() == count
             assert kept.union
             assert [one for one in kept.ids.to_pylist() if one is not None] == [
@@ -188,7 +188,7 @@ def test_a_study_that_would_count_people_whom_the_other_lacks_is_refused(study):
 
 def test_a_coordinator_cannot_ask_for_plain_moments_on_a_union():
     with united() as federation:
-        federation.union = False
+        federation._driver.union = False
         with pytest.raises(PolicyRefusal, match="union"):
             federation.moments(epsilon=1.0, delta=1e-6)
 
@@ -213,17 +213,17 @@ def test_a_union_is_of_two_parties():
 
 def test_a_union_outlives_the_process_and_stays_a_union(tmp_path):
     with united(ledger_dir=tmp_path) as federation:
-        identity = federation.alignment
+        identity = federation._driver.alignment
     with united(ledger_dir=tmp_path) as federation:
-        assert federation.alignment == identity
-        assert cn.Federation(federation.transport, parties=federation.parties, alignment=identity).union
+        assert federation._driver.alignment == identity
+        assert cn.Federation(federation._driver.transport, parties=federation.parties, alignment=identity)._driver.union
 
 
 def test_what_is_told_of_a_unions_size_is_hidden_or_public():
     with united() as federation:
         assert federation.people == sum(
             guard._gate.terms.capacity
-            for name, guard in federation.transport._endpoints.items()
+            for name, guard in federation._driver.transport._endpoints.items()
             if name in federation.parties
         )
         for options in ({"epsilon": 0.1}, {"size": "declared"}, {"size": "noisy", "epsilon": 0.1}):
@@ -236,5 +236,5 @@ def test_what_is_told_of_a_unions_size_is_hidden_or_public():
 def test_parts_of_a_union_are_unions():
     with united() as federation:
         for part in federation.split(test=0.4):
-            assert part.union
+            assert part._driver.union
             assert part.moments(["left.x", "right.z"], epsilon=1.0, delta=1e-6).moments.count > 0

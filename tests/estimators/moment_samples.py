@@ -95,7 +95,7 @@ def assert_same_directions(one: np.ndarray, other: np.ndarray, *, within: float)
 def joined_numbers(federation: cn.Federation, columns: int, people: int) -> pd.DataFrame:
     """The joined frame of a `split`, with the federation's names."""
     frame = numbers(columns, people)
-    return pd.DataFrame({name: frame[name.partition(".")[2]] for name in federation.columns()})
+    return pd.DataFrame({name: frame[name.partition(".")[2]] for name in federation.describe()})
 
 
 __all__ = [

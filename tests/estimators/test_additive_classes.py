@@ -130,7 +130,7 @@ def test_the_preview_says_that_each_class_pays(federation):
     ],
 )
 def test_what_is_about_one_event_refuses_three_classes_and_spends_nothing(federation, options, words):
-    before = federation.accounts()
+    before = federation._driver.accounts()
     with pytest.raises((cn.errors.BadInput, cn.errors.SchemaMismatch), match=words):
         _model(**options).fit(federation, repeat=9)
-    assert str(federation.accounts()) == str(before)
+    assert str(federation._driver.accounts()) == str(before)

@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 
 import colonnade as cn
-from colonnade.coordinator.protocols.score_releases import ScoreMoments
+from colonnade.estimation.scoring import ScoreMoments
 from colonnade.estimators.export import design_matrix
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
@@ -268,7 +268,7 @@ def test_what_leaves_is_shares_letters_and_private_releases_and_sizes_tell_nothi
     def exchanges(tables):
         with kit.zeroed_out(), federation(tables=tables, epsilon=50.0) as f:
             model = MODELS[name]().fit(public_federation)
-            f.transport = recorded = Recorded(f.transport, keep=True)
+            f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
             model.evaluate(f, epsilon=1.0, delta=1e-5)
             return recorded.exchanges
 

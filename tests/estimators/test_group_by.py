@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.grouping import helpers_for
+from colonnade.coordinator.protocols.counting import helpers_for
 from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.schema import Bins
 from tests import kit

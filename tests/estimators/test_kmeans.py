@@ -235,8 +235,8 @@ def test_another_draw_asks_other_people_and_a_preview_states_more_noise():
 
 
 def exchange(f, party, request):
-    as_if_agreed(f.transport._endpoints[party], request.plan)
-    return codec.decode_reply(f.transport.exchange({party: codec.encode(request)})[party])
+    as_if_agreed(f._driver.transport._endpoints[party], request.plan)
+    return codec.decode_reply(f._driver.transport.exchange({party: codec.encode(request)})[party])
 
 
 @pytest.mark.parametrize("method", ["response", "independent"])
@@ -321,7 +321,7 @@ def record(tables, method, released, monkeypatch):
         monkeypatch.setattr(statistic, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
     with kit.zeroed_out(), federated(tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.KMeans(3, method=method, n_local_clusters=3, epsilon=2.0).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, counted

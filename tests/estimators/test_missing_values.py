@@ -17,7 +17,7 @@ from colonnade.party.table.sources import Source
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Released
 from colonnade.schema import Category, Date, Numeric, Schema
-from colonnade.steps.terms import FixedPoint
+from colonnade.steps.kind import FixedPoint
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.federations import TEST_KEY
@@ -345,7 +345,7 @@ def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own
 
                 patch.setattr(kind, "compute", watched)
             with opened(tables, NEIGHBOURS) as f:
-                f.transport = recorded = Recorded(f.transport, keep=True)
+                f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
                 type(STUDIES[name])(**STUDIES[name].get_params(deep=False)).fit(f)
         seen.append(recorded.exchanges)
         counted.append(inputs)

@@ -14,7 +14,7 @@ from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema.features import features_of
-from colonnade.steps.terms import FixedPoint
+from colonnade.steps.kind import FixedPoint
 from tests.estimators.moment_samples import (
     GENEROUS,
     PRICE,
@@ -106,7 +106,7 @@ def test_with_a_generous_price_linear_models_are_those_of_scikit_learn(organisat
 
 def test_with_a_generous_price_a_logistic_model_predicts_as_well_as_that_of_scikit_learn(organisations):
     f, people = organisations
-    columns = [name for name in f.columns() if name != "bank.default"]
+    columns = [name for name in f.describe() if name != "bank.default"]
     model = cn.LogisticRegression("bank.default", method="secure", **GENEROUS).fit(f)
     rows, target = coded(people, f.describe(columns)), people["bank.default"]
     truth = linear_model.LogisticRegression(max_iter=2_000).fit(rows, target)

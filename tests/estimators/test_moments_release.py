@@ -258,7 +258,7 @@ def both():
 
 def test_a_release_has_its_papers(both):
     f, release, people = both
-    assert set(release.columns) == set(f.columns())
+    assert set(release.columns) == set(f.describe())
     assert release.moments.count == len(people)
     assert release.privacy_.epsilon() == pytest.approx(GENEROUS["epsilon"], rel=1e-6)
     assert release.transcript_.bytes > 0

@@ -58,9 +58,12 @@ def plans() -> list[Plan]:
     alone = ["bank.age", "bank.segment"]
     with three_parties() as f:  # a single party's columns
         for method in cn.KMeans.methods[:4]:
-            noted(cn.KMeans(2, columns=alone, method=method, epsilon=1.0, delta=1e-6)._prepare(f, 1)[1], f.transport)
+            noted(
+                cn.KMeans(2, columns=alone, method=method, epsilon=1.0, delta=1e-6)._prepare(f, 1)[1],
+                f._driver.transport,
+            )
         for method in cn.PatternCount.methods:
-            noted(cn.PatternCount(alone[1:], method=method, epsilon=1.0)._prepare(f, 1)[1], f.transport)
+            noted(cn.PatternCount(alone[1:], method=method, epsilon=1.0)._prepare(f, 1)[1], f._driver.transport)
         evidence = {
             "columns": "auto:1",
             "method": {"name": "newton", "plan": "evidence"},
@@ -74,10 +77,10 @@ def plans() -> list[Plan]:
             first = kind(target, bins=2, **more)._begun(f, 1)
             second = first[0]._going_on(first[1], None)
             for study in (kind(target, bins=2, **more), second):
-                noted(study._prepare(f, 1)[1], f.transport)
+                noted(study._prepare(f, 1)[1], f._driver.transport)
         uniform = CoresetStudy(f.describe(["bank.age", "telco.bill"]), "kmeans", 10, f.people, None, 2, uniform=True)
         planned = {"task": "coreset", "method": "coreset", "price": None, "unit": "person", "parameters": {}}
-        noted(f.plan(uniform, **planned), f.transport)  # as benchmarks compare it with a coreset
+        noted(f._driver.plan(uniform, **planned), f._driver.transport)  # as benchmarks compare it with a coreset
     return list(found.values())
 
 
@@ -165,7 +168,7 @@ def test_a_plan_that_nobody_meant_is_neither_quoted_nor_debited():
             "secure": cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.5),
             "response": cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=0.5),
         }
-        before = {party: account.sequence for party, account in f.accounts().items()}
+        before = {party: account.sequence for party, account in f._driver.accounts().items()}
         for method, study in honest.items():
             plan = study._prepare(f, 1)[1]
             flipped = tuple(replaced(step, kind=chr(ord(step.kind[0]) ^ 1) + step.kind[1:]) for step in plan.steps)
@@ -180,11 +183,11 @@ def test_a_plan_that_nobody_meant_is_neither_quoted_nor_debited():
             for one in wrong:
                 for request in requests(one):
                     for party in f.parties:  # the insurer would only compute
-                        reply = codec.decode_reply(f.transport.exchange({party: codec.encode(request)})[party])
+                        reply = codec.decode_reply(f._driver.transport.exchange({party: codec.encode(request)})[party])
                         assert isinstance(reply, Refused)
                         assert reply.code == PlanMismatch.code
                         assert reply.spent is None
-        assert {party: account.sequence for party, account in f.accounts().items()} == before
+        assert {party: account.sequence for party, account in f._driver.accounts().items()} == before
         honest["secure"].fit(f)
 
 
@@ -195,7 +198,7 @@ def test_a_node_without_data_refuses_unknown_names_too():
             request for request in requests(replaced(plan, method="secupe")) if not isinstance(request, Ask | Conclude)
         ]
         for request in answered:
-            reply = codec.decode_reply(f.transport.exchange({"notary": codec.encode(request)})["notary"])
+            reply = codec.decode_reply(f._driver.transport.exchange({"notary": codec.encode(request)})["notary"])
             assert isinstance(reply, Refused)
             assert reply.code == PlanMismatch.code
 
@@ -205,7 +208,7 @@ def test_the_coordinator_makes_no_plan_that_is_not_in_the_registry():
         study = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=0.5)._checked()
         algorithm = study._plan(f, 1)[0]
         with pytest.raises(PlanMismatch, match="method that its task does not have"):
-            f.plan(
+            f._driver.plan(
                 algorithm,
                 task="pattern-count",
                 method="secupe",

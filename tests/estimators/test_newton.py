@@ -8,8 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
 import colonnade as cn
-from colonnade.coordinator.driver import Quote
-from colonnade.coordinator.findings import forecast_traffic
+from colonnade.coordinator.driver import Quote, forecast_traffic
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, default_scale
 from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
@@ -209,7 +208,7 @@ def test_losses_of_all_steps_together_fit_the_ledger() -> None:
     with _federation(budget=cn.Budget(epsilon=1.0, delta=DELTA)) as tight:
         study = _study(epsilon=1.0)
         plan = study._prepare(tight, 1)[1]
-        losses = tight.quote(plan).losses
+        losses = tight._driver.quote(plan).losses
         for party in SCHEMAS:
             assert total(losses[party].values()).epsilon(DELTA) <= 1.0
         assert study.fit(tight).privacy_.epsilon() <= 1.0

@@ -99,7 +99,9 @@ def test_the_output_is_a_line_of_its_own_in_every_ledger_and_outside_the_promise
         assert budget["spent"].max() == 0
         for party in f.parties:
             entries = [
-                entry for entry in f.transport.endpoint(party)._gate.ledger.entries() if entry.kind == "nonprivate"
+                entry
+                for entry in f._driver.transport.endpoint(party)._gate.ledger.entries()
+                if entry.kind == "nonprivate"
             ]
             assert [entry.label.split()[:2] for entry in entries] == [
                 ["prediction/LogisticRegression", "scores-to-bank"]
@@ -149,7 +151,7 @@ class Elsewhere:
 
 def test_a_coordinator_elsewhere_cannot_read_what_a_party_was_told(trained):
     with federation(100, policies=TO_BANK) as f:
-        f.transport = Direct({name: Elsewhere(f.transport.endpoint(name)) for name in f.parties})
+        f._driver.transport = Direct({name: Elsewhere(f._driver.transport.endpoint(name)) for name in f.parties})
         delivery = trained["numbers"].predict(f, to="bank")
         with pytest.raises(cn.PolicyRefusal, match="alone"):
             delivery.read()
@@ -175,7 +177,7 @@ def scored(model, tables, key, monkeypatch):
     monkeypatch.setattr(sum_run.mail.Session, "seal", watched_seal)
     monkeypatch.setattr(sum_run.SumRun, "_take", watched_take)
     with federation(tables=tables, policies=TO_BANK, test_key=key) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         inner = recorded._inner
         recorded.endpoint = inner.endpoint
         told = model.predict(f, to="bank").read()
@@ -246,8 +248,8 @@ def test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart
                 return seal(self, to, step, sequence, plaintext)
 
             monkeypatch.setattr(sum_run.mail.Session, "seal", watched)
-            inner = f.transport
-            f.transport = recorded = Recorded(inner, keep=True)
+            inner = f._driver.transport
+            f._driver.transport = recorded = Recorded(inner, keep=True)
             recorded.endpoint = inner.endpoint
             told = model.predict(f, to="bank").read()
             monkeypatch.undo()
@@ -265,8 +267,8 @@ def test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart
 
 def test_the_coordinator_is_sent_no_number(trained):
     with federation(100, policies=TO_BANK) as f:
-        inner = f.transport
-        f.transport = recorded = Recorded(inner, keep=True)
+        inner = f._driver.transport
+        f._driver.transport = recorded = Recorded(inner, keep=True)
         trained["numbers"].predict(f, to="bank")
         for _, replies in recorded.exchanges:
             for data in replies.values():
@@ -334,7 +336,7 @@ def test_a_coordinator_cannot_name_itself_or_ask_for_more(trained):
             {"more": 1},
         ):
             with pytest.raises(cn.ColonnadeError):
-                f.quote(forged(plan, **changes))
+                f._driver.quote(forged(plan, **changes))
 
 
 def heard_at_the_edge(age: int, monkeypatch) -> tuple[list[tuple[str, str, int]], bool]:
@@ -358,8 +360,8 @@ def heard_at_the_edge(age: int, monkeypatch) -> tuple[list[tuple[str, str, int]]
 
         monkeypatch.setattr(PrivatePredictions, "summand", summand)
         monkeypatch.setattr(SumRing, "encode", lambda ring, values: values.astype(ring._signed).view(ring.dtype))
-        inner = f.transport
-        f.transport = recorded = Recorded(inner, keep=True)
+        inner = f._driver.transport
+        f._driver.transport = recorded = Recorded(inner, keep=True)
         recorded.endpoint = inner.endpoint
         try:
             model.predict(f, to="bank").read()

@@ -17,7 +17,7 @@ from tests.federations import federation, frames
 
 def ids_at(f, party, part):
     """The ids that a party keeps for a part: looked up where no message reaches."""
-    return f.transport.endpoint(party)._row_orders.order(part.alignment).ids.to_pylist()
+    return f._driver.transport.endpoint(party)._row_orders.order(part._driver.alignment).ids.to_pylist()
 
 
 def test_the_parts_are_the_same_at_every_party_and_make_up_the_whole():
@@ -37,7 +37,7 @@ def test_rows_of_a_part_are_those_people_in_order_at_every_party():
         _, test = f.split(test=0.4)
         ids = ids_at(f, "bank", test)
         for party, column in (("bank", "age"), ("telco", "bill")):
-            gate = f.transport.endpoint(party)._row_orders.gate_for(test.alignment)
+            gate = f._driver.transport.endpoint(party)._row_orders.gate_for(test._driver.alignment)
             expected = tables[party].set_index("person_id").loc[ids, column]
             assert gate._table.values(column).tolist() == pytest.approx(expected.tolist())
 
@@ -45,10 +45,10 @@ def test_rows_of_a_part_are_those_people_in_order_at_every_party():
 def test_asking_again_gives_the_same_parts_and_another_repeat_another_division():
     with federation(400, test_key=None) as f:
         first, again, other = f.split(test=0.2), f.split(test=0.2), f.split(test=0.2, repeat=2)
-        assert [part.alignment for part in first] == [part.alignment for part in again]
+        assert [part._driver.alignment for part in first] == [part._driver.alignment for part in again]
         assert ids_at(f, "bank", first[1]) == ids_at(f, "bank", again[1])
         assert ids_at(f, "bank", first[1]) != ids_at(f, "bank", other[1])
-        assert f.split(test=0.3)[1].alignment != first[1].alignment
+        assert f.split(test=0.3)[1]._driver.alignment != first[1]._driver.alignment
 
 
 def test_a_part_can_be_divided_again():
@@ -65,7 +65,7 @@ def test_restarted_parties_still_know_their_parts(tmp_path):
         ids = ids_at(f, "insurer", test)
     with federation(300, ledger_dir=tmp_path, test_key=None) as f:
         _, again = f.split(test=0.25)
-        assert again.alignment == test.alignment
+        assert again._driver.alignment == test._driver.alignment
         assert ids_at(f, "insurer", again) == ids
 
 
@@ -84,7 +84,7 @@ def test_the_coordinator_sees_letters_that_are_the_same_whoever_takes_part():
 
     def exchanges(tables):
         with federation(tables=tables) as f:
-            f.transport = recorded = Recorded(f.transport, keep=True)
+            f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
             f.split(test=0.2)
             return recorded.exchanges
 
@@ -137,27 +137,32 @@ def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():
 
 def test_a_division_that_is_over_is_not_run_again():
     """A coordinator that says some party has not kept its parts never gets other people under the same name."""
-    from colonnade.coordinator.splitting import SplitAlgorithm
+    from colonnade.coordinator.alignment import SplitAlgorithm
 
     with federation(100) as f:
         train, _ = f.split(test=0.5)
         algorithm = SplitAlgorithm(f.parties, 0.5)
-        plan = f.plan(algorithm, task="split", method="keyed-hash", price=None, unit="person", parameters={})
-        assert part_identity(plan, "train") == train.alignment
+        plan = f._driver.plan(algorithm, task="split", method="keyed-hash", price=None, unit="person", parameters={})
+        assert part_identity(plan, "train") == train._driver.alignment
         rounds = algorithm.rounds(plan)
         requests = next(rounds)
         replies = {
-            name: codec.decode_reply(f.transport.exchange({name: codec.encode(r)})[name])
+            name: codec.decode_reply(f._driver.transport.exchange({name: codec.encode(r)})[name])
             for name, r in requests.items()
         }
         assert all(isinstance(reply, Settled) for reply in replies.values())
-        orders = {name: guard._row_orders.order(train.alignment) for name, guard in f.transport._endpoints.items()}
+        orders = {
+            name: guard._row_orders.order(train._driver.alignment)
+            for name, guard in f._driver.transport._endpoints.items()
+        }
         from colonnade.protocol.messages import NotKept
 
         requests = rounds.send(dict.fromkeys(requests, NotKept()))
         with pytest.raises(ProtocolError):  # it is over, and its secrets are forgotten
             while True:
-                answers = f.transport.exchange({name: codec.encode(request) for name, request in requests.items()})
+                answers = f._driver.transport.exchange(
+                    {name: codec.encode(request) for name, request in requests.items()}
+                )
                 requests = rounds.send({name: codec.decode_reply(data) for name, data in answers.items()})
-        for name, guard in f.transport._endpoints.items():
-            assert guard._row_orders.order(train.alignment) is orders[name]
+        for name, guard in f._driver.transport._endpoints.items():
+            assert guard._row_orders.order(train._driver.alignment) is orders[name]

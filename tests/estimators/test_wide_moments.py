@@ -144,7 +144,7 @@ def test_a_matrix_that_does_not_fit_is_refused_before_anybody_is_asked(study, mo
     everything_is_wide(monkeypatch)
     monkeypatch.setattr(release_module, "WIDE", 1)
     monkeypatch.setattr(moment_releases, "available_memory", lambda: 1e8)
-    monkeypatch.setattr(opened.transport, "exchange", lambda _: pytest.fail("a party was asked"))
+    monkeypatch.setattr(opened._driver.transport, "exchange", lambda _: pytest.fail("a party was asked"))
     for call in (study.preview, study.fit):
         with pytest.raises(BadInput, match="of memory here") as refusal:
             call(opened)

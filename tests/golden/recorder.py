@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 
 from colonnade.conversations import matching as union_run
-from colonnade.coordinator.protocols import relaying as relay
+from colonnade.coordinator import driver as relay
 from colonnade.papers import steps as coreset
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
@@ -106,7 +106,7 @@ class Watching:
 
 def watch(federation: Any) -> Watching:
     """Note what passes this federation's coordinator from now on."""
-    federation.transport = watching = Watching(federation.transport)
+    federation._driver.transport = watching = Watching(federation._driver.transport)
     return watching
 
 

@@ -133,7 +133,7 @@ def test_relays_killed_between_two_turns_change_nothing(site, turn):
         def kill() -> None:
             killed.extend(site.kill(name, "relay") for name in site.parties)
 
-        federation.transport = At(federation.transport, turn, kill)
+        federation._driver.transport = At(federation._driver.transport, turn, kill)
         found = pca(federation, repeat=10 + turn)
         assert len(killed) == len(site.parties)
         spent = federation.budget().spent

@@ -62,7 +62,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(relay, "Kit", NoKit)
     monkeypatch.setattr(relay, "PATIENCE", 0.02)
     with federation() as f:
-        served = Served(tmp_path / "g", f.transport.endpoint("bank").handle)
+        served = Served(tmp_path / "g", f._driver.transport.endpoint("bank").handle)
         made = relay.SiteRelay("bank", guard=tmp_path / "g", address="", kit=tmp_path, host="")
         yield f, served, made
         made.close()

@@ -60,7 +60,7 @@ def test_a_new_version_is_taken_over_between_two_requests_and_the_ledger_goes_on
         assert golden(federation) < 200
         spent = federation.budget("bank").spent
         assert load(site, "gold") == 2
-        again = cn.Federation(federation.transport, parties=site.parties, agreement=site.papers)
+        again = cn.Federation(federation._driver.transport, parties=site.parties, agreement=site.papers)
         assert golden(again) == 300
         assert again.budget("bank").spent > spent
     assert sorted(path.name for path in (site.members["bank"].path / "data").iterdir()) == ["0002"]
@@ -73,7 +73,7 @@ def test_what_was_kept_of_the_version_before_ends_for_everybody_alike(site):
         step = plan.steps_of("bank")[0].name
         site.members["bank"].load([site.folder / "bank.parquet"])
         for request in (Propose(plan=plan), Ask(plan=plan, step=step), Recall(plan=plan, step=step)):
-            reply = codec.decode_reply(federation.transport.exchange({"bank": codec.encode(request)})["bank"])
+            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
             assert isinstance(reply, Refused)
             assert (reply.code, reply.spent) == ("release-lost", None)
         with pytest.raises(ReleaseLost, match="data version"):
@@ -115,8 +115,8 @@ def test_a_party_whose_current_copy_is_not_in_order_does_not_answer(site):
         with site.members["bank"].ledger() as ledger:
             ledger.declare_version(2)  # what no load does: there is no copy
         for _ in range(2):
-            assert federation.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
-        assert "version 2 in data/" in str(federation.transport.endpoint("bank").failure.for_the_owner())
+            assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+        assert "version 2 in data/" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="version 2 in data/"):
         site.members["bank"].guard()
 
@@ -127,8 +127,8 @@ def test_a_party_whose_copy_is_changed_while_it_is_open_stops_and_says_no_more_t
         copy.write_bytes(copy.read_bytes() + b"\0")
         with pytest.raises(PartyAway):
             golden(federation)
-        assert federation.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
-        assert "has changed" in str(federation.transport.endpoint("bank").failure.for_the_owner())
+        assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+        assert "has changed" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="damaged or changed"):
         site.members["bank"].guard()
 

@@ -125,10 +125,12 @@ class MonitoredSide(sides.Served):
 
     def _opened(self) -> cn.Federation:
         opened, self.stream = super()._opened(), io.StringIO()
-        inner = opened.transport
+        inner = opened._driver.transport
         bank = self.bank = MonitoredEndpoint(inner.endpoint("bank"), Log(self.stream, "bank", "guard"), self.status)
         line = Direct({name: bank if name == "bank" else inner.endpoint(name) for name in self._members})
-        return cn.Federation(line, parties=opened.parties, compute_nodes=opened.compute_nodes, agreement=self._papers)
+        return cn.Federation(
+            line, parties=opened.parties, compute_nodes=opened._driver.computing.nodes, agreement=self._papers
+        )
 
     @property
     def status(self):

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.cli import members as federation_command
-from colonnade.coordinator.journal import StudyJournal
-from colonnade.coordinator.opening import _own_node
+from colonnade.coordinator.opening import StudyJournal, _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
@@ -32,7 +31,7 @@ from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
 from tests.network.served import Site
@@ -216,12 +215,12 @@ def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one
         plan = counts(method="response").fit(federation).plan_
         foreign = msgspec.structs.replace(plan, federation="0" * 64)
         for request in (Propose(plan=foreign), Ask(plan=foreign, step="reports")):
-            reply = codec.decode_reply(federation.transport.exchange({"bank": codec.encode(request)})["bank"])
+            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
             assert isinstance(reply, Refused)
             assert reply.code == "plan-mismatch"
         spent = federation.budget()
         again = codec.encode(Ask(plan=plan, step="reports"))
-        answers = {federation.transport.exchange({"bank": again})["bank"] for _ in range(3)}
+        answers = {federation._driver.transport.exchange({"bank": again})["bank"] for _ in range(3)}
         assert len(answers) == 1
         assert federation.budget().equals(spent)
 
@@ -282,7 +281,7 @@ def signed(site: Site, **changes) -> FederationAgreement:
 
 
 def reply_to(federation: cn.Federation, name: str, request: object) -> object:
-    return codec.decode_reply(federation.transport.exchange({name: codec.encode(request)})[name])
+    return codec.decode_reply(federation._driver.transport.exchange({name: codec.encode(request)})[name])
 
 
 def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached(tmp_path):
@@ -335,7 +334,7 @@ def test_a_policy_file_says_for_whom_and_with_whom_a_party_computes_and_the_coor
     rules = path.read_text()
     path.write_text(rules + 'compute_for_others = false\ncompute_nodes = ["telco"]\n')
     with opened(site) as federation:
-        described = federation.descriptions()["bank"]
+        described = federation._driver.descriptions()["bank"]
         assert (described.compute_for_others, described.compute_nodes) == (False, ("telco",))
         with pytest.raises(NotEnoughComputeNodes, match="needs 3 compute nodes, and this study has 2"):
             counts().fit(federation)
@@ -483,8 +482,8 @@ def test_a_coordinator_that_was_cut_off_in_the_last_turn_runs_the_step_again_at_
     state = tmp_path / "state" / "studies.sqlite"
     first = StudyJournal(state, site.papers)
     with opened(site, first) as federation:
-        transport = federation.transport
-        federation.transport = Until(transport, told)
+        transport = federation._driver.transport
+        federation._driver.transport = Until(transport, told)
         with pytest.raises(CutOff):
             counts().fit(federation)
         first.close()
@@ -495,9 +494,9 @@ def test_a_coordinator_that_was_cut_off_in_the_last_turn_runs_the_step_again_at_
         study = counts().fit(again)
         assert "nothing spent" in study.receipt_
         assert again.budget().equals(spent)
-        (done,) = again.journal.studies()
+        (done,) = again._driver.journal.studies()
         assert done.status == "done"
-        again.journal.close()
+        again._driver.journal.close()
 
 
 def test_a_study_file_is_kept_until_all_of_it_is_done(tmp_path):
@@ -617,11 +616,11 @@ def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_pat
         (tmp_path / name).mkdir()
         site = Site(tmp_path / name, tables={**tables, "bank": bank})
         with opened(site) as federation:
-            seen = federation.transport = Seen(federation.transport)
+            seen = federation._driver.transport = Seen(federation._driver.transport)
             federation.align(size="hidden")
             federation.align("cohort", ids=["1", "2"])
             said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
-            rows = federation.transport._endpoints["bank"]._guard._gate.ledger.entries()
+            rows = federation._driver.transport._endpoints["bank"]._guard._gate.ledger.entries()
             kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
         found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
     assert found[0] == found[1]

@@ -87,11 +87,11 @@ def test_secure_studies_at_once_are_all_right_and_the_ledgers_hold_the_sum_of_th
     before, ended = spent(site), len(exits(site))
     with site.connect() as federation:
         other = cn.Federation(
-            federation.transport,
+            federation._driver.transport,
             parties=federation.parties,
-            compute_nodes=federation.compute_nodes,
+            compute_nodes=federation._driver.computing.nodes,
             agreement=site.papers,
-            journal=federation.journal,
+            journal=federation._driver.journal,
         )
         numbers = [next(_draw) for _ in range(20)]
         with ThreadPoolExecutor(len(numbers)) as pool:
@@ -165,12 +165,12 @@ class Staggered:
 def test_with_a_node_without_data_a_guard_lost_at_the_opening_loses_nothing_and_is_paid_once(site):
     number = next(_draw) * len(COLUMNS)  # of the first pair of columns
     with site.connect() as federation:
-        inner, before = federation.transport, spent(site)
-        federation.transport = Staggered(inner, "bank", lambda: site.kill("bank", "guard"))
+        inner, before = federation._driver.transport, spent(site)
+        federation._driver.transport = Staggered(inner, "bank", lambda: site.kill("bank", "guard"))
         check(site, study(federation, number))
         paid = {name: total - before[name] for name, total in spent(site).items() if total != before[name]}
         assert paid == pytest.approx({"bank": EPSILON, "telco": EPSILON})
-        federation.transport = inner
+        federation._driver.transport = inner
         check(site, study(federation, number))
         assert spent(site) == pytest.approx({**before, **{name: before[name] + EPSILON for name in paid}})
 
@@ -178,11 +178,11 @@ def test_with_a_node_without_data_a_guard_lost_at_the_opening_loses_nothing_and_
 def test_a_node_without_data_that_is_lost_after_it_opened_sends_its_share_again(site):
     number = next(_draw)
     with site.connect() as federation:
-        inner, before = federation.transport, spent(site)
-        federation.transport = Staggered(inner, "bank", lambda: site.kill("auditor", "guard"))
+        inner, before = federation._driver.transport, spent(site)
+        federation._driver.transport = Staggered(inner, "bank", lambda: site.kill("auditor", "guard"))
         found = study(federation, number)
         check(site, found)
-        federation.transport = inner
+        federation._driver.transport = inner
         assert {name: total - before[name] for name, total in spent(site).items()} == prices([found])
 
 
@@ -253,7 +253,9 @@ def test_studies_at_once_while_processes_are_killed_are_right_or_lost_and_paid_e
         finally:
             ended.set()
             killer.join()
-        until(lambda: set(federation.transport.connected()) == set(site.members), 60, what="everybody coming back")
+        until(
+            lambda: set(federation._driver.transport.connected()) == set(site.members), 60, what="everybody coming back"
+        )
         federation.budget()
     total = dict.fromkeys(site.parties, 0.0)
     for result in results:

@@ -248,7 +248,7 @@ def test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays(
     assert "1 of the table has one of these ids" in shown
     assert "0 of the table have one of these ids" in done("party", "erase", bank, "nobody")
     with opened(site) as federation:
-        assert federation.data_versions["bank"] == 1
+        assert federation._driver.data_versions["bank"] == 1
     orders = bank / "alignments"
     orders.mkdir(exist_ok=True)
     (orders / "old.alignment").write_bytes(b"names people")
@@ -268,7 +268,7 @@ def test_a_person_is_erased_from_table_orders_and_scores_and_is_told_what_stays(
     assert person not in set(left["person_id"].astype(str))
     assert len(left) == len(site.tables["bank"]) - 1
     with opened(site) as federation:
-        assert federation.data_versions["bank"] == 2
+        assert federation._driver.data_versions["bank"] == 2
         counts().fit(federation)  # a new release, of the table without them
 
 
@@ -278,7 +278,7 @@ def test_a_new_version_does_not_tell_whether_whoever_asked_to_be_erased_was_ther
     for version, person in ((2, "nobody"), (3, somebody), (4, "nobody else")):
         assert f"the table is data version {version}" in done("party", "erase", bank, person, "--yes")
         with opened(site) as federation:
-            assert federation.data_versions["bank"] == version
+            assert federation._driver.data_versions["bank"] == version
 
 
 def test_a_person_is_erased_from_a_csv_file_and_other_cells_stay_as_they_were(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.conversations.memory import LedgerHeads
-from colonnade.coordinator.journal import StudyJournal
+from colonnade.coordinator.opening import StudyJournal
 from colonnade.errors import ColonnadeError, LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Loss

@@ -142,7 +142,9 @@ def test_a_party_whose_process_is_killed_comes_back_and_the_study_is_paid_once(
     """Its cost is in the words of the receipt or of the error, as the ledgers have it; asking again says the rest."""
     with site.connect() as federation:
         before = federation.budget().spent
-        federation.transport = At(federation.transport, turn, lambda: site.kill(party, process), after=after)
+        federation._driver.transport = At(
+            federation._driver.transport, turn, lambda: site.kill(party, process), after=after
+        )
         start = time.monotonic()
         try:
             fit_and_say(site, federation, repeat)
@@ -157,7 +159,7 @@ def test_a_guard_killed_between_the_others_openings_and_its_own_opens_too_when_i
     """Paid for, opened by the others, not opened by the one that died: everybody says the same again."""
     with site.connect() as federation:
         before = federation.budget().spent
-        inner = federation.transport
+        inner = federation._driver.transport
 
         class Staggered:
             close, killed = inner.close, False
@@ -171,9 +173,9 @@ def test_a_guard_killed_between_the_others_openings_and_its_own_opens_too_when_i
                 site.kill("bank", "guard")
                 return inner.exchange(requests)
 
-        federation.transport = Staggered()
+        federation._driver.transport = Staggered()
         fit_and_say(site, federation, repeat)
-        federation.transport = inner
+        federation._driver.transport = inner
         check_once(site, federation, repeat, before)
 
 
@@ -246,7 +248,7 @@ def test_a_party_that_is_away_for_a_while_is_waited_for(site, repeat):
                 os.kill(pid, signal.SIGSTOP)
             threading.Timer(1.5, lambda: [os.kill(pid, signal.SIGCONT) for pid in (relay, guard)]).start()
 
-        federation.transport = At(federation.transport, 1, pause)
+        federation._driver.transport = At(federation._driver.transport, 1, pause)
         study().fit(federation, repeat=repeat)
         check_once(site, federation, repeat, before)
 
@@ -255,9 +257,9 @@ def test_a_party_that_is_away_for_a_while_is_waited_for(site, repeat):
 def test_a_party_that_stays_away_ends_the_study_in_time_and_the_study_is_taken_up_when_it_is_back(site, repeat):
     with site.connect(patience=3.0) as federation:
         before = federation.budget().spent
-        inner = federation.transport
+        inner = federation._driver.transport
         relay = site.pid("telco", "relay")
-        federation.transport = At(inner, 2, lambda: os.kill(relay, signal.SIGSTOP))
+        federation._driver.transport = At(inner, 2, lambda: os.kill(relay, signal.SIGSTOP))
         start = time.monotonic()
         try:
             with pytest.raises(PartyAway) as failure:
@@ -267,6 +269,6 @@ def test_a_party_that_stays_away_ends_the_study_in_time_and_the_study_is_taken_u
         assert time.monotonic() - start < WITHIN
         assert failure.value.cost.unknown == ("telco",)
         assert set(failure.value.cost.spent) == {"bank", "insurer"}
-        federation.transport = inner
+        federation._driver.transport = inner
         fit_and_say(site, federation, repeat)
         check_once(site, federation, repeat, before)

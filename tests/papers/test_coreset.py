@@ -11,7 +11,7 @@ from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.linear_model import LinearRegression as Plain
 
 import colonnade as cn
-from colonnade.coordinator.protocols.relaying import Relay
+from colonnade.coordinator.driver import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import weighted_kmeans
 from colonnade.papers.estimation import estimated_size
@@ -121,7 +121,7 @@ def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     federation = a_federation()
     study = regression_coreset()._prepare(federation, 1)[0]
     assert study.maxima() == {"bank": 6.0, "telco": 4.0, "insurer": 3.0}
-    plan = federation.plan(study, task="coreset", method="importance", price=None, unit="person", parameters={})
+    plan = federation._driver.plan(study, task="coreset", method="importance", price=None, unit="person", parameters={})
     scores = scores_of(federation, plan, "bank").mapped()
     block = np.concatenate([np.ones((400, 1)), coded()[0][:, :4]], axis=1)
     left, values, _ = np.linalg.svd(block, full_matrices=False)
@@ -401,7 +401,7 @@ def test_a_uniform_sample_has_no_automatic_size():
 
 
 def asked(federation: cn.Federation, request: object, party: str = "bank"):
-    return codec.decode_reply(federation.transport.exchange({party: codec.encode(request)})[party])
+    return codec.decode_reply(federation._driver.transport.exchange({party: codec.encode(request)})[party])
 
 
 def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
@@ -413,7 +413,7 @@ def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
     again = asked(federation, Ask(plan=plan, step="rows", inputs=everything))
     assert again.code == "bad-input"  # the sample is in the party's own ledger, whatever a coordinator says
     assert len(before) <= 40
-    recorded = Recorded(federation.transport)
+    recorded = Recorded(federation._driver.transport)
     algorithm, _ = model._prepare(federation, 1)
     rounds = algorithm._importance(plan)
     requests = next(rounds)
@@ -431,12 +431,12 @@ def posted(federation: cn.Federation, step: str, inputs: dict, *, run: bytes = b
     """Play the first two turns of a conversation with everybody; return what came back."""
     _, plan = regression_coreset()._prepare(federation, 1)
     for name in plan.parties:
-        as_if_agreed(federation.transport._endpoints[name], plan)
+        as_if_agreed(federation._driver.transport._endpoints[name], plan)
     greeting = {name: codec.encode(Post(plan=plan, step=step, run=run, turn=0, letters={})) for name in plan.parties}
-    met = {name: codec.decode_reply(reply) for name, reply in federation.transport.exchange(greeting).items()}
+    met = {name: codec.decode_reply(reply) for name, reply in federation._driver.transport.exchange(greeting).items()}
     hellos = {name: Blob(reply.hello) for name, reply in met.items()}
     first = Post(plan=plan, step=step, run=run, turn=1, letters=hellos, inputs=inputs)
-    replies = federation.transport.exchange(dict.fromkeys(plan.parties, codec.encode(first)))
+    replies = federation._driver.transport.exchange(dict.fromkeys(plan.parties, codec.encode(first)))
     return {name: codec.decode_reply(reply) for name, reply in replies.items()}
 
 
@@ -470,7 +470,7 @@ def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
         return vector
 
     monkeypatch.setattr(PrivateCoresetDraws, "_placed", watched)
-    federation.transport = recorded = Recorded(federation.transport, keep=True)
+    federation._driver.transport = recorded = Recorded(federation._driver.transport, keep=True)
     coreset, sent = regression_coreset().fit(federation), {}
     for requests, replies in recorded.exchanges:
         for name, reply in replies.items():
@@ -485,7 +485,7 @@ def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
 
 
 def scores_of(federation: cn.Federation, plan: object, party: str) -> SpilledRows:
-    transport = getattr(federation.transport, "_inner", federation.transport)
+    transport = getattr(federation._driver.transport, "_inner", federation._driver.transport)
     table = transport._endpoints[party]._row_orders.first._table
     return row_scores(CoresetTerms(plan, plan.step(party, "total"), SCHEMAS[party]), table)
 
@@ -534,11 +534,11 @@ def test_a_study_that_was_cut_short_is_taken_up_again(step, turn):
     federation = a_federation()
     method = cn.methods.Coreset(gather=False)
     model = cn.LinearRegression(TARGET, columns=COLUMNS, method=method, size=100, **CONSENT)
-    federation.transport = Dropping(federation.transport, step, turn)
+    federation._driver.transport = Dropping(federation._driver.transport, step, turn)
     with pytest.raises(ProtocolError, match="Lost"):
         model.fit(federation)
     model.fit(federation)
-    federation.transport = federation.transport.inner
+    federation._driver.transport = federation._driver.transport.inner
     again = cn.LinearRegression(**model.get_params(deep=False)).fit(federation)
     assert np.allclose(again.coef_, model.coef_)
     assert federation.budget()["nonprivate"].tolist() == [4, 4, 4]
@@ -582,8 +582,8 @@ def test_the_transcript_counts_numbers_as_the_paper_does():
 def test_the_coordinator_sees_no_single_score():
     """What one party sends of its scores is uniform: it does not change by more than chance when the data does."""
     federation = a_federation(2_000)
-    recorded = Recorded(federation.transport, keep=True)
-    federation.transport = recorded
+    recorded = Recorded(federation._driver.transport, keep=True)
+    federation._driver.transport = recorded
     cn.Coreset(2_000, task="kmeans", n_clusters=1, columns=["bank.wealth", "telco.calls"], **CONSENT).fit(federation)
     octets = []
     for _, replies in recorded.exchanges:

@@ -155,11 +155,11 @@ class _Open:
 
     def reopen(self, tables=None) -> DescentPart:
         self.federation = federation(PEOPLE, ledger_dir=self.folder, tables=tables, **self.options)
-        self.gate = self.federation.transport._endpoints["bank"]._gate
+        self.gate = self.federation._driver.transport._endpoints["bank"]._gate
         request, body = self.gate.ledger_key(self.plan, KEY)
         if not self.gate._ledger.knows(request):
             self.gate._ledger.keep_key(request, body, b"k" * 32, label="key")
-        as_if_agreed(self.federation.transport._endpoints["bank"], self.plan)
+        as_if_agreed(self.federation._driver.transport._endpoints["bank"], self.plan)
         self.part = self.gate.join(self.plan, STEP)
         return self.part
 
@@ -215,7 +215,7 @@ def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened
 
 
 def test_a_descent_without_a_key_is_refused(opened) -> None:
-    plan = as_if_agreed(opened.federation.transport._endpoints["bank"], _plan(steps=21))
+    plan = as_if_agreed(opened.federation._driver.transport._endpoints["bank"], _plan(steps=21))
     other = opened.gate.join(plan, STEP)
     with pytest.raises(ProtocolError, match="key"):
         other.begin()

@@ -170,13 +170,13 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
     with federated(tables) as f:
         algorithm, plan = cn.KMeans(2, **SKETCH)._prepare(f, 1)
         for party in tables:
-            as_if_agreed(f.transport._endpoints[party], plan)
+            as_if_agreed(f._driver.transport._endpoints[party], plan)
         rounds = algorithm.rounds(plan)
         requests = next(rounds)
         while not any(isinstance(one, Ask) and one.step == "sketches" for one in requests.values()):
             replies = {
                 party: codec.decode_reply(reply)
-                for party, reply in f.transport.exchange(
+                for party, reply in f._driver.transport.exchange(
                     {party: codec.encode(request) for party, request in requests.items()}
                 ).items()
             }
@@ -206,7 +206,7 @@ def record(tables, released, monkeypatch):
     monkeypatch.setattr(PrivateMembershipSketches, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
     with kit.zeroed_out(), federated(tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.KMeans(3, n_local_clusters=3, **SKETCH).fit(f)
     monkeypatch.undo()
     return recorded.exchanges, counted
@@ -230,7 +230,7 @@ def test_a_person_removed_changes_one_membership_given_the_same_centres(person, 
 def test_nothing_between_the_parties_shows_the_coordinator_a_key():
     tables = split(groups("relay", people=200, width=2), 2)
     with federated(tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.KMeans(2, **SKETCH).fit(f)
     replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
     letters = [

@@ -137,7 +137,7 @@ def test_every_ledger_holds_the_whole_loss_and_a_person_is_charged_once(tables) 
 
 def test_stopping_early_costs_the_same_and_takes_fewer_steps(tables) -> None:
     with simulated(tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         study(1.0, tolerance=1e6).fit(f)
         turns = [codec.decode_request(next(iter(requests.values()))) for requests, _ in recorded.exchanges]
         assert max(request.turn for request in turns if isinstance(request, Post)) < 3 + 2 * 20
@@ -246,7 +246,7 @@ def _watched(tables, monkeypatch, *, noise: bool):
     monkeypatch.setattr(DescentPart, "share", share)
     monkeypatch.setattr(GradientDescent, "_gradient", gradient)
     with simulated(tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         model = study(1.0, steps=8, rate=0.2).fit(f)
     monkeypatch.undo()
     terms = GradientTerms.read(model.plan_, STEP)

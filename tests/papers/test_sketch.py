@@ -54,7 +54,7 @@ def moments(f, columns, epsilon, repeat, **options):
     described = f.describe(columns)
     share = gaussian_party_price(Price.of(epsilon, 1e-5), 2, "person")
     algorithm = SketchedMoments(described, share, f.people, draw=repeat, **options)
-    plan = f.plan(
+    plan = f._driver.plan(
         algorithm,
         task="moments",
         method="sketch",
@@ -63,7 +63,7 @@ def moments(f, columns, epsilon, repeat, **options):
         parameters={},
         repeat=repeat,
     )
-    return algorithm, f.run(algorithm, plan).value
+    return algorithm, f._driver.run(algorithm, plan).value
 
 
 def test_moments_are_unbiased_and_as_noisy_as_they_say():

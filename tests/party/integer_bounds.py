@@ -28,8 +28,7 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
 from colonnade.schema import Bins, Column, Numeric, Schema
-from colonnade.steps.kind import StepKind
-from colonnade.steps.terms import BoundedScores, FixedPoint
+from colonnade.steps.kind import BoundedScores, FixedPoint, StepKind
 
 # Real plans -----------------------------------------------------------------------------------------------------------------
 

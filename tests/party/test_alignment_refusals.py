@@ -74,7 +74,7 @@ def outcome(call: Callable[[], object]) -> str:
 
 
 def rows_of(federation: cn.Federation, party: str = "bank") -> list:
-    return federation.transport._endpoints[party]._gate.ledger.entries()
+    return federation._driver.transport._endpoints[party]._gate.ledger.entries()
 
 
 # The behaviour as it was, for positive controls -----------------------------------------------------------------------------
@@ -236,10 +236,10 @@ def test_a_kept_order_is_described_or_not_by_the_declared_version_alone(bank, tm
     """A kept order vanished when somebody came, which was free to ask. It is an attempt on record, and ends with its version."""
     with simulated(BANK, folder=tmp_path) as federation:
         federation.align("cohort", ids=["x1"])
-        name = federation.alignment
+        name = federation._driver.alignment
         assert [row.kind for row in rows_of(federation)] == ["genesis", "version", "list", "alignment"]
     with simulated(bank, folder=tmp_path, version=2) as federation:
-        said = outcome(lambda: cn.Federation(federation.transport, parties=federation.parties, alignment=name))
+        said = outcome(lambda: cn.Federation(federation._driver.transport, parties=federation.parties, alignment=name))
         assert "knows no alignment of that name" in said
     with simulated(bank, folder=tmp_path, version=2) as federation:
         assert outcome(lambda: federation.align("cohort", ids=["x1"])) == "answered"
@@ -282,7 +282,7 @@ def learned_by_telco(policy: cn.Policy) -> tuple[set[str], int]:
     with simulated(BANK, CANDIDATES, policy=policy) as federation:
         if outcome(lambda: federation.align(size="hidden")) != "answered":
             return set(), int(federation.budget("bank")["nonprivate"])
-        order = federation.transport._endpoints["telco"]._row_orders.order(federation.alignment)
+        order = federation._driver.transport._endpoints["telco"]._row_orders.order(federation._driver.alignment)
         found = {one for one in order.ids.to_pylist() if one is not None}
         return found, int(federation.budget("bank")["nonprivate"])
 
@@ -375,9 +375,9 @@ def transcript(bank: Sequence[str], **options) -> tuple:
     """Everything that a coordinator and the ledgers see of one alignment, under one test key."""
     policy = dataclasses.replace(OPEN, nonprivate=("align",))
     with simulated(bank, policy=policy, key=b"neighbours") as federation:
-        seen = federation.transport = Seen(federation.transport)
+        seen = federation._driver.transport = Seen(federation._driver.transport)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("colonnade.coordinator.protocols.relaying.os.urandom", lambda count: bytes(count))
+            patch.setattr("colonnade.coordinator.driver.os.urandom", lambda count: bytes(count))
             said = outcome(lambda: federation.align(**options))
         return said, federation.people, seen.noted, facts(federation)
 
@@ -440,14 +440,14 @@ def refused(bank: Sequence[str], mode: str, fault: dict) -> tuple:
     if "epsilon" in options:
         options.pop("size")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("colonnade.coordinator.protocols.relaying.os.urandom", lambda count: bytes(count))
+        patch.setattr("colonnade.coordinator.driver.os.urandom", lambda count: bytes(count))
         if policy.capacity is None:
             patch.setattr(opening, "_with_capacity", lambda policy, length: policy)
         patch.setattr(coordinator, "_size_disclosure", lambda size, epsilon, people: size or "noisy")
         patch.setattr(coordinator, "_capacities", lambda parties, given, described: dict.fromkeys(parties, given or 64))
         with simulated(bank, policy=policy, key=b"neighbours") as federation:
             fault.get("before", lambda _: None)(federation)
-            seen = federation.transport = Seen(federation.transport, fault.get("spoil"))
+            seen = federation._driver.transport = Seen(federation._driver.transport, fault.get("spoil"))
             if fault.get("breaks"):
                 patch.setattr(agreements, "comparable_ids", _breaks_by_the_list)
             said = outcome(lambda: federation.align(mode, **options))
@@ -512,7 +512,7 @@ class Cut:
 def cut_short(folder: Path, mode: str, turn: int) -> str:
     """Begin an alignment, lose the line in a turn, and restart everybody."""
     with simulated(BANK, folder=folder, policy=ONE) as federation:
-        federation.transport = Cut(federation.transport, turn)
+        federation._driver.transport = Cut(federation._driver.transport, turn)
         return outcome(lambda: federation.align(mode, size="hidden"))
 
 
@@ -572,7 +572,7 @@ def test_an_attempt_of_before_the_period_is_a_new_one(tmp_path):
 
 def test_a_new_version_with_more_ids_than_declared_is_refused_to_the_owner_of_a_running_party():
     with simulated(BANK) as federation:
-        guard = federation.transport._endpoints["bank"]
+        guard = federation._driver.transport._endpoints["bank"]
         before = [row.kind for row in rows_of(federation)]
         with pytest.raises(BadInput, match="more ids than the declared capacity of 64"):
             guard.replace(

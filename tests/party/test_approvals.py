@@ -85,7 +85,7 @@ def test_the_threshold_is_cumulative_for_each_requester():
         counts(0.4).fit(f)
         with pytest.raises(ApprovalNeeded):
             counts(0.2).fit(f)
-        f.words = type(f.words)()  # the coordinator asks itself, unsigned: a requester of its own
+        f._driver.words = type(f._driver.words)()  # the coordinator asks itself, unsigned: a requester of its own
         counts(0.2).fit(f)
         with pytest.raises(ApprovalNeeded):
             counts(0.45).fit(f)
@@ -150,7 +150,7 @@ def test_each_requester_has_a_cap_and_others_are_refused():
         with pytest.raises(BudgetExceeded, match="requester"):
             counts(0.2).fit(f)
         counts(0.1).fit(f)
-        f.words = type(f.words)()
+        f._driver.words = type(f._driver.words)()
         with pytest.raises(PolicyRefusal, match="requesters"):
             counts(0.01).fit(f)
     with opened(parties(), requesters={"coordinator": 0.6}) as f:

@@ -5,6 +5,7 @@ old party kept a hash of its columns with the reservation: it refused if and onl
 back, as a positive control: an attack that cannot succeed anywhere shows nothing.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,7 +74,7 @@ class HungUp(Exception):
 @contextmanager
 def hanging_up(f: cn.Federation) -> Iterator[None]:
     """Let everybody pay and deal, and then go away."""
-    exchange = f.transport.exchange
+    exchange = f._driver.transport.exchange
 
     def cut(requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
         posts = [one for one in map(codec.decode_request, requests.values()) if isinstance(one, Post)]
@@ -81,10 +82,10 @@ def hanging_up(f: cn.Federation) -> Iterator[None]:
             raise HungUp
         return exchange(requests)
 
-    f.transport.exchange = cut
+    f._driver.transport.exchange = cut
     with pytest.raises(HungUp):
         yield
-    f.transport.exchange = exchange
+    f._driver.transport.exchange = exchange
 
 
 def reply_to(f: cn.Federation) -> str:
@@ -98,8 +99,9 @@ def reply_to(f: cn.Federation) -> str:
 
 def on(f: cn.Federation, alignment: str, versions: Mapping[str, int]) -> cn.Federation:
     """Ask about a kept order and a data version, whatever the parties say about themselves now."""
-    other = cn.Federation(f.transport, parties=f.parties, compute_nodes=f.compute_nodes)
-    other.alignment, other.people, other.data_versions = alignment, 1_000, dict(versions)
+    other = cn.Federation(f._driver.transport, parties=f.parties, compute_nodes=f._driver.computing.nodes)
+    order = {"alignment": alignment, "people": 1_000, "data_versions": dict(versions)}
+    other._driver = dataclasses.replace(other._driver, **order)
     return other
 
 
@@ -138,7 +140,7 @@ def change_oracle(folder: Path, *, moved: bool, version: int) -> str:
     with opened(frames, folder) as f, hanging_up(f):
         study().fit(f)
     with opened(changed(frames, ["p77"]) if moved else frames, folder, version=version) as f:
-        f.data_versions = dict.fromkeys(SCHEMAS, 1)  # the step that is pending
+        f._driver.data_versions = dict.fromkeys(SCHEMAS, 1)  # the step that is pending
         return reply_to(f)
 
 
@@ -172,7 +174,7 @@ def change_per_person(folder: Path, *, version: int, moved: list[str]) -> dict[s
     with opened(frames, folder, aligned=False) as f:
         for target in TARGETS:
             f.align("cohort", ids=[target, *(f"invented {target} {k}" for k in range(999))])
-            orders[target] = f.alignment
+            orders[target] = f._driver.alignment
             with hanging_up(f):
                 study().fit(f)
         assert float(f.budget("bank")["spent"]) < 1e-5

@@ -226,11 +226,11 @@ FALSE: dict[str, Callable[[dict[str, bytes], dict[str, bytes], dict[str, bytes]]
 
 def refuse_false_yeses(kind: str) -> None:
     with federation() as f:
-        line = f.transport = Tampering(f.transport)
+        line = f._driver.transport = Tampering(f._driver.transport)
         with pytest.raises(ProtocolError):  # it hangs up once everybody has said yes
-            f.run(_Stops(), a_plan(f))
+            f._driver.run(_Stops(), a_plan(f))
         with pytest.raises(ProtocolError):
-            f.run(_Stops(), a_plan(f, repeat=2))
+            f._driver.run(_Stops(), a_plan(f, repeat=2))
         old, other = line.yeses
         before = heads(f)
         for guard in guards(f).values():
@@ -243,7 +243,7 @@ def refuse_false_yeses(kind: str) -> None:
             return request
 
         line.change = change
-        driver.agree(a_plan(f), f.transport)  # so it believes, and asks everybody
+        driver.agree(a_plan(f), f._driver.transport)  # so it believes, and asks everybody
         for name in ("bank", "telco"):
             said(f, name, Ask(plan=a_plan(f), step="reports"))
         assert heads(f) == before
@@ -263,13 +263,13 @@ class _Stops:
 def secure_plan(f: cn.Federation, repeat: int) -> Plan:
     found: list[Plan] = []
     model = cn.PatternCount(COUNTED, method="secure", epsilon=1.0)
-    real, f.study = f.study, lambda algorithm, plan, **_: found.append(plan) or _enough()
+    real, f._driver.study = f._driver.study, lambda algorithm, plan, **_: found.append(plan) or _enough()
     try:
         model.fit(f, repeat=repeat)
     except _Enough:
         pass
     finally:
-        f.study = real
+        f._driver.study = real
     return found[0]
 
 
@@ -314,7 +314,7 @@ def test_a_step_is_neither_paid_for_nor_begun_before_everybody_has_said_yes():
         greeting = Post(plan=joint, step=joint.steps[0].name, run=bytes(16), turn=0, letters={})
         assert "every member's yes" in said(f, "bank", greeting)
         assert heads(f) == before
-        driver.agree(plan, f.transport)
+        driver.agree(plan, f._driver.transport)
         assert heads(f) == before
         assert isinstance(tell(f, "bank", Ask(plan=plan, step="reports")), Released)
 
@@ -330,7 +330,7 @@ def test_a_compute_node_does_not_take_part_before_it_has_heard_every_yes():
 def test_a_study_is_not_paid_for_by_another_requester_than_the_one_who_was_agreed_with():
     with federation() as f:
         plan = a_plan(f)
-        driver.agree(plan, f.transport, about=About(title="churn", purpose="marketing"))
+        driver.agree(plan, f._driver.transport, about=About(title="churn", purpose="marketing"))
         asked = Ask(plan=plan, step="reports", about=About(title="churn", purpose="research"))
         assert "every member's yes" in said(f, "bank", asked)
         reply = tell(f, "bank", Ask(plan=plan, step="reports", about=About(title="churn", purpose="marketing")))
@@ -578,39 +578,39 @@ def test_what_is_held_counts_towards_a_requesters_cap_and_towards_approval():
         ({"approve_above": 0.7}, ApprovalNeeded),
     ):
         with federation(policies={"bank": cn.Policy(**rules)}) as f:
-            driver.agree(a_plan(f, repeat=1), f.transport)
+            driver.agree(a_plan(f, repeat=1), f._driver.transport)
             with pytest.raises(error):
-                driver.agree(a_plan(f, repeat=2), f.transport)
+                driver.agree(a_plan(f, repeat=2), f._driver.transport)
 
 
 def test_an_alignment_that_was_agreed_to_counts_as_an_attempt():
     with opened("cohort", "bank", {"max_alignments": 1}, None) as f:
         plans: list[Plan] = []
-        real, f.study = f.study, lambda algorithm, plan, **_: plans.append(plan) or _enough()
+        real, f._driver.study = f._driver.study, lambda algorithm, plan, **_: plans.append(plan) or _enough()
         for repeat in (1, 2):
             with pytest.raises(_Enough):
                 f.align("cohort", ids=COHORT, repeat=repeat)
-        driver.agree(plans[0], f.transport)
+        driver.agree(plans[0], f._driver.transport)
         with pytest.raises(PolicyRefusal, match="1 alignments"):
-            driver.agree(plans[1], f.transport)
-        f.study = real
+            driver.agree(plans[1], f._driver.transport)
+        f._driver.study = real
         f.align("cohort", ids=COHORT, repeat=1)
 
 
 def test_an_alignment_that_is_agreed_to_again_and_again_gives_way_to_another_requesters():
     with opened("cohort", "bank", {"max_alignments": 1}, None) as f:
         plans: list[Plan] = []
-        real, f.study = f.study, lambda algorithm, plan, **_: plans.append(plan) or _enough()
+        real, f._driver.study = f._driver.study, lambda algorithm, plan, **_: plans.append(plan) or _enough()
         for repeat in (1, 2):
             with pytest.raises(_Enough):
                 f.align("cohort", ids=COHORT, repeat=repeat)
-        f.study = real
+        f._driver.study = real
         ledgers = [gate_of(f, name)._ledger for name in f.parties]
-        driver.agree(plans[0], f.transport)
+        driver.agree(plans[0], f._driver.transport)
         for _ in range(2):
             for ledger in ledgers:
                 ledger._clock = lambda real=ledger._clock: real() + HOUR
-            driver.agree(plans[0], f.transport)
+            driver.agree(plans[0], f._driver.transport)
         bank = gate_of(f, "bank")._ledger
         other = dataclasses.replace(bank.held()[0], plan=bytes(32), requester="bo", steps={b"x": None})
         assert [one.plan for one in bank.held(other.plan, "ana of nowhere")] == []
@@ -618,7 +618,7 @@ def test_an_alignment_that_is_agreed_to_again_and_again_gives_way_to_another_req
         bank.hold(other)
         assert [one.requester for one in bank.held()] == ["bo"]
         with pytest.raises(PolicyRefusal, match="1 alignments"):
-            driver.agree(plans[0], f.transport)
+            driver.agree(plans[0], f._driver.transport)
 
 
 # Many at once, and what is cut short -------------------------------------------------------------------------------------------
@@ -644,19 +644,19 @@ def test_what_was_agreed_to_is_resumed_after_a_restart_and_after_the_deadline_on
     with tempfile.TemporaryDirectory() as folder:
         with federation(ledger_dir=Path(folder)) as f:
             plan = a_plan(f)
-            driver.agree(plan, f.transport)
+            driver.agree(plan, f._driver.transport)
             assert isinstance(tell(f, "bank", Ask(plan=plan, step="reports")), Released)
         with federation(ledger_dir=Path(folder)) as f:  # everybody was killed between a yes and a debit
             assert isinstance(tell(f, "telco", Ask(plan=plan, step="reports")), Released)
             later = a_plan(f, repeat=2)
-            driver.agree(later, f.transport)
+            driver.agree(later, f._driver.transport)
             ledgers = [gate_of(f, name)._ledger for name in f.parties]
             for ledger in ledgers:
                 ledger._clock = lambda real=ledger._clock: real() + HOUR
             assert "its time to pay is over" in said(f, "bank", Ask(plan=later, step="reports"))
-            driver.agree(later, f.transport)
+            driver.agree(later, f._driver.transport)
             before = heads(f)
-            driver.agree(plan, f.transport)  # what was paid is not paid again
+            driver.agree(plan, f._driver.transport)  # what was paid is not paid again
             assert heads(f) == before
             assert isinstance(tell(f, "bank", Ask(plan=later, step="reports")), Released)
 
@@ -664,8 +664,8 @@ def test_what_was_agreed_to_is_resumed_after_a_restart_and_after_the_deadline_on
 def test_a_withdrawn_study_is_held_for_by_nobody_and_not_paid_for():
     with federation() as f:
         plan = a_plan(f)
-        driver._yeses(plan, f.transport, driver.NoJournal(), None)
-        driver._withdraw(plan, f.transport)
+        driver._yeses(plan, f._driver.transport, driver.NoJournal(), None)
+        driver._withdraw(plan, f._driver.transport)
         assert all(gate_of(f, name)._ledger.held() == [] for name in f.parties)
         assert isinstance(tell(f, "bank", Ask(plan=plan, step="reports")), Refused)
 
@@ -673,24 +673,24 @@ def test_a_withdrawn_study_is_held_for_by_nobody_and_not_paid_for():
 def test_what_has_begun_is_not_withdrawn_while_anybody_may_pay():
     with federation() as f:
         plan = a_plan(f)
-        driver.agree(plan, f.transport)
-        driver._withdraw(plan, f.transport)
+        driver.agree(plan, f._driver.transport)
+        driver._withdraw(plan, f._driver.transport)
         for name in ("bank", "telco"):
             assert isinstance(tell(f, name, Ask(plan=plan, step="reports")), Released)
     with federation() as f:
         bank = gate_of(f, "bank")._ledger
-        driver.agree(plan := a_plan(f), f.transport)
+        driver.agree(plan := a_plan(f), f._driver.transport)
         bank._clock = lambda real=bank._clock: real() + HOUR
-        driver._withdraw(plan, f.transport)
+        driver._withdraw(plan, f._driver.transport)
         assert bank.held() == []
 
 
 def test_a_coordinator_withdraws_what_failed_before_it_began_and_nothing_later():
     for fails, withdrawn in ((_Refuses(), False), (None, True)):
         with federation(policies={} if fails else {"bank": cn.Policy(allow=[])}) as f:
-            line = f.transport = _Listening(f.transport)
+            line = f._driver.transport = _Listening(f._driver.transport)
             with pytest.raises(PolicyRefusal):
-                f.run(fails or _Stops(), a_plan(f))
+                f._driver.run(fails or _Stops(), a_plan(f))
             assert line.heard is withdrawn
 
 

@@ -15,7 +15,7 @@ from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Bins, Category, Crossed, Numeric, Schema
 from colonnade.schema.features import ColumnName
-from colonnade.steps.terms import FixedPoint
+from colonnade.steps.kind import FixedPoint
 from tests import kit
 from tests.party.test_statistics_joint import a_plan
 

@@ -272,7 +272,7 @@ def test_what_is_on_its_way_to_a_worker_shows_nothing():
 
 def test_nothing_with_the_ledger_the_keys_or_the_noise_of_a_party_can_be_sent():
     with federation(200, epsilon=100.0) as f:
-        guard = f.transport._endpoints["bank"]
+        guard = f._driver.transport._endpoints["bank"]
         gate = guard._gate
         kept = [gate, gate._ledger, guard._runs.member, Identity.from_seed(bytes(32)), Reservation(bytes(32))]
         kept += [SystemRandomness(), KeyedRandomness(bytes(32)), ExactSampler(SystemRandomness())]

@@ -55,13 +55,13 @@ class Unable:
 
 def with_workers(f, names, workers):
     for name in names:
-        runs = f.transport._endpoints[name]._runs
+        runs = f._driver.transport._endpoints[name]._runs
         runs.member = dataclasses.replace(runs.member, workers=workers)
 
 
 def replies_of(f, name):
     """Note what a member says from now on."""
-    member, notes = f.transport._endpoints[name], []
+    member, notes = f._driver.transport._endpoints[name], []
     honest = member.handle
     member.handle = lambda data: notes.append(honest(data)) or notes[-1]
     return notes
@@ -78,9 +78,9 @@ def test_a_party_whose_workers_fail_at_products_says_what_a_stopped_party_says(f
             shares(f)
         assert notes[-1] == AWAY
         assert not [note for note in notes if note != AWAY and isinstance(codec.decode_reply(note), Refused)]
-        failure = f.transport._endpoints["bank"].failure
+        failure = f._driver.transport._endpoints["bank"].failure
         assert failure.__cause__ is FAULTS[fault]  # for its owner
-        assert f.transport._endpoints["bank"].handle(codec.encode(GetDescription())) == AWAY
+        assert f._driver.transport._endpoints["bank"].handle(codec.encode(GetDescription())) == AWAY
 
 
 def test_a_node_whose_workers_fail_has_one_constant_message(monkeypatch):
@@ -121,7 +121,7 @@ def test_a_cluster_that_is_lost_costs_nothing(client, monkeypatch):
         "telco": Party(other, schema=schemas["telco"]),
     }
     with cn.Federation.simulate(parties, id="person", budget=cn.Budget(epsilon=5.0, delta=1e-6)) as f:
-        guard = f.transport._endpoints["bank"]
+        guard = f._driver.transport._endpoints["bank"]
         client.cancel(guard._gate._table._ranges)  # as a scheduler that was started again does
         with pytest.raises(cn.errors.PartyAway):
             cn.Histogram("bank.age", epsilon=1.0).fit(f)

@@ -53,7 +53,7 @@ def test_a_version_is_a_whole_number_from_one(version):
 def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(tmp_path):
     for _ in range(2):
         with opened(folder=tmp_path, versions={"bank": 3}) as f:
-            assert f.data_versions == {"bank": 3, "telco": 1, "insurer": 1}
+            assert f._driver.data_versions == {"bank": 3, "telco": 1, "insurer": 1}
             assert a_plan(f).data_versions == {"bank": 3, "telco": 1}
             assert [row for row in rows(f) if row[0] == "version"] == [("version", "data version 3", 3)]
             reply = codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetDescription())))
@@ -115,7 +115,7 @@ def test_a_kept_answer_ends_with_its_version_and_the_same_study_is_paid_for_agai
 def test_a_peers_new_version_ends_a_study_too_and_the_refusal_names_that_peer():
     with opened(versions={"telco": 2}) as f:
         study = cn.PatternCount(list(COUNT), epsilon=1.0)
-        f.data_versions["telco"] = 1
+        f._driver.data_versions["telco"] = 1
         with pytest.raises(ReleaseLost, match="telco"):
             study.fit(f)
         assert spent(f) == spent(f, "telco") == 0
@@ -221,8 +221,8 @@ def test_a_running_guard_takes_up_a_new_version_with_its_ledger(moved):
         assert spent(f) == before
         assert ask(f, plan).code == ReleaseLost.code
         assert [version for kind, _, version in rows(f) if kind == "version"] == [1, 2]
-        fresh = cn.Federation(f.transport, parties=f.parties, compute_nodes=f.compute_nodes)
-        assert fresh.data_versions["bank"] == 2
+        fresh = cn.Federation(f._driver.transport, parties=f.parties, compute_nodes=f._driver.computing.nodes)
+        assert fresh._driver.data_versions["bank"] == 2
         cn.PatternCount(list(COUNT), epsilon=1.0).fit(fresh)
 
 
@@ -255,7 +255,9 @@ def test_orders_of_the_old_version_are_gone_from_memory_and_from_the_folder(tmp_
         assert len(list((tmp_path / "bank.alignments").glob("*.alignment"))) == 2
         replace(f, frames(60)["bank"], 2)
         assert not list((tmp_path / "bank.alignments").glob("*.alignment"))
-        reply = codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetDescription(alignment=train.alignment))))
+        reply = codec.decode_reply(
+            guards(f)["bank"].handle(codec.encode(GetDescription(alignment=train._driver.alignment)))
+        )
         assert reply.code == "plan-mismatch"
 
 
@@ -265,11 +267,11 @@ def test_a_guard_refuses_its_owner_another_schema_and_a_version_that_is_not_high
             with pytest.raises(BadInput):
                 replace(f, frames(60)["bank"], version)
         guard = guards(f)["bank"]
-        order = guard._row_orders.order(f.alignment)
+        order = guard._row_orders.order(f._driver.alignment)
         other = PrivateTable(Source(frames(60)["bank"]), cn.Schema(age=cn.Numeric(0, 1)), order=order.rows)
         with pytest.raises(SchemaMismatch):
             guard.replace(other, order, version=3)
-        assert isinstance(f.accounts()["bank"], Accounted)
+        assert isinstance(f._driver.accounts()["bank"], Accounted)
 
 
 def test_two_processes_on_one_ledger_the_older_one_is_refused(tmp_path):

@@ -12,8 +12,8 @@ from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
+from colonnade.steps.kind import number_list
 from colonnade.steps.local import GroupKey
-from colonnade.steps.terms import number_list
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.papers.test_gradient import PLAN as DESCENT
@@ -135,13 +135,13 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
     with unaligned() as f:
         f.align("cohort", ids=["nobody at all"])
         assert f.people == 1
-        gate = f.transport._endpoints["bank"]._row_orders.gate_for(f.alignment)
+        gate = f._driver.transport._endpoints["bank"]._row_orders.gate_for(f._driver.alignment)
         half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
         part = MatchingPart(
             SimpleNamespace(
                 half=half,
                 row_orders=gate.row_orders,
-                plan=SimpleNamespace(alignment=f.alignment),
+                plan=SimpleNamespace(alignment=f._driver.alignment),
                 order_records=SimpleNamespace(kept=lambda: None),
             )
         )
@@ -165,7 +165,7 @@ def test_a_run_that_fails_is_an_attempt_that_was_counted_before(mode, tmp_path):
             patch.setattr("colonnade.party.steps.agreements.comparable_ids", lambda *_: 1 / 0)
             with pytest.raises(PartyAway):
                 f.align(mode, **options)
-        kinds = [entry.kind for entry in f.transport._endpoints["bank"]._gate.ledger.entries()]
+        kinds = [entry.kind for entry in f._driver.transport._endpoints["bank"]._gate.ledger.entries()]
         assert kinds.count("list") == 1
     refused = pytest.raises(PolicyRefusal, match="allows 1 alignments")
     with unaligned(lists, policies=dict.fromkeys(lists, rules), ledger_dir=tmp_path) as f, refused:
@@ -178,7 +178,7 @@ def test_rows_of_attempts_say_which_request_and_nothing_about_the_list():
         with unaligned(lists, test_key=b"k") as f:
             f.align(size="hidden", capacity=100)
             f.align(size="hidden", capacity=100, repeat=2)
-            ledger = f.transport._endpoints["bank"]._gate.ledger
+            ledger = f._driver.transport._endpoints["bank"]._gate.ledger
             bodies.append([entry.body for entry in ledger.entries() if entry.kind == "list"])
     assert bodies[0] == bodies[1]
     assert len(set(bodies[0])) == 2
@@ -199,9 +199,9 @@ def test_an_order_that_was_kept_for_an_older_version_is_not_used_whether_or_not_
 
     with simulate(1) as f:
         f.align(size="hidden", capacity=100)
-        name = f.alignment
+        name = f._driver.alignment
     with simulate(1) as f:
-        assert cn.Federation(f.transport, parties=f.parties, alignment=name).people > 0
+        assert cn.Federation(f._driver.transport, parties=f.parties, alignment=name).people > 0
     with simulate(2) as f, pytest.raises(PlanMismatch):
-        cn.Federation(f.transport, parties=f.parties, alignment=name)
+        cn.Federation(f._driver.transport, parties=f.parties, alignment=name)
     assert not list(tmp_path.rglob("*.alignment"))

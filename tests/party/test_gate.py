@@ -17,7 +17,7 @@ from tests.federations import as_if_agreed, federation
 
 
 def guards(f: cn.Federation) -> dict[str, Guard]:
-    return f.transport._endpoints
+    return f._driver.transport._endpoints
 
 
 def gate_of(f: cn.Federation, party: str = "bank") -> Gate:
@@ -26,7 +26,7 @@ def gate_of(f: cn.Federation, party: str = "bank") -> Gate:
 
 def a_plan(f: cn.Federation, *, epsilon: float = 0.5, kind: type = ResponseCounts, repeat: int = 1, **changes) -> Plan:
     algorithm = kind(table_layout(f, ["bank.segment", "telco.plan"]), Price.of(epsilon), f.people)
-    plan = f.plan(
+    plan = f._driver.plan(
         algorithm,
         task="pattern-count",
         method="response" if kind is ResponseCounts else "independent",
@@ -305,3 +305,17 @@ def test_the_noise_scale_is_never_taken_from_outside():
         steps = tuple(replaced(step, parameters={"sigma": 0.0}) for step in plan.steps)
         reply = ask(f, replaced(plan, steps=steps), step="histogram")
         assert isinstance(reply, Refused)
+
+
+def test_a_step_is_admitted_once_from_the_yes_to_its_release(monkeypatch):
+    admitted, honest = [], cn.Policy.admit
+    monkeypatch.setattr(
+        cn.Policy,
+        "admit",
+        lambda self, plan, step, *rest: admitted.append((step.party, step.name)) or honest(self, plan, step, *rest),
+    )
+    with federation(60) as f:
+        cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
+        assert sorted(admitted) == [("bank", "reports"), ("telco", "reports")]
+        cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
+        assert len(admitted) == 4  # agreed to anew; what was kept is answered without it

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.coordinator.protocols.grouping import GroupRelease
+from colonnade.coordinator.protocols.counting import GroupRelease
 from colonnade.errors import ColonnadeError, PlanMismatch, SchemaMismatch
 from colonnade.party.steps.products import PrivateGroupSums, PrivateGroupTotals
 from colonnade.party.table.private_table import PrivateTable

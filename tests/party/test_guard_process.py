@@ -27,7 +27,7 @@ from colonnade.party.serving import serve
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party, _test_randomness, members_of
 from colonnade.secure.keys import Identity
-from colonnade.steps.joint import NO_FLOOR
+from colonnade.steps.kind import NO_FLOOR
 from colonnade.privacy.accounting import Budget
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from pathlib import Path

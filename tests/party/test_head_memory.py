@@ -58,14 +58,14 @@ def test_a_party_does_not_open_a_ledger_that_went_back(tmp_path):
 def test_no_method_is_answered_from_a_ledger_that_went_back_and_neither_is_the_budget(tmp_path):
     memory = set_back(tmp_path)
     with federation(ledger_dir=tmp_path) as f:  # a coordinator that remembers nothing
-        rows = f.transport._endpoints["bank"]._gate.ledger.head()
+        rows = f._driver.transport._endpoints["bank"]._gate.ledger.head()
         (tmp_path / "bank.head").write_bytes(memory)
         for method in METHODS:
             with pytest.raises(LedgerCorrupt, match="gone back"):
                 study(method).fit(f, repeat=3)
         with pytest.raises(LedgerCorrupt, match="gone back"):
             f.budget()
-        assert f.transport._endpoints["bank"]._gate.ledger.head() == rows
+        assert f._driver.transport._endpoints["bank"]._gate.ledger.head() == rows
 
 
 def requests(f: cn.Federation) -> dict[str, messages.Request]:
@@ -95,7 +95,7 @@ def test_no_kind_of_request_is_answered_from_a_ledger_that_went_back(tmp_path):
         later = msgspec.json.encode(Head(memory.ledger, memory.sequence + 1, bytes(32), memory.nano))
         (tmp_path / "bank.head").write_bytes(later)
         for request in (*map(codec.encode, asked.values()), b"no request at all"):
-            reply = codec.decode_reply(f.transport._endpoints["bank"].handle(request))
+            reply = codec.decode_reply(f._driver.transport._endpoints["bank"].handle(request))
             assert isinstance(reply, messages.Refused)
             assert (reply.code, reply.spent) == ("ledger-corrupt", None)
             assert "gone back" in reply.message
@@ -182,7 +182,7 @@ def test_a_memory_that_is_damaged_is_not_written_over(tmp_path):
 
 def test_a_message_leaves_once_its_ledger_is_remembered_and_the_memory_is_its_owners_alone(tmp_path):
     with federation(ledger_dir=tmp_path) as f:
-        bank = f.transport._endpoints["bank"]
+        bank = f._driver.transport._endpoints["bank"]
         for ask in (f.budget, lambda: study("response").fit(f), lambda: study("secure").fit(f)):
             ask()
             assert remembered(tmp_path / "bank.head") == bank._gate.ledger.head()
@@ -198,9 +198,9 @@ def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledg
     """What a request has recorded before it failed is not forgotten either: a debit, or an attempt to align."""
     with federation(ledger_dir=tmp_path) as f:
         plan = study("response").fit(f).plan_
-        bank = f.transport._endpoints["bank"]
+        bank = f._driver.transport._endpoints["bank"]
         before = (tmp_path / "bank.sqlite").read_bytes()
-        repeated = as_if_agreed(f.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
+        repeated = as_if_agreed(f._driver.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
         again = codec.encode(messages.Ask(plan=repeated, step="reports"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gate, "released", lambda *_: 1 / 0)
@@ -215,7 +215,7 @@ def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledg
     (tmp_path / "bank.head").unlink()
     with federation(ledger_dir=tmp_path) as f:
         (tmp_path / "bank.head").write_bytes(memory)
-        assert codec.decode_reply(f.transport._endpoints["bank"].handle(again)).code == "ledger-corrupt"
+        assert codec.decode_reply(f._driver.transport._endpoints["bank"].handle(again)).code == "ledger-corrupt"
     assert remembered(tmp_path / "bank.head") == highest
 
 
@@ -231,9 +231,9 @@ def test_a_request_that_adds_no_row_writes_nothing(tmp_path):
 def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is_said(tmp_path, monkeypatch):
     with federation(ledger_dir=tmp_path) as f:
         plan = study("response").fit(f).plan_
-        repeated = as_if_agreed(f.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
+        repeated = as_if_agreed(f._driver.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
         again = codec.encode(messages.Ask(plan=repeated, step="reports"))
-        bank = f.transport._endpoints["bank"]
+        bank = f._driver.transport._endpoints["bank"]
 
         def full(_):
             raise OSError(28, "no space")

@@ -256,15 +256,15 @@ def test_a_forged_reading_that_switches_clipping_off_is_refused_the_same_for_eve
     answers = []
     for debt in (0.0, 500.0):
         with _one(debt) as federation:
-            bank = federation.transport.exchange
+            bank = federation._driver.transport.exchange
             forged = _forged(federation, TINY)
             with suppress(ColonnadeError):  # a party that takes the plan for sound has said yes to it
-                as_if_agreed(federation.transport._endpoints["bank"], codec.decode_request(forged).plan)
+                as_if_agreed(federation._driver.transport._endpoints["bank"], codec.decode_request(forged).plan)
             reply = bank({"bank": forged})["bank"]
             assert isinstance(codec.decode_reply(reply), Refused)
             assert float(federation.budget("bank")["spent"]) == 0
             sound = _forged(federation, 5.0)
-            as_if_agreed(federation.transport._endpoints["bank"], codec.decode_request(sound).plan)
+            as_if_agreed(federation._driver.transport._endpoints["bank"], codec.decode_request(sound).plan)
             assert isinstance(codec.decode_reply(bank({"bank": sound})["bank"]), Released)
             answers.append(reply)
     assert answers[0] == answers[1]

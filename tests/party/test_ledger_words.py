@@ -134,7 +134,7 @@ def test_every_row_of_a_busy_ledger_is_said_and_nothing_in_it_is_an_answer():
 def test_an_account_has_words_where_they_are_asked_for_and_only_there():
     with federation(analyst=ANALYST) as f:
         cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f.asking(title="Segments"))
-        plain, said = f.accounts()["bank"].entries, f.accounts(in_words=True)["bank"].entries
+        plain, said = f._driver.accounts()["bank"].entries, f._driver.accounts(in_words=True)["bank"].entries
     assert [line.words for line in plain] == [""]
     assert "Segments: randomised response, of 1 column (1 of bank's) · asked by analyst@telco" in said[0].words
 
@@ -148,7 +148,7 @@ def test_an_intersection_says_that_membership_left_and_to_whom(size, rows):
     """Before, the row without a bound was called "discrete Laplace on the number of people"."""
     with federation(60, aligned=False) as f:
         f.align(**size)
-        priced = [row for row in read_rows(f.transport._endpoints["bank"]._gate._ledger) if row.price]
+        priced = [row for row in read_rows(f._driver.transport._endpoints["bank"]._gate._ledger) if row.price]
     assert len(priced) == rows
     told, *number = priced
     assert told.what == "which of its own ids all parties have, told to every party exactly"

@@ -225,8 +225,8 @@ class Opened:
 
     def reopen(self) -> NewtonPart:
         self.federation = federation(PEOPLE, ledger_dir=self.folder)
-        self.gate = self.federation.transport._endpoints["bank"]._gate
-        as_if_agreed(self.federation.transport._endpoints["bank"], self.plan)
+        self.gate = self.federation._driver.transport._endpoints["bank"]._gate
+        as_if_agreed(self.federation._driver.transport._endpoints["bank"], self.plan)
         self.part = self.gate.join(self.plan, STEP)
         return self.part
 

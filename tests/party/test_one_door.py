@@ -130,7 +130,7 @@ def test_the_watch_would_notice_another_door(monkeypatch):
     watch = Watch(monkeypatch)
     with federation(200) as f:
         local(f)
-        side_door = f.transport._endpoints["bank"]._gate._ledger
+        side_door = f._driver.transport._endpoints["bank"]._gate._ledger
         side_door.record_nonprivate(bytes(32), bytes(32), label="past the gate")
     monkeypatch.undo()
     assert not through_the_gate(watch)

@@ -117,8 +117,8 @@ def test_an_analysts_key_is_for_one_user_alone_and_its_name_a_plain_word(tmp_pat
 def test_a_model_remembers_the_federation_and_not_the_one_that_only_said_its_title():
     with federation() as f:
         asked = f.asking(title="one").asking(purpose="two")
-        assert (asked.words.title, asked.words.purpose) == ("one", "two")
-        assert asked.origin is f
+        assert (asked._driver.words.title, asked._driver.words.purpose) == ("one", "two")
+        assert asked._origin is f
         model = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(asked)
         del asked
         assert model._fitted_on() is f

@@ -15,14 +15,16 @@ def with_half(f: cn.Federation) -> cn.Federation:
     """Agree, at every party, to the first half of the people."""
     for party in f.parties:
         gate = gate_of(f, party)
-        whole = gate.row_orders.order(f.alignment)
+        whole = gate.row_orders.order(f._driver.alignment)
         half = whole.people // 2
         gate.row_orders.add(RowOrder("ab" * 32, half, whole.rows[:half], whole.ids.slice(0, half)))
     return at(f)
 
 
 def at(f: cn.Federation) -> cn.Federation:
-    return cn.Federation(f.transport, parties=f.parties, compute_nodes=f.compute_nodes, alignment="ab" * 32)
+    return cn.Federation(
+        f._driver.transport, parties=f.parties, compute_nodes=f._driver.computing.nodes, alignment="ab" * 32
+    )
 
 
 def test_a_federation_on_a_further_order_counts_those_people_and_pays_from_the_same_ledger():
@@ -46,9 +48,9 @@ def test_the_same_study_on_another_order_is_another_request():
 def test_an_order_that_nobody_agreed_to_is_refused():
     f = federation()
     with pytest.raises(PlanMismatch):
-        cn.Federation(f.transport, parties=f.parties, alignment="cd" * 32)
+        cn.Federation(f._driver.transport, parties=f.parties, alignment="cd" * 32)
     study = cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0)
-    f.alignment = "cd" * 32
+    f._driver.alignment = "cd" * 32
     with pytest.raises(PlanMismatch):
         study.fit(f)
     with pytest.raises(PlanMismatch):

@@ -23,8 +23,8 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.schema.features import features_of
+from colonnade.steps.kind import BoundedScores, ScoreWeights
 from colonnade.steps.products import NOBODY
-from colonnade.steps.terms import BoundedScores, ScoreWeights
 from tests import kit
 
 SCHEMA = Schema(

@@ -313,7 +313,7 @@ def test_hostile_frames_from_clients_that_hang_up_at_random_leave_the_guard_as_i
     """Nothing is spent, nothing leaks, and the next honest client is answered."""
     source = kit.generator("hostile frames")
     with federation() as f:
-        guard = f.transport.endpoint("bank")
+        guard = f._driver.transport.endpoint("bank")
         served = Served(tmp_path / "g", guard.handle)
         before = codec.decode_reply(served.ask(codec.encode(GetAccount())))
         descriptors = len(list(Path("/proc/self/fd").iterdir()))

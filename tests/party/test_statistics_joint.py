@@ -20,7 +20,7 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.steps.terms import LARGEST_SCALE, FixedPoint
+from colonnade.steps.kind import LARGEST_SCALE, FixedPoint
 from tests import kit
 
 SCHEMA = Schema(

@@ -345,8 +345,8 @@ def test_progress_says_rate_and_time_left_of_public_counts_alone() -> None:
 def test_a_study_on_shares_says_how_many_rows_are_shared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("colonnade.steps.joint.CHUNK_UNIT", 512)
-    monkeypatch.setattr("colonnade.steps.joint.CHUNK_ELEMENTS", 512)
+    monkeypatch.setattr("colonnade.steps.kind.CHUNK_UNIT", 512)
+    monkeypatch.setattr("colonnade.steps.kind.CHUNK_ELEMENTS", 512)
     monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
     moments = iter(range(10_000))
     monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"clock": lambda: 2.0 * next(moments)})

@@ -125,7 +125,7 @@ def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(
     for party in federation.parties:
         remaining = federation.budget(party)["remaining"]
         assert f"{remaining:.4g}" in page.text
-    for account in federation.accounts(in_words=True).values():
+    for account in federation._driver.accounts(in_words=True).values():
         assert all(entry.words in page.text for entry in account.entries)
     for kind, size in study.transcript_.received.items():
         assert f"{kind} {size:,}" in page.text

@@ -41,8 +41,8 @@ from colonnade.service import party_folder
 from colonnade.service.party_folder import Snapshots
 from colonnade.steps import kind
 from colonnade.steps import kind as kinds
-from colonnade.steps import terms as parameters
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps import kind as parameters
+from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Recorded
 from tests.cli import test_party_load as loads
 from tests.conversations import test_floors as floors
@@ -75,7 +75,7 @@ def _draws_before_it_debits(self, ask):
     request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
     self._ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
-    half = self._admit_local(ask.plan, step)
+    half = gate._local(step, self._admit(ask.plan, step))
     law = half.law(step.price)
     value = law.release(half.compute(self._table), ExactSampler(self._randomness))
     self._ledger.reserve(request, body, law.loss, seed=bytes(32), **self._row(ask.plan, step))
@@ -121,7 +121,7 @@ def _parties_draw_differently():
     """Under one key, two parties that hold the same column must not release the same bytes."""
     both = {name: cn.Party(frames()["telco"], schema=SCHEMAS["telco"]) for name in ("one", "two")}
     with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
-        f.transport = seen = Recorded(f.transport, keep=True)
+        f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
         cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
     heard = [{name: codec.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
     (released,) = [replies for replies in heard if isinstance(replies["one"], Released)]

@@ -104,7 +104,7 @@ def test_a_federation_is_opened_as_the_file_says(tmp_path: Path) -> None:
     study = read(make(tmp_path, WHOLE))
     assert study.id == {"bank": "person_id", "telco": "person_id"}
     with study.federation(spend=False) as federation:
-        assert federation.compute_nodes == ("auditor",)
+        assert federation._driver.computing.nodes == ("auditor",)
         fit_on, held_out = study.parts(federation)
         assert fit_on.people + held_out.people == federation.people
         assert fit_on.people < federation.people

@@ -98,9 +98,9 @@ def test_the_same_question_over_a_transport_is_answered_with_the_same_bytes_and_
     with federation() as f:
         plan = a_plan(f)
         for name in ("bank", "telco"):
-            as_if_agreed(f.transport._endpoints[name], plan)
+            as_if_agreed(f._driver.transport._endpoints[name], plan)
         data = codec.encode(Ask(plan=plan, step="reports"))
-        replies = [dict(f.transport.exchange({"bank": data, "telco": data})) for _ in range(3)]
+        replies = [dict(f._driver.transport.exchange({"bank": data, "telco": data})) for _ in range(3)]
         assert replies[0] == replies[1] == replies[2]
         assert isinstance(codec.decode_reply(replies[0]["bank"]), Released)
         assert spent(f) == pytest.approx(0.5)
@@ -108,10 +108,10 @@ def test_the_same_question_over_a_transport_is_answered_with_the_same_bytes_and_
 
 def test_four_copies_of_a_question_at_once_are_paid_once():
     with federation(epsilon=0.5, delta=0.0) as f:
-        data = codec.encode(Ask(plan=as_if_agreed(f.transport._endpoints["bank"], a_plan(f)), step="reports"))
+        data = codec.encode(Ask(plan=as_if_agreed(f._driver.transport._endpoints["bank"], a_plan(f)), step="reports"))
         answers: list[bytes] = []
         threads = [
-            threading.Thread(target=lambda: answers.append(f.transport.exchange({"bank": data})["bank"]))
+            threading.Thread(target=lambda: answers.append(f._driver.transport.exchange({"bank": data})["bank"]))
             for _ in range(4)
         ]
         for thread in threads:
@@ -180,7 +180,9 @@ class Lossy:
 
 def test_a_study_whose_transport_loses_a_reply_fails_and_is_paid_once_when_repeated():
     with federation() as f:
-        f.transport = Lossy(f.transport, round_=4)  # three rounds until everybody has said yes; the fourth asks
+        f._driver.transport = Lossy(
+            f._driver.transport, round_=4
+        )  # three rounds until everybody has said yes; the fourth asks
         with pytest.raises(ProtocolError):
             cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
         assert f.budget("bank").spent == pytest.approx(0.5)
@@ -192,7 +194,7 @@ def test_a_study_whose_transport_loses_a_reply_fails_and_is_paid_once_when_repea
 
 def test_an_error_after_a_lost_reply_does_not_claim_that_nothing_was_spent():
     with federation() as f:
-        f.transport = Lossy(f.transport, round_=4)
+        f._driver.transport = Lossy(f._driver.transport, round_=4)
         with pytest.raises(ProtocolError) as failure:
             cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
         assert failure.value.spent is not None

@@ -116,9 +116,9 @@ class Linked:
 
     def __init__(self, kits: Path, folder: Path, **options) -> None:
         self.federation = federation(people=2_000, **options)
-        plain, addresses = self.federation.transport, {name: free_address() for name in PARTIES}
+        plain, addresses = self.federation._driver.transport, {name: free_address() for name in PARTIES}
         self.members = {name: Member(name, kits, addresses, folder, plain.endpoint(name)).start() for name in PARTIES}
-        self.transport = self.federation.transport = Kept(Direct(self.members))
+        self.transport = self.federation._driver.transport = Kept(Direct(self.members))
 
     @property
     def held(self) -> int:
@@ -179,7 +179,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
 def test_a_preview_says_what_goes_directly_and_what_is_left_to_the_coordinator(linked):
     study = cn.PCA(2, epsilon=1.0, delta=1e-6)
     assert "direct" not in str(study.preview(linked.federation))
-    linked.federation.linked = frozenset(PARTIES)  # as the papers of a federation across machines say
+    linked.federation._driver.linked = frozenset(PARTIES)  # as the papers of a federation across machines say
     foretold = study.preview(linked.federation)
     said = study.fit(linked.federation).transcript_
     assert foretold.traffic.direct == pytest.approx(sum(said.direct.values()), rel=0.05)

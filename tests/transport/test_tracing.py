@@ -58,7 +58,7 @@ def counts(f: cn.Federation) -> cn.PatternCount:
 
 def traced(f: cn.Federation) -> Tracer:
     tracer = Tracer()
-    f.transport = Traced(f.transport, tracer)
+    f._driver.transport = Traced(f._driver.transport, tracer)
     return tracer
 
 
@@ -117,5 +117,5 @@ def test_without_the_extra_its_name_is_told(monkeypatch):
 def test_a_provider_that_was_never_set_up_costs_nothing_and_changes_nothing():
     pytest.importorskip("opentelemetry", reason="needs the extra colonnade[traces]")
     with federation() as f:
-        f.transport = Traced(f.transport)
+        f._driver.transport = Traced(f._driver.transport)
         counts(f)

@@ -83,7 +83,7 @@ def test_nothing_is_kept_unless_asked_for():
 
 def test_a_study_reports_what_really_crossed():
     with federation() as f:
-        f.transport = seen = Recorded(f.transport, keep=True)
+        f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
         seen.transcript = Transcript()
         study = cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
         own, crossed = study.transcript_, seen.exchanges[:-1]

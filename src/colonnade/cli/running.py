@@ -19,8 +19,7 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.cli import screen
-from colonnade.coordinator.journal import StudyJournal
-from colonnade.coordinator.opening import coordinator_folder
+from colonnade.coordinator.opening import StudyJournal, coordinator_folder
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimators.answers import Preview
 from colonnade.estimators.study import Study
@@ -233,7 +232,7 @@ def _fitted_again(
     finished: list[Any] = []
     left_out: dict[str, str] = {}
     for entry in studies:
-        quote = federation.quote(entry.estimator._prepare(federation, entry.repeat)[1])  # noqa: SLF001  # without running it
+        quote = federation._driver.quote(entry.estimator._prepare(federation, entry.repeat)[1])  # noqa: SLF001  # without running it
         if any(quote.disclosed.values()):  # asking again would let exact values leave again
             left_out[entry.title] = "it is not private, and would run again; report on the model that --models saved"
         elif any(quote.unpaid.values()):
@@ -348,7 +347,7 @@ def run_over_network(path: Path, text: str, output: Path | None, patience: float
         listen=file.listen,
         analyst=file.analyst,
     ) as federation:
-        journal = federation.journal
+        journal = federation._driver.journal
         assert isinstance(journal, StudyJournal)
         journal.begin_file(str(path), text)
         if file.align is not None:

@@ -34,8 +34,7 @@ from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subse
 from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
-from colonnade.steps.joint import NO_FLOOR, SharingFloor
-from colonnade.steps.kind import kind_of
+from colonnade.steps.kind import NO_FLOOR, SharingFloor, kind_of
 from colonnade.steps.newton import LabelledTerms
 
 SEED_BYTES = 32

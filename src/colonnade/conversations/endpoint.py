@@ -31,8 +31,15 @@ from colonnade.protocol.messages import (
 )
 from colonnade.runtime.workers import keep_freed_memory
 from colonnade.secure.keys import digest
-from colonnade.steps.joint import HashedStep
-from colonnade.steps.kind import Registry, StepKind, is_conversation, kind_of, require_known, uses_compute_nodes
+from colonnade.steps.kind import (
+    HashedStep,
+    Registry,
+    StepKind,
+    is_conversation,
+    kind_of,
+    require_known,
+    uses_compute_nodes,
+)
 
 AT_ONCE = 32
 """Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.driver`): it seldom waits here."""

@@ -1,4 +1,4 @@
-"""Agreeing on an order of rows, seen from the coordinator.
+"""Agreeing on an order of rows, and dividing it in two, seen from the coordinator.
 
 The published methods assume aligned rows. Here the parties find a common order themselves (`colonnade.secure.matching`), or
 agree to a public list (docs/proofs/alignment.md). The coordinator relays sealed letters. It learns the order's name and its
@@ -7,22 +7,22 @@ public size.
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from colonnade.conversations.agreements import list_hash, packed_list
-from colonnade.coordinator.findings import Findings
-from colonnade.coordinator.protocols.relaying import Relay
+from colonnade.coordinator.driver import Findings, Relay, settle_once
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Conclude, Described, Recall, Reply, Rounds
 from colonnade.runtime.progress import Progress, progress_bar
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
+from colonnade.steps.local import PARTS, Split, part_identity
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:
-    from colonnade.coordinator.federation import Federation
+    from colonnade.coordinator.driver import Driver
 
 
 STEP = "rows"
@@ -193,7 +193,7 @@ class Alignment:
 
 
 def align(
-    federation: "Federation",
+    driver: "Driver",
     mode: Mode,
     *,
     epsilon: float | None,
@@ -203,12 +203,12 @@ def align(
     rules: IdRules,
     repeat: int,
     progress: Progress | None,
-) -> Alignment:
-    """Have the parties fix an order of rows, put the federation on it, and return the record; see `Federation.align`."""
+) -> tuple["Driver", Alignment]:
+    """Have the parties fix an order of rows, and return the driver on it and the record; see `Federation.align`."""
     with progress_bar("align") as shown:
         algorithm, plan, disclosed = alignment_plan(
-            federation,
-            federation.descriptions(),  # aligning again starts from the order that the parties were opened with
+            driver,
+            driver.descriptions(),  # aligning again starts from the order that the parties were opened with
             mode=mode,
             epsilon=epsilon,
             size=size,
@@ -218,15 +218,20 @@ def align(
             repeat=repeat,
             announce=progress or shown,
         )
-        findings = federation.study(algorithm, plan, title=f"align(mode={mode!r})", progress=progress or shown)
+        findings = driver.study(algorithm, plan, title=f"align(mode={mode!r})", progress=progress or shown)
     order = findings.value
-    federation.alignment, federation.people, federation.union = order.identity, order.people, mode == "union"
-    federation.data_versions = dict(plan.data_versions)
-    return Alignment(mode, disclosed, order.identity, order.people, findings)
+    on_it = replace(
+        driver,
+        alignment=order.identity,
+        people=order.people,
+        union=mode == "union",
+        data_versions=dict(plan.data_versions),
+    )
+    return on_it, Alignment(mode, disclosed, order.identity, order.people, findings)
 
 
 def alignment_plan(
-    federation: "Federation",
+    driver: "Driver",
     described: Mapping[str, Described],
     *,
     mode: Mode,
@@ -241,7 +246,7 @@ def alignment_plan(
     """Return the algorithm, its plan on the row order that the parties were opened with, and what is disclosed of the size."""
     if mode not in ("intersection", "cohort", "union"):
         raise BadInput(f"There is no mode {mode!r}.", remedy='Use "intersection", "cohort" or "union".')
-    if len(federation.parties) < 2:
+    if len(driver.parties) < 2:
         raise BadInput("An alignment takes two parties or more.", remedy="One party's rows need no alignment.")
     first = next(iter(described.values()))
     algorithm: MatchingAlgorithm | CohortAlgorithm
@@ -251,7 +256,7 @@ def alignment_plan(
                 "A cohort is public: it takes no epsilon, size or capacity.",
                 remedy='Leave them out: federation.align(mode="cohort", ids=[...]).',
             )
-        algorithm, disclosed = CohortAlgorithm(federation.parties, _listed(cohort), rules), "public"
+        algorithm, disclosed = CohortAlgorithm(driver.parties, _listed(cohort), rules), "public"
     else:
         if cohort is not None:
             raise BadInput(
@@ -262,7 +267,7 @@ def alignment_plan(
             _union_size_disclosure(size, epsilon) if mode == "union" else _size_disclosure(size, epsilon, first.people)
         )
         price = Price.of(epsilon, 0.0) if disclosed == "noisy" else None
-        capacities = _capacities(federation.parties, capacity, described)
+        capacities = _capacities(driver.parties, capacity, described)
         kind = ListMatching if mode == ListMatching.mode else UnionMatching
         algorithm = MatchingAlgorithm(kind, capacities, rules, disclosed, price, announce)
     plan = Plan(
@@ -272,10 +277,10 @@ def alignment_plan(
         unit="person",
         price=algorithm.price if isinstance(algorithm, MatchingAlgorithm) else None,
         relation=RELATION,
-        federation=federation.identity,
+        federation=driver.identity,
         alignment=first.alignment,
         people=first.people,
-        parties=federation.parties,
+        parties=driver.parties,
         steps=algorithm.steps(),
         repeat=repeat,
         data_versions={name: reply.version for name, reply in described.items()},
@@ -347,3 +352,53 @@ def _listed(cohort: Sequence[object] | None) -> list[str]:
     if len(texts) != len(listed) or not texts:
         raise BadInput("ids is a list of text or whole numbers, and not empty.", remedy='For example ids=["a1", "a2"].')
     return texts
+
+
+SPLIT = "split"
+
+
+@dataclass(frozen=True)
+class SplitAlgorithm:
+    """The algorithm by which the parties divide their people; the coordinator does not learn who is where.
+
+    Parameters
+    ----------
+    parties
+        All of them: two or more.
+    test
+        The share of people in the second part.
+    """
+
+    parties: tuple[str, ...]
+    test: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.test, bool) or not isinstance(self.test, float) or not 0 < self.test < 1:
+            raise BadInput("test is a share of people between 0 and 1.", remedy="For example test=0.2.")
+        if len(self.parties) < 2:
+            raise BadInput(
+                "A split takes two parties or more.", remedy="One party alone can divide its table by itself."
+            )
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party; no column enters."""
+        return tuple(
+            Split.ask(name=SPLIT, party=party, parameters={"test": self.test}, price=None) for party in self.parties
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Have the parties divide their people, if they have not before."""
+        members = Split.members(plan, SPLIT)
+        yield from settle_once(plan, SPLIT, members)
+        yield {member: Conclude(plan=plan, step=SPLIT, values={}) for member in members}
+
+
+def split(driver: "Driver", test: float, repeat: int) -> tuple[str, str]:
+    """Have the parties divide their people, and return the names of both row orders; see `Federation.split`."""
+    algorithm = SplitAlgorithm(driver.parties, test)
+    plan = driver.plan(
+        algorithm, task=STUDIES["split"], method="keyed-hash", price=None, unit="person", parameters={}, repeat=repeat
+    )
+    driver.run(algorithm, plan, title=f"split(test={test:g})")
+    first, second = (part_identity(plan, part) for part in PARTS)
+    return first, second

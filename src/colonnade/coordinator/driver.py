@@ -1,15 +1,16 @@
-"""The driver of a study: it runs an algorithm's rounds over a transport.
+"""The driver of a study: it plans, has every member say yes, runs the rounds, and says what was paid and who saw what.
 
-It first has every member say yes, shows all of these to everybody, then asks for releases. What the study has cost, finished
-or failed, is read from the parties' accounts (`colonnade.coordinator.driver`). Threads may run studies side by side; a member
-that is busy is asked again after the time that it names.
+*The plan* (`Driver.plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives. Beside
+it stand the words (`StudyWords`) and who signs them (`Analyst`). They are no part of the request: the same plan under another
+title is the same question, and gets the same answer at no further price.
 
-What a study has cost, read from the parties' own accounts after the fact.
+*The run* (`run_study`). Every member says yes, and everybody is shown all of these, before any is asked to release. Threads may
+run studies side by side; a member that is busy is asked again after the time that it names.
 
-The coordinator believes nothing about cost. A reply that was lost, a party that crashed after its debit, an attempt that was
-taken up again: each would make a count of messages wrong. So every party says, when it agrees to a plan, which row is the last
-of its ledger, and after the study which rows the plan has got since. Its ledger is what counts, and the same figures stand in
-errors, receipts and `Federation.budget`.
+*The cost* (`CostOfCall`). The coordinator believes nothing about cost. A reply that was lost, a party that crashed after its
+debit, an attempt that was taken up again: each would make a count of messages wrong. So every party says, when it agrees to a
+plan, which row is the last of its ledger, and after the study which rows the plan has got since. Its ledger is what counts, and
+the same figures stand in errors, receipts and `Federation.budget`.
 
 * Rows of other studies are left out by the plan's hash, whoever asked for them meanwhile.
 * The first agreement of a call is what counts, so attempts of one call are neither added up nor forgotten.
@@ -18,30 +19,35 @@ errors, receipts and `Federation.budget`.
 
 Across machines the account is signed over a nonce of the coordinator's, and checked against the federation's papers.
 
-What is put to the parties: a complete plan, the words beside it, and who signs them (`Analyst`).
+*The record* (`Findings`): the privacy statement, the traffic, the cost, and a receipt of three lines.
 
-*The plan* (`complete_plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives.
-
-*The words* (`StudyWords`). A party keeps what was asked, by whom and what for (`colonnade.plan.About`). The words are no part of
-the request: the same plan with another title is the same question, and gets the same answer at no further price.
+*Relays* (`Relay`). In a conversation of members the coordinator passes sealed letters on, turn by turn, and combines what was
+opened. Products on shares, sums under masks and key agreements are relayed in the same way. Only the last turn differs.
 """
 
 import json
+import math
 import os
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from colonnade.conversations.agreements import SETTLES
 from colonnade.conversations.consent import COORDINATORS
 from colonnade.conversations.memory import addressed
+from colonnade.conversations.products import BEATS
+from colonnade.conversations.sums import chunks_of
 from colonnade.errors import (
     NOTHING_SPENT,
     BadInput,
@@ -55,22 +61,36 @@ from colonnade.errors import (
     PlanMismatch,
     ProtocolError,
 )
-from colonnade.plan import About, Parameter, Plan, Step, checked_analyst_name, one_line
+from colonnade.plan import EVENT, RELATION, About, Parameter, Plan, Step, checked_analyst_name, one_line
 from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.protocol import codec, messages
-from colonnade.protocol.messages import Accounted, GetAccount, Refused
-from colonnade.result import COORDINATOR
+from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Refused
+from colonnade.result import COORDINATOR, Opening, PrivacyStatement
 from colonnade.runtime.private_files import require_private, write_new
 from colonnade.runtime.progress import Pace, Progress
+from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Hello
-from colonnade.secure.shamir import default_threshold
-from colonnade.steps.joint import JointStep
-from colonnade.steps.kind import kind_of, require_known, uses_compute_nodes
+from colonnade.secure.shamir import default_threshold, reconstruct
+from colonnade.steps.kind import (
+    LOSS,
+    SMALL,
+    Forecast,
+    Joint,
+    JointStep,
+    discloses,
+    kind_of,
+    read_joint,
+    require_known,
+    uses_compute_nodes,
+    whole_steps,
+)
+from colonnade.steps.local import GroupKey
+from colonnade.steps.sums import SumTerms
 from colonnade.transport.direct import Recorded, Transcript, Transport
 
 if TYPE_CHECKING:
-    from colonnade.coordinator.federation import Federation
+    from colonnade.coordinator.federation import FederationColumns
 
 
 class Auditor(Protocol):
@@ -122,17 +142,6 @@ def read_accounts(
         return {party: read(party, answers) for party in questions}
     with ThreadPoolExecutor(len(questions), thread_name_prefix="colonnade") as threads:
         return dict(zip(questions, threads.map(lambda one: read(one, None), questions), strict=True))
-
-
-def every_account(
-    parties: Sequence[str], transport: "Transport", auditor: Auditor, *, in_words: bool = False
-) -> dict[str, Accounted]:
-    """Return every party's account, whole; raise the first failure."""
-    read = read_accounts(dict.fromkeys(parties, GetAccount(in_words=in_words)), transport, auditor)
-    for found in read.values():
-        if isinstance(found, ColonnadeError):
-            raise found
-    return {party: found for party, found in read.items() if isinstance(found, Accounted)}
 
 
 def plan_accounts(
@@ -762,66 +771,11 @@ class StudyWords:
         return words if self.analyst is None else words.signed(codec.digest(plan), self.analyst.identity)
 
 
-def complete_plan(
-    federation: "Federation",
-    computing: ComputeMembers,
-    steps: tuple[Step, ...],
-    *,
-    task: str,
-    method: str,
-    price: Price | None,
-    unit: Unit,
-    parameters: Mapping[str, Parameter],
-    repeat: int,
-    relation: str,
-) -> Plan:
-    """Return the plan of a study of some steps; see `Federation.plan`."""
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-        raise BadInput(
-            "repeat must be a positive whole number.", remedy="For example repeat=2, for a new draw at a new price."
-        )
-    if unit not in ("person", "party"):
-        raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
-    asked = tuple(name for name in federation.parties if name in {step.party for step in steps})
-    secure = uses_compute_nodes(steps)
-    dealing = {step.party for step in steps if step.parameters.get("target")}
-    nodes = computing.choose(asked, federation.threshold, dealing) if secure else ()
-    plan = Plan(
-        task=task,
-        method=method,
-        parameters=dict(parameters),
-        unit=unit,
-        price=price,
-        relation=relation,
-        federation=federation.identity,
-        alignment=federation.alignment,
-        people=federation.people,
-        parties=asked,
-        compute_nodes=nodes,
-        threshold=default_threshold(len(nodes)) if secure else 0,
-        collusion=min(federation.collusion, len(asked) - 1) if secure else 0,
-        steps=federation.as_read(steps),
-        repeat=repeat,
-        data_versions={name: federation.data_versions[name] for name in asked},
-    )
-    require_known(plan)
-    return plan
-
-
 _FAILED = "What the parties opened could not be turned into an answer ({})."
 
 
-class Paid(Protocol):
-    """The record of a study that is paid for and has opened everything: `colonnade.coordinator.findings.Findings`."""
-
-    @property
-    def cost(self) -> Cost:
-        """What it cost each party, by the party's own account."""
-        ...
-
-
 @contextmanager
-def estimating(findings: Paid | None = None) -> Iterator[None]:
+def estimating(findings: "Findings | None" = None) -> Iterator[None]:
     """Turn any failure of the block into `EstimateFailed`: releases are noisy, so no test of ours has seen all of them.
 
     The failure itself is the error's cause, with its traceback. Errors of ours pass: they say what to do.
@@ -853,3 +807,685 @@ def estimating(findings: Paid | None = None) -> Iterator[None]:
         if failed is error:
             raise
         raise failed from error
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The result of a study and its record.
+
+    Parameters
+    ----------
+    value
+        What the algorithm learned.
+    plan, privacy, transcript
+        The plan that was run, its privacy statement, and the log of its messages.
+    receipt
+        The trust picture in two lines, and one line with the figures.
+    cost
+        What the call cost, by the parties' own accounts.
+    """
+
+    value: Any
+    plan: Plan
+    privacy: PrivacyStatement
+    transcript: Transcript
+    receipt: str
+    cost: Cost = NOTHING_SPENT
+
+
+class StudyRecord:
+    """A mixin that shows the record of a study, under the attribute names that every estimator uses."""
+
+    findings: Findings
+
+    @property
+    def privacy_(self) -> PrivacyStatement:
+        """The privacy statement: who could see what, at what price."""
+        return self.findings.privacy
+
+    @property
+    def transcript_(self) -> Transcript:
+        """The log of messages: rounds, bytes and times."""
+        return self.findings.transcript
+
+    @property
+    def receipt_(self) -> str:
+        """The trust picture in two lines, and one line with the figures."""
+        return self.findings.receipt
+
+    @property
+    def plan_(self) -> Plan:
+        """The plan that was run."""
+        return self.findings.plan
+
+
+def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, local: bool) -> Findings:
+    """Return a finished study's result and record."""
+    plan = outcome.plan
+    statement = statement_of(plan, outcome.quote, outcome.mechanisms, schemas, local=local)
+    epsilon, delta = statement.epsilon(unit=plan.unit), statement.delta(unit=plan.unit)
+    replaced = statement.epsilon_if_replaced() if plan.unit == "person" else math.inf
+    receipt = (
+        f"{statement.trust}\n"
+        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator"
+        f"{f' (ε={_figure(replaced)} if a record is replaced by another)' if math.isfinite(replaced) and replaced else ''}; "
+        f"may pool: {statement.pooling}; {_paid(outcome)}; "
+        f"{plan.people:,} people, {len(plan.parties)} {'party' if len(plan.parties) == 1 else 'parties'}, "
+        f"{outcome.transcript.rounds} rounds, {outcome.transcript.traffic}, {outcome.transcript.wall_time:.2f} s"
+    )
+    return Findings(outcome.value, plan, statement, outcome.transcript, receipt, outcome.cost)
+
+
+def _paid(outcome: Outcome) -> str:
+    """Return what the call cost in words, by the parties' own accounts."""
+    cost = outcome.cost
+    if outcome.plan.price is None and any(outcome.quote.disclosed.values()):
+        unread = f"; {Cost(unknown=cost.unknown).words}" if cost.unknown else ""
+        return f"not differentially private, allowed by name, not covered by the budget{unread}"
+    if outcome.plan.price is None:
+        return "nothing to pay for"
+    if cost == NOTHING_SPENT:
+        return "already paid, nothing spent"
+    return f"paid: {cost.words}{' (at the δ of each cap)' if outcome.plan.price.delta else ''}"
+
+
+def _figure(value: float) -> str:
+    return "∞ (not private)" if math.isinf(value) else f"{value:.4g}"
+
+
+EVENT_LEVEL = (
+    "Event level: neighbours differ in one person's value at each party by at most {change}. "
+    "Steps of that size are hidden; a whole value, and the order of its size, is not."
+)
+NOT_PRIVATE = (
+    "Not differentially private: exact values left the parties. Each party allows this by name in its policy. "
+    "What is said to stay hidden does so from a coordinator that follows the protocol; one that does not can learn more, up to "
+    "the rows that take part."
+)
+
+
+def statement_of(
+    plan: Plan, quote: Quote, mechanisms: Mapping[str, str], schemas: Mapping[str, Schema], *, local: bool
+) -> PrivacyStatement:
+    """Return the privacy statement of a plan: who could see what, at what price.
+
+    Parameters
+    ----------
+    plan, quote
+        The study, and what each party computed that it costs.
+    mechanisms
+        The mechanism of each step, in words, where it is known.
+    schemas
+        What is public about the parties' columns.
+    local
+        Whether local differential privacy holds.
+    """
+    return PrivacyStatement(
+        _openings(plan, quote, mechanisms, schemas),
+        plan.parties,
+        plan.price.delta if plan.price is not None else 0.0,
+        local=local,
+        assumptions=_assumptions(plan),
+        relation=plan.relation,
+    )
+
+
+def _openings(
+    plan: Plan, quote: Quote, mechanisms: Mapping[str, str], schemas: Mapping[str, Schema]
+) -> tuple[Opening, ...]:
+    """Return one opening per local release, and one per joint step."""
+    openings: list[Opening] = []
+    for whole in whole_steps(plan, schemas):
+        name, quoted = whole.name, quote.losses
+        losses = {party: quoted[party][name] for party in whole.steps if name in quoted.get(party, {})}
+        openings += whole.kind.openings(whole, losses, mechanisms.get(name, whole.kind.title))
+    return tuple(openings)
+
+
+def _assumptions(plan: Plan) -> tuple[str, ...]:
+    """Return what the guarantee of a plan rests on, in words."""
+    words: list[str] = []
+    if plan.relation == EVENT:
+        words.append(EVENT_LEVEL.format(change=max(step.parameters.get("change", 0) for step in plan.steps)))
+    if any(discloses(step) for step in plan.steps):
+        words.append(NOT_PRIVATE)
+    for whole in whole_steps(plan):
+        words += whole.kind.assumptions(whole)
+    return tuple(dict.fromkeys(words))
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The traffic that a study will cause: rounds, and bytes to and from each member.
+
+    Parameters
+    ----------
+    rounds
+        Exchanges between the coordinator and the members.
+    bytes_to, bytes_from
+        To and from each member, in all rounds, where the coordinator relays every letter.
+    direct, relayed
+        Where members have addresses in the papers and serve them (``colonnade party serve --direct``): bytes of letters that go
+        from one to another, and what is left to the coordinator.
+    """
+
+    rounds: int = 0
+    bytes_to: Mapping[str, int] = field(default_factory=dict)
+    bytes_from: Mapping[str, int] = field(default_factory=dict)
+    direct: int = 0
+    relayed: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """All bytes in both directions."""
+        return sum(self.bytes_to.values()) + sum(self.bytes_from.values())
+
+    @property
+    def words(self) -> str:
+        """The traffic in words."""
+        links = f"; with every direct link up about {self.relayed:,}, and {self.direct:,} between members"
+        return f"{self.rounds} rounds, about {self.bytes:,} bytes{links if self.direct else ''}"
+
+
+QUESTION, YES, HEAD = 32, 200, 170
+"""Bytes of a member's question to all ledgers, of a yes, and of where a ledger stands, with its proofs."""
+
+
+def forecast_traffic(
+    plan: Plan, quote: Quote, schemas: Mapping[str, Schema], linked: Collection[str] = ()
+) -> Traffic | None:
+    """Return the traffic that running a plan will cause; ``None`` if one of its kinds of step cannot be forecast.
+
+    Parameters
+    ----------
+    plan
+        The study.
+    quote
+        What each party would be charged. A release that was paid for before is fetched, not made again.
+    schemas
+        The parties' public schemas.
+    linked
+        Members that have an address for direct links.
+    """
+    forecast = Forecast(len(codec.encode(messages.Propose(plan=plan))))
+    forecast.round(
+        dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
+        {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
+    )
+    _add_yeses(forecast, plan)
+    for whole in whole_steps(plan, schemas):
+        unpaid = [whole.name in quote.unpaid[party] for party in whole.steps]
+        kept = not any(quote.unpaid.values()) if whole.kind.keeps_key else not any(unpaid)
+        try:
+            if not whole.kind.forecast(whole, forecast, kept=kept):
+                return None
+        except ColonnadeError:  # a parameter that the kind does not take
+            return None
+    pairs = [sizes for ends, sizes in forecast.letters.items() if set(ends) <= set(linked)]
+    direct, tickets = sum(map(sum, pairs)), sum(map(len, pairs)) * messages.TICKET_BYTES
+    every = sum(forecast.to.values()) + sum(forecast.back.values())
+    return Traffic(forecast.rounds, forecast.to, forecast.back, direct, every - 2 * (direct - tickets))
+
+
+def _add_yeses(forecast: Forecast, plan: Plan) -> None:
+    """Add the two rounds in which everybody says yes, and is shown everybody's. They carry the plan's hash, not the plan."""
+    members = plan.members
+    asked = SMALL + sum(len(name) + QUESTION for name in members)
+    said = {name: YES + len(name) + (HEAD if name in plan.parties else 0) for name in members}
+    shown = SMALL + sum(said.values())
+    forecast.round(dict.fromkeys(members, asked - forecast.plan_bytes), said)
+    forecast.round(dict.fromkeys(members, shown - forecast.plan_bytes), dict.fromkeys(members, SMALL // 2))
+
+
+def descriptions(parties: Sequence[str], transport: Transport, alignment: str = "") -> dict[str, Described]:
+    """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
+    replies = ask(dict.fromkeys(parties, GetDescription(alignment=alignment)), transport)
+    described = {party: reply for party, reply in replies.items() if isinstance(reply, Described)}
+    if len(described) < len(replies):
+        raise ProtocolError("A party answered GetDescription with something else.")
+    return described
+
+
+@runtime_checkable
+class KeepsDeliveries(Protocol):
+    """A party in this process that keeps what was opened to it alone."""
+
+    def delivered(self, plan: Plan, step: str) -> pd.DataFrame:
+        """Return what a step opened to this party, by its own ids."""
+        ...
+
+    def delivery_path(self, plan: Plan, step: str) -> Path | None:
+        """Return the file that it is kept in; ``None`` in memory."""
+        ...
+
+
+@dataclass(eq=False, kw_only=True)
+class Driver:
+    """What a federation puts to its parties: it plans, quotes and runs studies, and reads accounts.
+
+    A `Federation` has one, and estimators reach it there.
+
+    Parameters
+    ----------
+    transport, journal
+        How to reach the parties, and where studies are recorded; ``None`` for nowhere.
+    parties, columns
+        Their names, and the columns as they are read.
+    computing, collusion, threshold
+        Who may compute on shares, and how many of them may pool what they see.
+    identity, linked
+        The federation's name in every plan, and the members with an address for direct links.
+    words
+        What the parties are told about its studies.
+    alignment, people, union, data_versions
+        The order of rows: its name, how many people it has, whether it is a union, and the parties' versions of their data.
+    """
+
+    transport: Transport
+    journal: Journal | None
+    parties: tuple[str, ...]
+    columns: "FederationColumns"
+    computing: ComputeMembers
+    collusion: int
+    threshold: int
+    identity: str
+    linked: frozenset[str]
+    words: StudyWords
+    alignment: str
+    people: int
+    union: bool
+    data_versions: Mapping[str, int]
+
+    def descriptions(self, alignment: str = "") -> dict[str, Described]:
+        """Ask every party what is public about its columns and an order of rows; by default the one it was opened with."""
+        return descriptions(self.parties, self.transport, alignment)
+
+    def accounts(self, *, in_words: bool = False) -> dict[str, Accounted]:
+        """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
+        questions = dict.fromkeys(self.parties, GetAccount(in_words=in_words))
+        accounts: dict[str, Accounted] = {}
+        for party, found in read_accounts(questions, self.transport, self.journal or NoJournal()).items():
+            if isinstance(found, ColonnadeError):
+                raise found
+            accounts[party] = found
+        return accounts
+
+    def plan(
+        self,
+        algorithm: messages.Algorithm,
+        *,
+        task: str,
+        method: str,
+        price: Price | None,
+        unit: Unit,
+        parameters: Mapping[str, Parameter],
+        repeat: int = 1,
+        relation: str = RELATION,
+    ) -> Plan:
+        """Return the plan of a study. The same arguments give the same plan, and the same plan is the same request."""
+        if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
+            raise BadInput(
+                "repeat must be a positive whole number.", remedy="For example repeat=2, for a new draw at a new price."
+            )
+        if unit not in ("person", "party"):
+            raise BadInput("unit must be 'person' or 'party'.", remedy='For example unit="person".')
+        steps = algorithm.steps()
+        asked = tuple(name for name in self.parties if name in {step.party for step in steps})
+        secure = uses_compute_nodes(steps)
+        dealing = {step.party for step in steps if step.parameters.get("target")}
+        nodes = self.computing.choose(asked, self.threshold, dealing) if secure else ()
+        plan = Plan(
+            task=task,
+            method=method,
+            parameters=dict(parameters),
+            unit=unit,
+            price=price,
+            relation=relation,
+            federation=self.identity,
+            alignment=self.alignment,
+            people=self.people,
+            parties=asked,
+            compute_nodes=nodes,
+            threshold=default_threshold(len(nodes)) if secure else 0,
+            collusion=min(self.collusion, len(asked) - 1) if secure else 0,
+            steps=self.columns.as_read(steps),
+            repeat=repeat,
+            data_versions={name: self.data_versions[name] for name in asked},
+        )
+        require_known(plan)
+        return plan
+
+    def quote(self, plan: Plan) -> Quote:
+        """Ask every party what a plan would cost it. Spends nothing and touches no data."""
+        return propose(plan, self.transport, self.words.about(plan, plan.task))
+
+    def run(
+        self, algorithm: messages.Algorithm, plan: Plan, progress: Progress | None = None, *, title: str = ""
+    ) -> Outcome:
+        """Run a study. ``title`` is what it is called where nobody has said anything else (`Federation.asking`)."""
+        about = self.words.about(plan, title or plan.task)
+        return run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
+
+    def study(
+        self,
+        algorithm: messages.Algorithm,
+        plan: Plan,
+        *,
+        title: str,
+        name: str = "",
+        local: bool = False,
+        progress: Progress | None = None,
+    ) -> Findings:
+        """Run a study, and return its result and record. Receipts say ``title``; parties are told ``name``, if there is one."""
+        outcome = self.run(algorithm, plan, progress, title=name or title)
+        return findings_of(outcome, self.columns.schemas, title=title, local=local)
+
+    def keeper(self, party: str) -> KeepsDeliveries | None:
+        """Return a party's own object, which keeps what was opened to it alone; ``None`` if it is not in this process.
+
+        What it keeps never comes through the transport: a coordinator across machines cannot ask for it.
+        """
+        find: Callable[[str], object] = getattr(self.transport, "endpoint", lambda _: None)
+        endpoint = find(party)
+        return endpoint if isinstance(endpoint, KeepsDeliveries) else None
+
+
+class Relay:
+    """The coordinator's side of one run of a conversation.
+
+    Parameters
+    ----------
+    plan, step
+        The plan, and the name of the step.
+    members
+        The members that take part.
+    """
+
+    def __init__(self, plan: Plan, step: str, members: Iterable[str]) -> None:
+        self._plan = plan
+        self._step = step
+        self._members = tuple(members)
+        self._run = os.urandom(16)  # public: it only keeps runs apart
+        self.next_turn = 0
+        self._letters: dict[str, dict[str, messages.Blob]] = {}
+
+    def greet(self) -> messages.Rounds:
+        """Turn 0: collect everyone's hello, which turn 1 then carries to everyone."""
+        replies = yield self._posts({})
+        hellos = {}
+        for member, reply in replies.items():
+            if not isinstance(reply, messages.Greeted):
+                raise ProtocolError(f"{member!r} did not greet.")
+            hellos[member] = messages.Blob(reply.hello)
+        self._letters = dict.fromkeys(self._members, hellos)
+
+    def turn(self, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
+        """Relay one turn whose answers are letters."""
+        replies = yield self._posts(inputs or {})
+        self._letters = _by_receiver(replies)
+
+    def last(self, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
+        """Relay one turn whose answers are not letters, and return them by member."""
+        replies = yield self._posts(inputs or {})
+        self._letters = {}
+        return replies
+
+    def _posts(self, inputs: Mapping[str, messages.Array]) -> dict[str, messages.Post]:
+        posts = {
+            member: messages.Post(
+                plan=self._plan,
+                step=self._step,
+                run=self._run,
+                turn=self.next_turn,
+                letters=dict(self._letters.get(member, {})),
+                inputs=dict(inputs),
+            )
+            for member in self._members
+        }
+        self.next_turn += 1
+        return posts
+
+
+def _by_receiver(replies: Mapping[str, messages.Reply]) -> dict[str, dict[str, messages.Blob]]:
+    """Turn letters by sender and receiver into letters by receiver and sender."""
+    relayed: dict[str, dict[str, messages.Blob]] = {}
+    for sender, reply in replies.items():
+        if not isinstance(reply, messages.Posted):
+            raise ProtocolError(f"{sender!r} did not take its turn.")
+        for receiver, letter in reply.letters.items():
+            relayed.setdefault(receiver, {})[sender] = letter
+    return relayed
+
+
+def key_steps(parties: Iterable[str], name: str) -> tuple[Step, ...]:
+    """Return the steps in which parties agree on a key. They release nothing and cost nothing."""
+    return tuple(GroupKey.ask(name=name, party=party, columns=(), price=None) for party in parties)
+
+
+def agree_on_key(plan: Plan, step: str) -> messages.Rounds:
+    """Have the parties of a ``group-key`` step agree on their key, if they have not before."""
+    yield from settle_once(plan, step, GroupKey.members(plan, step))
+
+
+def settle_once(plan: Plan, step: str, members: tuple[str, ...]) -> messages.Rounds:
+    """Relay a conversation after which members keep a common key, or what follows from it, unless all of them keep it."""
+    kept = yield {member: messages.Recall(plan=plan, step=step) for member in members}
+    if all(isinstance(reply, messages.Settled) for reply in kept.values()):
+        return
+    relay = Relay(plan, step, members)
+    yield from relay.greet()
+    for _ in range(1, SETTLES):
+        yield from relay.turn()
+    replies = yield from relay.last()
+    if any(not isinstance(reply, messages.Settled) for reply in replies.values()):
+        raise ProtocolError("A party did not settle on the key, or on what follows from it.")
+
+
+def forget_key(plan: Plan, step: str) -> messages.Rounds:
+    """Have the parties erase a key that is no longer needed."""
+    yield {member: messages.Conclude(plan=plan, step=step, values={}) for member in GroupKey.members(plan, step)}
+
+
+def conclude_all(
+    plan: Plan, step: str, replies: Mapping[str, messages.Reply], values: Mapping[str, messages.Array]
+) -> messages.Rounds:
+    """Have every member that does not keep the result keep it, and forget its secrets: also one that failed at this before."""
+    late = [member for member, reply in replies.items() if not isinstance(reply, messages.Released)]
+    asked = {one.party for one in plan.steps if one.name == step}  # a node keeps no result
+    if late:
+        yield {
+            member: messages.Conclude(plan=plan, step=step, values=dict(values) if member in asked else {})
+            for member in late
+        }
+
+
+@dataclass(frozen=True)
+class JointResult:
+    """What a joint opening released, as integers.
+
+    Parameters
+    ----------
+    joint
+        What was opened, read from the plan.
+    cross
+        One integer per entry between two parties, in the order of `colonnade.secure.shamir.entry_pairs`.
+    own
+        Each party's own part, where the statistic has one.
+    """
+
+    joint: Joint
+    cross: NDArray[np.int64]
+    own: Mapping[str, NDArray[np.int64]]
+
+
+Taken = Callable[[int, NDArray[np.int64], Mapping[str, NDArray[np.int64]]], None]
+"""What is done with a tile: its number, its entries between two parties, and the parties' own numbers that go with it."""
+
+
+def open_jointly(plan: Plan, step: str) -> messages.Rounds:
+    """Run one joint step, or return what its parties have kept of an earlier run, all of it at once.
+
+    Secure PCA, Algorithms 1 and 2, seen from the coordinator: relay the turns, add up the shares, keep the result. We differ
+    from the paper in who may know what. Noise enters as shares of degree 2t before anything is opened, and columns of one
+    party are multiplied by that party alone. The coordinator sees sealed letters and, at the end, shares of an already-noised
+    product.
+    """
+    joint = read_joint(plan, step)
+    cross: list[NDArray[np.int64]] = []
+    own: dict[str, list[NDArray[np.int64]]] = {}
+
+    def take(_: int, entries: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]]) -> None:
+        cross.append(entries)
+        for party, part in parts.items():
+            own.setdefault(party, []).append(part)
+
+    yield from open_in_tiles(plan, step, take)
+    return JointResult(joint, _joined(cross), {party: _joined(parts) for party, parts in own.items()})
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
+    """Run one joint step, or recall it, and hand over what was opened tile by tile. Most steps have one tile."""
+    joint = read_joint(plan, step)
+    if len(joint.tiles) == 1:
+        result = yield from _open_whole(plan, step, joint)
+        take(0, result.cross, result.own)
+        return
+    first = 0
+    while first < len(joint.tiles):
+        kept = yield {member: messages.Recall(plan=plan, step=step, tile=first) for member in joint.members}
+        if not _opened_by_all(kept):
+            break
+        take(first, *_tile(joint, first, kept))
+        first += 1
+    relay = Relay(plan, step, joint.members)
+    for number in range(first, len(joint.tiles)):
+        if number == first:
+            yield from relay.greet()
+            for _ in range(joint.turns + 1):
+                yield from relay.turn()
+            relay.next_turn += BEATS * first  # each tile has turns of its own, and those before were opened
+        yield from relay.turn()
+        yield from relay.turn()
+        replies = yield from relay.last()
+        take(number, *_tile(joint, number, replies))
+    yield {member: messages.Conclude(plan=plan, step=step, values={}) for member in joint.members}
+
+
+def _tile(
+    joint: Joint, number: int, replies: Mapping[str, messages.Reply]
+) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+    """Put the members' shares of one tile together, and check how many numbers came with them."""
+    tile, own = joint.tiles[number], _own(joint, replies)
+    shares = shares_of(joint.nodes, replies, tile.entries)
+    for party, entries in joint.own_entries.items():
+        if party not in own or own[party].shape != (len(range(*tile.own.indices(entries))),):
+            raise ProtocolError(f"{party!r} opened another number of its own entries.")
+    cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
+    return cross, cast("dict[str, NDArray[np.int64]]", own)
+
+
+def _opened_by_all(kept: Mapping[str, messages.Reply]) -> bool:
+    """Return whether all members keep what they opened. If not, everybody says the same again, and the others open too."""
+    return all(isinstance(reply, messages.Opened) for reply in kept.values())
+
+
+def _open_whole(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
+    kept = yield {member: messages.Recall(plan=plan, step=step) for member in joint.members}
+    for reply in kept.values():
+        if isinstance(reply, messages.Released):
+            yield from conclude_all(plan, step, kept, reply.values)
+            return _result(joint, {name: messages.unpack(array) for name, array in reply.values.items()})
+    # opened before, and lost on the way to us; or not by everybody
+    replies = kept if _opened_by_all(kept) else (yield from _run(plan, step, joint))
+    shares, own = shares_of(joint.nodes, replies, joint.entries), _own(joint, replies)
+    cross = reconstruct(joint.arithmetic, shares, degree=2 * joint.threshold, bound=joint.bound)
+    values = {"cross": cross, **{f"own.{party}": value for party, value in own.items()}}
+    packed: dict[str, messages.Array] = {name: messages.pack(value) for name, value in values.items()}
+    yield from conclude_all(plan, step, replies, packed)
+    return _result(joint, values)
+
+
+def _run(plan: Plan, step: str, joint: Joint) -> messages.Rounds:
+    """Relay every turn; return the answers to the last."""
+    relay = Relay(plan, step, joint.members)
+    yield from relay.greet()
+    for _ in range(joint.turns):
+        yield from relay.turn()
+    return (yield from relay.last())
+
+
+def shares_of(
+    nodes: Sequence[str], replies: Mapping[str, messages.Reply], entries: int
+) -> dict[int, NDArray[np.uint64]]:
+    """Return the shares that all nodes opened, by evaluation point: the nodes in order, from 1 on."""
+    shares = {}
+    for point, node in enumerate(nodes, start=1):
+        reply = replies[node]
+        if not isinstance(reply, messages.Opened) or reply.share is None:
+            raise ProtocolError(f"{node!r} did not open its share.")
+        share = messages.unpack(reply.share)
+        if share.shape != (entries,) or share.dtype != np.uint64:
+            raise ProtocolError(f"{node!r} opened a share of another shape.")
+        shares[point] = share.astype(np.uint64)  # a copy: compiled kernels take writable arrays
+    return shares
+
+
+def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArray[np.generic]]:
+    own = {}
+    for owner in joint.owners:
+        reply = replies[owner]
+        if not isinstance(reply, messages.Opened):
+            raise ProtocolError(f"{owner!r} did not open its own part.")
+        if reply.own is not None:
+            own[owner] = messages.unpack(reply.own)
+    return own
+
+
+def _result(joint: Joint, values: Mapping[str, NDArray[np.generic]]) -> JointResult:
+    opened = cast("Mapping[str, NDArray[np.int64]]", values)  # what is opened are whole numbers
+    if "cross" not in opened or opened["cross"].shape != (joint.entries,):
+        raise ProtocolError("The kept answer of a joint step is of another shape.")
+    own = {name.removeprefix("own."): value for name, value in opened.items() if name.startswith("own.")}
+    return JointResult(joint, opened["cross"], own)
+
+
+def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None) -> messages.Rounds:
+    """Run a secure sum that is opened to the coordinator, and return it as integers."""
+    terms = SumTerms.read(plan, step)
+    relay = Relay(plan, step, terms.owners)
+    yield from relay.greet()
+    sums = np.empty(length, dtype=np.int64)
+    for number, (start, stop) in enumerate(chunks_of(length)):
+        replies = yield from relay.last(inputs if number == 0 else None)
+        sums[start:stop] = unmasked_sum(terms, replies, stop - start)
+    return sums
+
+
+def relay_sum(
+    plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None
+) -> messages.Rounds:
+    """Run a secure sum that is opened to one of its parties. The coordinator relays letters that it cannot read."""
+    terms = SumTerms.read(plan, step)
+    relay = Relay(plan, step, terms.owners)
+    yield from relay.greet()
+    for number, _ in enumerate(chunks_of(length)):
+        yield from relay.turn(inputs if number == 0 else None)
+    replies = yield from relay.last()
+    if any(not isinstance(reply, messages.Opened) for reply in replies.values()):
+        raise ProtocolError("A party did not finish its part of a sum.")
+
+
+def unmasked_sum(terms: SumTerms, replies: Mapping[str, messages.Reply], count: int) -> NDArray[np.int64]:
+    """Add up one chunk of every party's masked values; the masks cancel."""
+    total = np.zeros(count, dtype=terms.ring.dtype)
+    for party in terms.owners:
+        reply = replies[party]
+        letter = reply.letters.get(COORDINATOR) if isinstance(reply, messages.Posted) else None
+        if letter is None:
+            raise ProtocolError(f"Party {party!r} did not add to a sum.")
+        total += terms.ring.from_bytes(letter.view, count)
+    return terms.ring.decode(total)

@@ -2,38 +2,111 @@
 
 import copy
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self, TypeVar, cast, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
+import msgspec
 import pandas as pd
 
-from colonnade.coordinator import driver
-from colonnade.coordinator.alignment import Alignment, Mode, Size, align
-from colonnade.coordinator.driver import Analyst, StudyWords, complete_plan, every_account
-from colonnade.coordinator.findings import Findings, MomentsRelease, budget_table, findings_of
-from colonnade.coordinator.moments import release_moments
+from colonnade.coordinator.alignment import Alignment, Mode, Size, align, split
+from colonnade.coordinator.driver import Analyst, ComputeMembers, Driver, Journal, StudyWords, descriptions
 from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
-from colonnade.coordinator.splitting import delivered, holder_of_deliveries, split
-from colonnade.coordinator.tightening import TightenedColumns
-from colonnade.errors import BadInput, ProtocolError
-from colonnade.plan import RELATION, Parameter, Plan
-from colonnade.privacy.accounting import Budget, Price, Unit
+from colonnade.coordinator.protocols.moment_releases import MomentsRelease, release_moments
+from colonnade.coordinator.tightening import USUAL, Tightening, tighten
+from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.plan import Step
+from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, total
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.protocol import codec
+from colonnade.protocol import codec, messages
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
 from colonnade.runtime.progress import Progress
-from colonnade.schema import Schema
+from colonnade.schema import Column, Schema
+from colonnade.schema.features import ColumnName, plain_names
 from colonnade.secure.devices import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
 
 _Policy = TypeVar("_Policy")
-_Reply = TypeVar("_Reply", bound=Reply)
 
 
-class Federation(TightenedColumns):
+class FederationColumns:
+    """The columns of a federation, by ``"party.column"``.
+
+    Parameters
+    ----------
+    schemas
+        What each party's owner has declared, parties in the federation's order.
+    """
+
+    def __init__(self, schemas: Mapping[str, Schema]) -> None:
+        self.schemas = dict(schemas)
+        self.readings: dict[str, Column] = {}
+        self.spreads: dict[str, float] = {}
+        """In what part of its bounds a column's values lie, where it was released. Copies share it: all of them know."""
+
+    def column(self, name: str) -> tuple[str, str, Column]:
+        """Resolve ``"party.column"`` to its party, its own name and its public description."""
+        party, column = ColumnName.of(name)
+        self._require_party(party, name)
+        if column not in self.schemas[party]:
+            raise SchemaMismatch(
+                f"Party {party!r} has no column {column!r} in its schema.",
+                remedy=f"Its columns are {', '.join(self.schemas[party])}.",
+            )
+        return party, column, self.schemas[party][column]
+
+    def _require_party(self, party: str, name: str) -> None:
+        if party not in self.schemas:
+            raise BadInput(
+                f"{name!r} is not known here: {party!r} is no party of this federation.",
+                remedy=f"Columns are named 'party.column'; the parties are {', '.join(self.schemas)}.",
+            )
+
+    def names(self) -> list[str]:
+        """Return every column of the federation: parties as given, then schema order."""
+        return [str(ColumnName(party, column)) for party in self.schemas for column in self.schemas[party]]
+
+    def describe(self, columns: Sequence[str] | None = None) -> dict[str, Column]:
+        """Return the public descriptions of some columns (all by default), in the federation's order."""
+        found = {name: self.column(name)[2] for name in (self.names() if columns is None else plain_names(columns))}
+        return {name: found[name] for name in self.names() if name in found}
+
+    def read_as(self, readings: Mapping[str, Column]) -> Self:
+        """Return the same columns, with some read as coarser descriptions; see `Federation.read_as`."""
+        own: dict[str, dict[str, Column]] = {}
+        for name, reading in readings.items():
+            together = bool(reading.parts)  # two columns, known by a name of their own from now on
+            party, column = ColumnName.of(name) if together else self.column(name)[:2]
+            if party not in self.schemas or self.schemas[party].get(column) != reading:
+                own.setdefault(party, {})[column] = reading
+        for party, columns in own.items():
+            self._require_party(party, str(ColumnName(party, next(iter(columns)))))
+        other = copy.copy(self)
+        other.schemas = {party: schema.read_as(own.get(party, {})) for party, schema in self.schemas.items()}
+        other.readings = self.readings | {
+            str(ColumnName(party, column)): reading for party, read in own.items() for column, reading in read.items()
+        }
+        return other
+
+    def allows(self, name: str, reading: Column) -> bool:
+        """Return whether a column here may be read as another description; or two columns together, under their common name."""
+        party, column = ColumnName.of(name)
+        return party in self.schemas and self.schemas[party].allows(column, reading)
+
+    def as_read(self, steps: Sequence[Step]) -> tuple[Step, ...]:
+        """Return steps that say how their columns are read, where that is not as declared."""
+        if not self.readings:
+            return tuple(steps)
+        return tuple(msgspec.structs.replace(step, readings=self._readings_of(step) or msgspec.UNSET) for step in steps)
+
+    def _readings_of(self, step: Step) -> dict[str, Column]:
+        named = {column: str(ColumnName(step.party, column)) for column in step.columns}
+        return {column: self.readings[name] for column, name in named.items() if name in self.readings}
+
+
+class Federation:
     """Several organisations that hold different columns about the same people.
 
     Made by `Federation.simulate` (all parties in this process, with real gates, ledgers and messages) or by `Federation.connect`
@@ -81,30 +154,39 @@ class Federation(TightenedColumns):
         collusion: int = 1,
         alignment: str = "",
         agreement: FederationAgreement | None = None,
-        journal: driver.Journal | None = None,
+        journal: Journal | None = None,
         analyst: Analyst | None = None,
     ) -> None:
         if type(collusion) is not int or collusion < 0:
             raise BadInput("collusion must be a whole number, zero or more.", remedy="For example collusion=1.")
-        self.transport = transport
         self.parties = tuple(map(str, parties))  # a numpy string would not travel
-        self.compute_nodes = tuple(map(str, compute_nodes))
-        self.collusion = collusion if agreement is None else max(collusion, agreement.collusion)
-        self.threshold = max(1, self.collusion, 0 if agreement is None else agreement.threshold)
-        described = self.descriptions(alignment)
-        named = committee if agreement is None else agreement.computing
-        computing = None if named is None else frozenset(named)
-        self._computing = driver.ComputeMembers(self.compute_nodes, described, computing)
-        super().__init__({name: Schema(dict(reply.schema)) for name, reply in described.items()})
-        self.alignment, self.people, self.union, self.data_versions = one_order(described)
+        nodes = tuple(map(str, compute_nodes))
+        collusion = collusion if agreement is None else max(collusion, agreement.collusion)
+        described = descriptions(self.parties, transport, alignment)
+        computing = committee if agreement is None else agreement.computing
+        columns = FederationColumns({name: Schema(dict(reply.schema)) for name, reply in described.items()})
+        order, people, union, data_versions = one_order(described)
+        self._driver = Driver(
+            transport=transport,
+            parties=self.parties,
+            columns=columns,
+            computing=ComputeMembers(nodes, described, None if computing is None else frozenset(computing)),
+            collusion=collusion,
+            threshold=max(1, collusion, 0 if agreement is None else agreement.threshold),
+            identity=codec.federation_digest(columns.schemas) if agreement is None else agreement.identity,
+            linked=frozenset(() if agreement is None else agreement.direct_addresses()),
+            journal=journal,
+            words=StudyWords(analyst=analyst),
+            alignment=order,
+            people=people,
+            union=union,
+            data_versions=data_versions,
+        )
         self.aligned_: Alignment | None = None
-        self.identity = codec.federation_digest(self.schemas) if agreement is None else agreement.identity
-        self.linked = frozenset(() if agreement is None else agreement.direct_addresses())
-        self.journal = journal
-        self.words = StudyWords(analyst=analyst)
-        self.origin: Federation | None = None  # the federation that `asking` was called on
+        self.tightened_: Tightening | None = None
+        self._origin: Federation | None = None  # the federation that `asking` was called on
         if agreement is not None:
-            check_schemas(agreement, self.schemas)
+            check_schemas(agreement, columns.schemas)
 
     @classmethod
     def simulate(
@@ -249,15 +331,88 @@ class Federation(TightenedColumns):
         unit
             ``"person"`` adds up what all parties have released about one person: a figure that no single ledger caps.
         """
-        return budget_table(self.accounts(), party, unit)
+        return budget_table(self._driver.accounts(), party, unit)
 
-    def descriptions(self, alignment: str = "") -> dict[str, Described]:
-        """Ask every party what is public about its columns and about an order of rows; by default the one it was opened with."""
-        return self._everyone(GetDescription(alignment=alignment), Described)
+    @property
+    def people(self) -> int:
+        """How many people take part; public."""
+        return self._driver.people
 
-    def accounts(self, *, in_words: bool = False) -> dict[str, Accounted]:
-        """Return every party's own account, line by line: its cap, what it has released, and what each release cost."""
-        return every_account(self.parties, self.transport, self.journal or driver.NoJournal(), in_words=in_words)
+    def describe(self, columns: Sequence[str] | None = None) -> dict[str, Column]:
+        """Return the public descriptions of some columns (all by default), in the federation's order."""
+        return self._driver.columns.describe(columns)
+
+    def read_as(self, readings: Mapping[str, Column]) -> Self:
+        """Return the same federation, with some columns read as coarser descriptions: in bins, or between narrower bounds.
+
+        Studies of it are the same code, and are debited to the same ledgers. The plan says how a column is read, and every party
+        checks it against what its owner has declared.
+
+        Parameters
+        ----------
+        readings
+            ``"party.column"`` to the description; others are read as before.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> from colonnade.schema import Bins
+        >>> federation = cn.datasets.three_organisations(people=100).federation(budget=cn.Budget(epsilon=1.0))
+        >>> age = federation.describe(["bank.age"])["bank.age"]
+        >>> federation.read_as({"bank.age": Bins.equal(age, 3)}).describe(["bank.age"])["bank.age"].levels
+        ('[18, 44)', '[44, 70)', '[70, 95]')
+        """
+        return self._with(columns=self._driver.columns.read_as(readings))
+
+    def tightened(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        quantiles: tuple[float, float] = USUAL,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit = "person",
+        width: float = 0.01,
+        repeat: int = 1,
+    ) -> Self:
+        """Return the same federation with narrower bounds, found privately. From then on values outside of them are clipped.
+
+        Results of its studies are about the clipped table. ``tightened_`` has the bounds and the receipt. Asking again costs
+        nothing, also for other quantiles or another width: it is the same release.
+
+        Parameters
+        ----------
+        columns
+            Numbers and dates; all of them by default.
+        quantiles
+            The shares of people below the lower bound and below the upper one.
+        epsilon, delta, unit
+            The price of the bounds, and the unit that it protects. There is no default for ε.
+        width
+            How far apart bounds are at least, in parts of the declared distance.
+        repeat
+            A higher number is a new draw at a new price.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=4.0))
+        >>> narrow = federation.tightened(["bank.income"], epsilon=1.0)
+        >>> narrow.describe(["bank.income"])["bank.income"].high < federation.describe(["bank.income"])["bank.income"].high
+        True
+        """
+        found, record = tighten(
+            self._driver,
+            columns,
+            Price.of(epsilon, delta),
+            quantiles=quantiles,
+            width=width,
+            unit=unit,
+            repeat=repeat,
+        )
+        other = self.read_as(found)
+        other.tightened_ = record
+        return other
 
     # Rows -------------------------------------------------------------------------------------------------------------------
 
@@ -309,8 +464,8 @@ class Federation(TightenedColumns):
         self
             On the new order; ``aligned_`` holds the record of the study that fixed it.
         """
-        self.aligned_ = align(
-            self,
+        self._driver, self.aligned_ = align(
+            self._driver,
             mode,
             epsilon=epsilon,
             size=size,
@@ -341,42 +496,20 @@ class Federation(TightenedColumns):
         train, test : Federation
             Both over the same parties and the same transport as this one.
         """
-        first, second = split(self, test, repeat)
+        first, second = split(self._driver, test, repeat)
         return self._on(first), self._on(second)
 
-    def _on(self, order: str) -> Self:
+    def _on(self, name: str) -> Self:
         """Return the same parties on another order of rows that they keep."""
+        order, people, union, data_versions = one_order(self._driver.descriptions(name))
+        return self._with(alignment=order, people=people, union=union, data_versions=data_versions)
+
+    def _with(self, **changes: Any) -> Self:
         other = copy.copy(self)
-        other.alignment, other.people, other.union, other.data_versions = one_order(self.descriptions(order))
+        other._driver = replace(self._driver, **changes)
         return other
 
     # Studies ------------------------------------------------------------------------------------------------------------
-
-    def plan(
-        self,
-        algorithm: Algorithm,
-        *,
-        task: str,
-        method: str,
-        price: Price | None,
-        unit: Unit,
-        parameters: Mapping[str, Parameter],
-        repeat: int = 1,
-        relation: str = RELATION,
-    ) -> Plan:
-        """Return the plan of a study. The same arguments give the same plan, and the same plan is the same request."""
-        return complete_plan(
-            self,
-            self._computing,
-            algorithm.steps(),
-            task=task,
-            method=method,
-            price=price,
-            unit=unit,
-            parameters=parameters,
-            repeat=repeat,
-            relation=relation,
-        )
 
     def asking(self, *, title: str | None = None, purpose: str | None = None) -> Self:
         """Return the same federation, saying to the parties what its studies are called and what they are for.
@@ -388,33 +521,9 @@ class Federation(TightenedColumns):
         title, purpose
             One line each; ``None`` keeps what was said before.
         """
-        other = copy.copy(self)
-        other.words, other.origin = self.words.saying(title, purpose), self.origin or self
+        other = self._with(words=self._driver.words.saying(title, purpose))
+        other._origin = self._origin or self
         return other
-
-    def quote(self, plan: Plan) -> driver.Quote:
-        """Ask every party what a plan would cost it. Spends nothing and touches no data."""
-        return driver.propose(plan, self.transport, self.words.about(plan, plan.task))
-
-    def run(
-        self, algorithm: Algorithm, plan: Plan, progress: Progress | None = None, *, title: str = ""
-    ) -> driver.Outcome:
-        """Run a study. ``title`` is what it is called where nobody has said anything else (`asking`)."""
-        about = self.words.about(plan, title or plan.task)
-        return driver.run_study(algorithm, plan, self.transport, progress or (lambda _: None), self.journal, about)
-
-    def study(
-        self,
-        algorithm: Algorithm,
-        plan: Plan,
-        *,
-        title: str,
-        local: bool = False,
-        progress: Progress | None = None,
-    ) -> Findings:
-        """Run a study, and return its result and record."""
-        outcome = self.run(algorithm, plan, progress, title=title)
-        return findings_of(outcome, self.schemas, title=title, local=local)
 
     def moments(
         self,
@@ -449,7 +558,7 @@ class Federation(TightenedColumns):
             A higher number is a new draw at a new price.
         """
         return release_moments(
-            self,
+            self._driver,
             columns,
             Price.of(epsilon, delta),
             unit=unit,
@@ -460,21 +569,9 @@ class Federation(TightenedColumns):
             repeat=repeat,
         )
 
-    def delivered(self, party: str, plan: Plan, step: str) -> pd.DataFrame:
-        """Return what a study opened to one party alone, where that party is in this process; refused elsewhere.
-
-        It comes from the party's own object and never through the transport: a coordinator across machines cannot ask for it.
-        """
-        return delivered(self.transport, party, plan, step)
-
-    def delivery_path(self, party: str, plan: Plan, step: str) -> Path | None:
-        """Return where a party in this process keeps what was opened to it; ``None`` in memory, or where it is elsewhere."""
-        holder = holder_of_deliveries(self.transport, party)
-        return None if holder is None else holder.delivery_path(plan, step)
-
     def close(self) -> None:
         """Close the transport, and with it ledgers opened by `simulate`."""
-        for part in (self.transport, self.journal):
+        for part in (self._driver.transport, self._driver.journal):
             close: Callable[[], None] | None = getattr(part, "close", None)
             if close is not None:
                 close()
@@ -486,8 +583,7 @@ class Federation(TightenedColumns):
         self.close()
 
     def __repr__(self) -> str:
-        columns = sum(len(schema) for schema in self.schemas.values())
-        return f"Federation({', '.join(self.parties)}: {self.people:,} people, {columns} columns)"
+        return f"Federation({', '.join(self.parties)}: {self.people:,} people, {len(self.describe())} columns)"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: what is public about the columns, every string escaped. No party is asked anything."""
@@ -495,8 +591,61 @@ class Federation(TightenedColumns):
         table = pd.DataFrame(rows, columns=["column", "public description"])
         return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False, escape=True, border=0)}"
 
-    def _everyone(self, request: Request, kind: "type[_Reply]") -> dict[str, _Reply]:
-        replies = driver.ask(dict.fromkeys(self.parties, request), self.transport)
-        if any(not isinstance(reply, kind) for reply in replies.values()):
-            raise ProtocolError(f"A party answered {type(request).__name__} with something else.")
-        return cast("dict[str, _Reply]", replies)
+
+def account_row(reply: messages.Accounted) -> dict[str, object]:
+    """Return one party's line of `Federation.budget`."""
+    spent = Loss.from_bytes(reply.spent)
+    return {
+        "party": reply.party,
+        "spent": spent.epsilon(reply.cap_delta),
+        "remaining": _remaining_epsilon(spent, reply.cap_nano, reply.cap_delta),
+        "epsilon": reply.cap_nano / NANO,
+        "delta": reply.cap_delta,
+        "releases": sum(entry.loss is not None for entry in reply.entries),
+        "nonprivate": sum(entry.loss is None for entry in reply.entries),
+        "spent_if_replaced": spent.epsilon_if_replaced(reply.cap_delta),
+    }
+
+
+def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
+    """Return the largest pure ε that one more release may cost, by the composition that ledgers use."""
+    low, high = 0, cap_nano
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
+    return low / NANO
+
+
+def budget_table(accounts: Mapping[str, messages.Accounted], party: str | None, unit: Unit) -> pd.DataFrame | pd.Series:
+    """Return the parties' accounts as a table, one party's row of it, or one person's total; see `Federation.budget`."""
+    if unit == "person":
+        return person_row(accounts.values())
+    rows = pd.DataFrame([account_row(reply) for reply in accounts.values()]).set_index("party")
+    if party is None:
+        return rows
+    if party not in rows.index:
+        raise BadInput(f"There is no party {party!r}.", remedy=f"The parties are {', '.join(accounts)}.")
+    return rows.loc[party]
+
+
+def person_row(accounts: Iterable[messages.Accounted]) -> pd.Series:
+    """Return what all parties together have released about one person: a figure that no single ledger caps."""
+    replies = list(accounts)
+    delta = max((reply.cap_delta for reply in replies), default=0.0)
+    return pd.Series({"spent": _person_loss(replies).epsilon(delta), "delta": delta}, name="person")
+
+
+def _person_loss(accounts: Iterable[messages.Accounted]) -> Loss:
+    """Compose all parties' releases. A release that several parties paid for together counts once, at its largest loss."""
+    alone: list[Loss] = []
+    joint: dict[str, Loss] = {}
+    for reply in accounts:
+        for entry in reply.entries:
+            if entry.loss is None:
+                continue
+            loss = Loss.from_bytes(entry.loss)
+            if entry.joint is None:
+                alone.append(loss)
+            else:
+                joint[entry.joint] = max(joint.get(entry.joint, NOTHING), loss, key=lambda one: one.renyi)
+    return total([*alone, *joint.values()])

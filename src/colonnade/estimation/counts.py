@@ -17,7 +17,8 @@ Everything here is public mathematics: it reads reports, never data, and costs n
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 
@@ -304,3 +305,76 @@ def _components(table: Floats) -> Floats:
         along = normal.reshape([-1 if other == axis else 1 for other in range(table.ndim)])
         table = table - 2 * along * np.sum(along * table, axis=axis, keepdims=True)
     return table
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Estimated counts, one axis per party or per column: projected, unbiased, and standard errors of the unbiased ones."""
+
+    counts: Floats
+    unbiased: Floats
+    stderr: Floats
+
+    def arranged(self, arrange: Callable[[Floats], Floats]) -> "CountTable":
+        """Return the same table with its axes in another order."""
+        return CountTable(arrange(self.counts), arrange(self.unbiased), arrange(self.stderr))
+
+
+def response_table(
+    reports: Sequence[Reports], channels: Sequence[Channel], people: int, sizes: Sequence[int], sample: float
+) -> CountTable:
+    """Estimate a table from all parties' randomised reports.
+
+    Parameters
+    ----------
+    reports, channels
+        The parties' reports, and how each was randomised.
+    people
+        The number of people, which is public.
+    sizes
+        How many levels each party has; reports may have one more, for people who are left out.
+    sample
+        The rate at which people were chosen to report.
+    """
+    if len({len(report) for report in reports}) != 1 or len(reports[0]) > people:
+        raise ProtocolError("The parties reported on different numbers of people.")
+    counted = tuple(slice(0, size) for size in sizes)
+    unbiased = joint_counts(reports, channels) / sample
+    fitted = project_counts(unbiased, people, channels)
+    variance = _sampled_variance(fitted, channels, sample)
+    return CountTable(fitted[counted], unbiased[counted], np.sqrt(variance[counted]))
+
+
+def response_variance(counts: Floats, channels: Sequence[Channel], sample: float) -> Floats:
+    """Return the variance of each unbiased count, if these are the true ones; cells of people left out are 0."""
+    whole = np.pad(
+        counts, [(0, channel.categories - given) for channel, given in zip(channels, counts.shape, strict=True)]
+    )
+    return _sampled_variance(whole, channels, sample)[tuple(slice(0, size) for size in counts.shape)]
+
+
+def _sampled_variance(counts: Floats, channels: Sequence[Channel], sample: float) -> Floats:
+    """Return the variance of counts of a sample: a term X/s has second moment E X²/s, so it is (Var + count)/s − count."""
+    return (variance_of_counts(counts, channels) + counts) / sample - counts
+
+
+def independent_table(margins: Sequence[Floats], people: int, noise: float, leaving: Sequence[bool]) -> CountTable:
+    """Multiply noisy margins; the standard error covers their noise, not the error of assuming independence.
+
+    A margin counts everybody, or as many as its own noisy total says where it leaves people out.
+    """
+    present = [
+        min(max(float(margin.sum()), 0.0), people) if leaves_out else float(people)
+        for margin, leaves_out in zip(margins, leaving, strict=True)
+    ]
+    raw = independent_counts(margins, float(people), present)
+    return CountTable(raw, raw, np.sqrt(independent_variance(raw, noise, present)))
+
+
+def independent_variance(counts: Floats, noise: float, present: Sequence[float]) -> Floats:
+    """First-order variance of a product of noisy margins, Σ_j (count/margin_j)² Var, if these many people are counted."""
+    variance = np.zeros_like(counts)
+    for axis, own in enumerate(present):
+        others = counts.sum(axis=axis, keepdims=True)  # count/margin_j, times the people that margin j counts
+        variance += (others / max(own, 1.0)) ** 2 * noise
+    return variance

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from colonnade.privacy.laws.quantile_search import Question
+from colonnade.steps.describing import CountedColumn
 
 Array = NDArray[np.float64]
 
@@ -299,3 +300,46 @@ def search_errors(question: Question, step: float, places: int) -> Array:
 
     follow(question, lambda _: 0.0)
     return np.sqrt(variances)
+
+
+@dataclass(frozen=True)
+class CountedTable:
+    """What the noisy counts of one column say.
+
+    Parameters
+    ----------
+    column
+        How it was counted.
+    counts
+        The noisy counts: groups, then bins or levels, then missing values.
+    noise
+        The variance of each.
+    people
+        The number of people, which is public.
+    """
+
+    column: CountedColumn
+    counts: NDArray[np.int64]
+    noise: float
+    people: int
+
+    @property
+    def cells(self) -> Array:
+        """The noisy counts of bins, or of levels, without groups; missing values of a number last."""
+        return self.counts[self.column.groups :].astype(np.float64)
+
+    def numbers(self) -> BinCounts:
+        """Return the counts of a number's bins."""
+        bins = self.column.counted
+        assert bins.is_binned
+        number = self.column.bins
+        return BinCounts.of(
+            bins.edges,
+            self.cells[:number],
+            noise=self.noise,
+            total=float(self.people) if bins.underlying.fill is None else None,
+            groups=self.counts[: self.column.groups].astype(np.float64),
+            group=self.column.group,
+            absent=float(self.cells[number:].sum()),
+            whole=bins.underlying.whole,
+        )

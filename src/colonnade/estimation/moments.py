@@ -20,20 +20,25 @@ one, and on the diagonal), so sums over it have closed forms. Leading components
 [Lanczos], as `colonnade.estimation.moments.pca_from_moments` has them from a whole decomposition.
 """
 
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsymv
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, ProtocolError
+from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.schema.features import Feature, places_beside_constant, to_own_units
+from colonnade.privacy.laws.union import UnionNoise
+from colonnade.schema.features import Feature, coded_widths, consecutive_places, places_beside_constant, to_own_units
 from colonnade.secure.shamir import entry_pairs
-from colonnade.steps.joint import Joint
+from colonnade.steps import products
+from colonnade.steps.kind import Joint
 
 Array = NDArray[np.float64]
 SYMMETRY_TOLERANCE = 1e-9
@@ -510,3 +515,141 @@ def _largest(product: object, size: int, count: int) -> tuple[Array, Array]:
         ) from None
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]
+
+
+def _sparse_square(size: int) -> NDArray[np.float64]:
+    """Return a square of zeros whose pages take memory once they are written, and are small: half of it is never written."""
+    memory = mmap.mmap(-1, 8 * size * size)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory).reshape(size, size)
+
+
+class WideReader:
+    """Writes what is opened into the upper triangle of a matrix, and the columns' sums beside it."""
+
+    def __init__(self, joint: Joint, unit: float) -> None:
+        self.joint = joint
+        self._unit = unit
+        ends = list(accumulate(joint.widths))
+        self._places = dict(zip(joint.owners, zip([0, *ends], ends, strict=False), strict=True))
+        self.matrix = _sparse_square(ends[-1])
+        self.sums = np.zeros(ends[-1])
+
+    def take(self, number: int, cross: NDArray[np.int64], own: Mapping[str, NDArray[np.int64]]) -> None:
+        """Write one tile."""
+        tile, start = self.joint.tiles[number], 0
+        for one in tile.blocks:
+            block = cross[start : start + one.entries].reshape(one.bottom - one.top, one.right - one.left)
+            np.divide(block, self._unit, out=self.matrix[one.top : one.bottom, one.left : one.right])
+            start += one.entries
+        for party, part in ((party, part) for party, part in own.items() if len(part)):
+            self._take_own(party, 1 + (tile.own.start or 0), part / self._unit)
+
+    def _take_own(self, party: str, place: int, part: NDArray[np.float64]) -> None:
+        """Write a stretch of a party's own triangle, row by row; its first row are the sums, whose first is not released."""
+        first, last = self._places[party]
+        size, row, start = last - first + 1, 0, 0
+        while place >= start + size - row:
+            start, row = start + size - row, row + 1
+        while len(part):
+            taken = min(len(part), start + size - row - place)
+            column = first + row + place - start - 1  # columns are counted from the constant one
+            target = self.sums if row == 0 else self.matrix[first + row - 1]
+            target[column : column + taken], part = part[:taken], part[taken:]
+            place += taken
+            start, row = start + size - row, row + 1
+
+
+def union_moments(
+    joint: Joint,
+    between: NDArray[np.int64],
+    own: Mapping[str, NDArray[np.int64]],
+    features: Sequence[Feature],
+    scale: float,
+) -> Moments:
+    """Read three openings on a union of lists as moments: products between the two parties, and of each one's own columns.
+
+    The number of people is the released one.
+    """
+    left, right = own
+    places = consecutive_places(coded_widths(features), first=1)
+    matrix = np.zeros((len(features), len(features)))
+    opened_between = (between / scale**2).reshape(len(places[left]) + 1, len(places[right]) + 1)
+    matrix[0, places[right]] = opened_between[0, 1:]
+    matrix[0, places[left]] = opened_between[1:, 0]
+    matrix[np.ix_(places[left], places[right])] = opened_between[1:, 1:]
+    for party, opened in own.items():
+        first, second = np.triu_indices(len(places[party]))
+        matrix[places[party][first], places[party][second]] = opened / scale**2
+    whole = np.triu(matrix) + np.triu(matrix, 1).T
+    people = max(1, round(float(opened_between[0, 0])))
+    return Moments.of_release(whole, union_variance(joint, len(features), scale), people, features)
+
+
+def union_variance(joint: Joint, size: int, scale: float) -> Array:
+    """Return the variance of every entry on a union of lists: both parties' shares of it."""
+    assert isinstance(joint.noise, UnionNoise)  # the step's kind decided
+    variance = np.full((size, size), 2 * joint.noise.share_variance / scale**4)
+    np.fill_diagonal(variance, 2 * variance[0, 0])
+    return variance
+
+
+def coefficient_moments(
+    joint: Joint,
+    cross: NDArray[np.int64],
+    own: Mapping[str, NDArray[np.int64]],
+    features: Sequence[Feature],
+    target: str,
+    scale: float,
+) -> Moments:
+    """Read a regression's opened coefficients as moments, with the variance of their noise."""
+    matrix = np.zeros((len(features), len(features)))
+    first, second = entry_pairs(joint.widths)
+    matrix[first + 1, second + 1] = cross / scale**2
+    for party, (places, entries) in _own_coefficients(joint).items():
+        if own[party].shape != entries.rows.shape:
+            raise ProtocolError("A party's own coefficients are of another number.")
+        matrix[places[entries.rows], places[entries.columns]] = own[party] / scale**2
+    whole = _completed(matrix, features, target, joint.people)
+    return Moments.of_release(whole, coefficient_variance(joint, features, target, scale), joint.people, features)
+
+
+def coefficient_variance(joint: Joint, features: Sequence[Feature], target: str, scale: float) -> Array:
+    """Return the variance of every entry of a regression's coefficients."""
+    noise = joint.noise
+    assert isinstance(noise, CoefficientNoise)  # the step's kind decided
+    variance = np.zeros((len(features), len(features)))
+    first, second = entry_pairs(joint.widths)
+    for block, slope, places in products.cross_entries(joint.steps).groups:
+        variance[first[places] + 1, second[places] + 1] = noise.variance(block, slope=slope)
+    for party, (places, entries) in _own_coefficients(joint).items():
+        alone = [noise.variance((party, party), slope=slope) for slope in (False, True)]
+        variance[places[entries.rows], places[entries.columns]] = np.where(entries.slope, alone[1], alone[0])
+    return _completed(variance / scale**4, features, target, 0)
+
+
+def _completed(upper: Array, features: Sequence[Feature], target: str, unmeasured: float) -> Array:
+    """Mirror the triangle and add what follows from it: an indicator is its own square.
+
+    The square of a target that is one column is not measured, and nothing here uses it: its bound stands in for it.
+    """
+    whole = np.triu(upper) + np.triu(upper, 1).T
+    for place, feature in enumerate(features):
+        if feature.kind == "level":
+            whole[place, place] = whole[0, place]
+        elif feature.column == target:
+            whole[place, place] = unmeasured
+    return whole
+
+
+def _own_coefficients(joint: Joint) -> dict[str, tuple[NDArray[np.int64], products.Entries]]:
+    """Where each party's own block stands in the matrix, the constant column in front, and which entries it has."""
+    places = places_beside_constant(tuple(joint.steps), joint.widths)
+    return {
+        owner: (
+            places[owner],
+            products.own_entries(products.widths_of(step), target=step.parameters["target"] is True),
+        )
+        for owner, step in joint.steps.items()
+    }

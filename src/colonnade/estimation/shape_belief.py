@@ -284,6 +284,13 @@ class TargetCounts:
     events: Array
     variance: float
 
+    @classmethod
+    def of_tables(cls, tables: Sequence[Array], people: int, variance: float) -> "TargetCounts":
+        """Return the tables of all columns side by side; each has a row of people without the event, and one with it."""
+        events = float(np.mean([table[1].sum() for table in tables]))
+        whole = np.concatenate(tables, axis=1)
+        return cls(np.append(float(people), whole.sum(axis=0)), np.append(events, whole[1]), float(variance))
+
     @property
     def people_variance(self) -> float:
         """The variance of the noise in `people`: two cells."""

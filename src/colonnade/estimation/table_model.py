@@ -62,7 +62,7 @@ from scipy.special import logsumexp
 
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.scoring import Metric
+from colonnade.estimation.scoring import EvaluationResult, Metric, interval_reach
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
@@ -702,3 +702,18 @@ def _log_sums(log: Array, columns: Names, onto: Names) -> Array:
     kept = logsumexp(log, axis=tuple(axis for axis, name in enumerate(columns) if name not in onto))
     ordered = [name for name in columns if name in onto]
     return np.transpose(kept, [ordered.index(name) for name in onto])
+
+
+def table_metrics(model: TableModel, moments: Moments, level: float) -> EvaluationResult:
+    """Return column shapes and pair trends of a model, each with an interval that covers them for the people measured."""
+    single, double = differences(model, NoisyTables(moments))
+    reach = interval_reach(level, among=2)  # the score's interval needs both of them
+    shapes, by_column = held_out_distance(single, reach, "column_shapes")
+    trends, by_pair = held_out_distance(double, reach, "pair_trends")
+    middle, low, high = ((getattr(shapes, one) + getattr(trends, one)) / 2 for one in ("value", "low", "high"))
+    pairs = pd.MultiIndex.from_tuples(list(by_pair), names=["column", "other"])
+    tables = {
+        "column shapes": pd.DataFrame({"column shape": {name: 1 - apart for name, apart in by_column.items()}}),
+        "pair trends": pd.DataFrame({"pair trend": [1 - apart for apart in by_pair.values()]}, index=pairs),
+    }
+    return EvaluationResult((Metric("score", middle, low, high), shapes, trends), tables)

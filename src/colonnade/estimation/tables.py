@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
+from colonnade.estimation.counts import CountTable, project_to_simplex
 from colonnade.runtime.public_coins import PublicGenerator
 
 Array = NDArray[np.float64]
@@ -495,3 +495,45 @@ def _likely(table: Array, variance: float, people: int | None) -> tuple[int, Arr
         pulled = np.maximum(total / len(margin) + kept * (margin - margin.mean()), 0.0)
         shares.append(pulled / pulled.sum())
     return round(total), np.outer(*shares)
+
+
+LARGEST_EXACT = 2_000
+
+
+def table_of_pairs(tables: NoisyTables, people: int, *, leaves_out: bool) -> CountTable:
+    """Make the margins of all pair tables agree, and fit one table to them; with two parties the pair table is the answer."""
+    total = plausible_total(tables, people, leaves_out=leaves_out)
+    agreed = consistent_tables(tables, total)
+    if len(tables.sizes) == 2:
+        raw = tables.tables[0, 1]
+        return CountTable(agreed.tables[0, 1], raw, np.full(raw.shape, tables.variances[0, 1] ** 0.5))
+    joint = maximum_entropy(agreed, total)
+    return CountTable(joint, joint, _fit_stderr(joint, agreed))
+
+
+def variance_from_pairs(counts: Array, cell_variance: float) -> Array:
+    """Return the variance of each count of `table_of_pairs`, if these are the true ones."""
+    pairs = list(combinations(range(counts.ndim), 2))
+    tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
+    if counts.ndim == 2:
+        return np.full(counts.shape, cell_variance)
+    return _fit_stderr(counts, NoisyTables(counts.shape, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+
+
+def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
+    """Return the standard error that the tables' noise gives each cell of the fit.
+
+    For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
+    """
+    if sum(table.size for table in tables.tables.values()) <= LARGEST_EXACT:
+        return joint_errors(joint, tables)
+    return _relative_stderr(joint, tables)
+
+
+def _relative_stderr(joint: Array, tables: NoisyTables) -> Array:
+    squares = np.zeros(joint.shape)
+    for pair, table in tables.tables.items():
+        sigma = tables.variances[pair] ** 0.5
+        relative = (sigma / np.maximum(table, sigma)) ** 2
+        squares += np.expand_dims(relative, tuple(axis for axis in range(joint.ndim) if axis not in pair))
+    return np.asarray(joint * np.sqrt(squares))

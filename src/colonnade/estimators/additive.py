@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import MomentsRelease
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease, bins_for
+from colonnade.coordinator.protocols.moment_releases import GramRelease, MomentsRelease
+from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease, bins_for
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
 from colonnade.estimation.additive import expected_spread, information, marginal_shapes, recalibration, rescaled
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import Inference, LogisticFit, numeric_place
+from colonnade.estimation.scoring import ScoreCounts
 from colonnade.estimation.shape_belief import AdditiveFit, AdditiveLeastSquares, ShapePrior, TargetCounts
 from colonnade.estimators.answers import require_fitted
 from colonnade.estimators.methods.additive import AdditiveNewton

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from sklearn import exceptions
 
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, StudyRecord, Traffic, account_row
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.coordinator.driver import Findings, StudyRecord, Traffic
+from colonnade.coordinator.federation import Federation, account_row
+from colonnade.errors import BadInput, PolicyRefusal, SchemaMismatch
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.scoring import Metric
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
@@ -208,11 +208,15 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
     """Return a federation with the model's columns (all by default) read as when it was fitted; refuse other declarations."""
     if not isinstance(federation, Federation):
         raise BadInput("evaluate takes a federation.", remedy="Make one with cn.Federation.simulate(...).")
-    available = {name: federation.column(name)[2] for name in federation.columns()}
+    available = federation.describe()
     wanted = study.schema_ if names is None else {name: study.schema_[name] for name in names}
     other = {name: column for name, column in wanted.items() if not column.is_same(available.get(name))}
     read = study.plan_.read_columns()
-    changed = [name for name, column in other.items() if name not in read or not federation.allows(name, column)]
+    changed = [
+        name
+        for name, column in other.items()
+        if name not in read or not federation._driver.columns.allows(name, column)
+    ]
     if changed:
         raise SchemaMismatch(
             f"The federation describes the column {changed[0]!r} otherwise than the model's schema does.",
@@ -272,12 +276,19 @@ class Delivery(StudyRecord):
 
     def read(self) -> pd.DataFrame | pd.Series:
         """Return the scores by id, as a series if there is one column. Refused if the party runs on another machine."""
-        frame: pd.DataFrame = self.federation.delivered(self.to, self.plan_, self.plan_.steps[0].name)
+        keeper = self.federation._driver.keeper(self.to)
+        if keeper is None:
+            raise PolicyRefusal(
+                f"The scores were opened to {self.to!r} alone, and stay there.",
+                remedy=f"The operator of {self.to!r} finds them beside its ledger.",
+            )
+        frame = keeper.delivered(self.plan_, self.plan_.steps[0].name)
         return frame.iloc[:, 0] if frame.shape[1] == 1 else frame
 
     def place(self) -> str:
         """Return where the party keeps the scores: a path if the party is in this process and keeps a file."""
-        path = self.federation.delivery_path(self.to, self.plan_, self.plan_.steps[0].name)
+        keeper = self.federation._driver.keeper(self.to)
+        path = keeper and keeper.delivery_path(self.plan_, self.plan_.steps[0].name)
         return "in the folder of its ledger" if path is None else str(path)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -195,7 +195,7 @@ class GroupBy(Study):
         checked = self._checked()
         if checked.bins is None:
             return federation
-        described = {name: federation.column(name)[2] for name in checked.by}
+        described = {name: federation.describe([name])[name] for name in checked.by}
         numbers = {name: column for name, column in described.items() if column.is_number}
         return federation.read_as({name: equal_bins(column, checked.bins) for name, column in numbers.items()})
 
@@ -203,7 +203,7 @@ class GroupBy(Study):
         """Return the groups' columns and the values; refuse what cannot be either."""
         by: dict[str, Column] = {}
         for name in self.by:
-            column = federation.column(name)[2]
+            column = federation.describe([name])[name]
             if column.is_number:
                 raise SchemaMismatch(
                     f"Column {name!r} is a number, and groups are made of categories.",
@@ -212,7 +212,7 @@ class GroupBy(Study):
             by[name] = column
         values: dict[str, Column] = {}
         for name in self.values or ():
-            column = federation.column(name)[2]
+            column = federation.describe([name])[name]
             if not column.is_number:
                 raise SchemaMismatch(
                     f"Column {name!r} is a category; only numbers are added up.", remedy="Name it in by=."

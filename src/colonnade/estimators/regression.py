@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols import evaluation, score_releases
+from colonnade.coordinator.protocols import score_releases
 from colonnade.errors import SchemaMismatch
 from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
@@ -214,11 +214,11 @@ class LinearRegression(RegressionStudy):
             scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
         )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.RegressionEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
         target = str(self.target)
         columns = {**self._columns, target: self.schema_[target]}
         weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return evaluation.RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
+        return score_releases.regression_evaluation(columns, weights[0], float(intercept[0]), price, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.coef_, (len(self.feature_names_in_),))
@@ -441,9 +441,9 @@ class LogisticRegression(RegressionStudy):
             scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist(), self.family
         )
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
         weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return evaluation.ClassifierEvaluation.of_scores(
+        return score_releases.classifier_evaluation(
             self._columns,
             weights,
             intercepts,

@@ -14,7 +14,7 @@ import pandas as pd
 
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.evaluation import ScorecardEvaluation
+from colonnade.coordinator.protocols.score_releases import MeasuredReleases, classifier_evaluation
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import scoring
 from colonnade.estimators.additive import AdditiveClassifier
@@ -391,9 +391,9 @@ class Scorecard(AdditiveClassifier):
         target.write_text(presenter().card_html(self), encoding="utf-8")
         return target
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> ScorecardEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> MeasuredReleases:
         weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return ScorecardEvaluation.of_scores(
+        return classifier_evaluation(
             self._columns,
             weights,
             intercepts,
@@ -403,4 +403,5 @@ class Scorecard(AdditiveClassifier):
             level=terms.level,
             repeat=terms.repeat,
             people=terms.people,
+            scorecard=True,
         )

@@ -15,9 +15,8 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.driver import estimating
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import MomentsRelease
-from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
-from colonnade.coordinator.protocols.moment_releases import WIDE
+from colonnade.coordinator.protocols import moment_releases, score_releases
+from colonnade.coordinator.protocols.moment_releases import WIDE, MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
@@ -380,10 +379,10 @@ class PCA(GivesScores, MomentStudy):
     def _score_names(self) -> list[str]:
         return [f"component_{place + 1}" for place in range(len(self.components_))]
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ComponentsEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
         gram = moment_releases.GramRelease(self._columns, price)
         means = self._coded_means / self._scales
-        return evaluation.ComponentsEvaluation(gram, self.components_, means, self._scales, terms.level)
+        return score_releases.component_evaluation(gram, self.components_, means, self._scales, terms.level)
 
     def _check_learned(self) -> None:
         require_matching(self, self.components_, (self.n_components, len(self.feature_names_in_)))

@@ -33,11 +33,10 @@ from colonnade.constraints import (
     Real,
     Whole,
 )
-from colonnade.coordinator.driver import estimating
+from colonnade.coordinator.driver import Findings, Traffic, estimating, forecast_traffic, statement_of
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings, MomentsRelease, Traffic, forecast_traffic, statement_of
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease, MomentsRelease
 from colonnade.errors import BadInput, BudgetExceeded, Cost, SchemaMismatch
 from colonnade.estimation.regression import Inference
 from colonnade.estimation.shape_belief import AdditiveFit, places_by_column
@@ -168,8 +167,8 @@ def in_two_stages(
     words
         What is said about the first.
     """
-    plan, quote = first.plan, federation.quote(first.plan)
-    statement = statement_of(plan, quote, {}, federation.schemas, local=False)
+    plan, quote = first.plan, federation._driver.quote(first.plan)
+    statement = statement_of(plan, quote, {}, federation._driver.columns.schemas, local=False)
     parties = dict.fromkeys((*plan.parties, *second.charges))
     charges = {party: quote.charge(party) + second.charges.get(party, NOTHING) for party in parties}
     unpaid = {
@@ -183,9 +182,9 @@ def in_two_stages(
         statement=_both(statement, second.statement),
         charges=charges,
         unpaid={party: {**unpaid.get(party, {}), **second.unpaid.get(party, {})} for party in parties},
-        after=budget_after(federation.accounts(), charges),
+        after=budget_after(federation._driver.accounts(), charges),
         expected={**words, **second.expected},
-        traffic=_traffic(forecast_traffic(plan, quote, federation.schemas), second.traffic),
+        traffic=_traffic(forecast_traffic(plan, quote, federation._driver.columns.schemas), second.traffic),
         others=others,
         epsilon=price.epsilon,
     )
@@ -201,7 +200,7 @@ def require_both(federation: Federation, first: FirstStage, preview: Callable[[]
     preview
         Returns what to expect of both; the parties then say whether their policies allow the second.
     """
-    if not any(federation.quote(first.plan).unpaid.values()):
+    if not any(federation._driver.quote(first.plan).unpaid.values()):
         return
     after = preview().after
     over = [str(party) for party, row in after.iterrows() if row["spent"] > row["epsilon"]]
@@ -374,7 +373,9 @@ class ShapeStudy(RegressionStudy):
         require_both(federation, first, partial(self.preview, federation, repeat=repeat))
         title = f"{type(self).__name__}(first stage)"
         with progress_bar(title) as progress:
-            findings = checked._as_read(federation).study(first.algorithm, first.plan, title=title, progress=progress)
+            findings = checked._as_read(federation)._driver.study(
+                first.algorithm, first.plan, title=title, progress=progress
+            )
         with estimating(findings):
             going_on = checked._going_on(first, findings.value)
         second = going_on.fit(federation, repeat=repeat)
@@ -405,8 +406,8 @@ class ShapeStudy(RegressionStudy):
         if first is None:
             return super().preview(federation, repeat=repeat)
         read, found = checked._as_read(federation), None
-        if not any(read.quote(first.plan).unpaid.values()):
-            found = read.study(first.algorithm, first.plan, title=f"{type(self).__name__}(first stage)").value
+        if not any(read._driver.quote(first.plan).unpaid.values()):
+            found = read._driver.study(first.algorithm, first.plan, title=f"{type(self).__name__}(first stage)").value
         going_on = checked._going_on(first, found)
         second = going_on.preview(federation, repeat=repeat)
         return in_two_stages(read, first, second, checked.method.price(checked), checked._stage_words(first, going_on))
@@ -439,7 +440,7 @@ class ShapeStudy(RegressionStudy):
         price, rest = divided(self.method.price(self), EVIDENCE_SHARE if tables else CHOICE_SHARE)
         algorithm = self._tables_of(columns, price, federation.people)
         purpose: Purpose = "evidence" if tables else "choice"
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm,
             task=self.task,
             method="tables",

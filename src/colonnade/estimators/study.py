@@ -11,10 +11,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
 from colonnade.constraints import Constraint, OneOf, checked_parameters
-from colonnade.coordinator.driver import estimating
+from colonnade.coordinator.driver import estimating, forecast_traffic, statement_of
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import forecast_traffic, statement_of
 from colonnade.coordinator.protocols.score_releases import Prediction
+from colonnade.coordinator.tightening import offers
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
@@ -116,10 +116,12 @@ class Study(BaseEstimator):
         checked = self._checked()
         federation = checked._as_read(federation)
         algorithm, plan = checked._plan(federation, repeat)
-        quote = federation.quote(plan)
+        quote = federation._driver.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
-        statement = statement_of(plan, quote, {}, federation.schemas, local=checked.method.is_local(checked))
-        accounts = federation.accounts()
+        statement = statement_of(
+            plan, quote, {}, federation._driver.columns.schemas, local=checked.method.is_local(checked)
+        )
+        accounts = federation._driver.accounts()
         charges = {party: quote.charge(party) for party in plan.parties}
         return Preview(
             title=f"{type(self).__name__}, method {plan.method!r}",
@@ -136,11 +138,15 @@ class Study(BaseEstimator):
             expected=expectation.words,
             warnings=tuple(
                 dict.fromkeys(
-                    (*general_warnings(plan, statement), *expectation.warnings, *federation.offers(_columns_of(plan)))
+                    (
+                        *general_warnings(plan, statement),
+                        *expectation.warnings,
+                        *offers(federation._driver.columns, _columns_of(plan)),
+                    )
                 )
             ),
             errors=expectation.errors,
-            traffic=forecast_traffic(plan, quote, federation.schemas, federation.linked),
+            traffic=forecast_traffic(plan, quote, federation._driver.columns.schemas, federation._driver.linked),
             others=_other_epsilons(checked, federation) if expectation.errors else pd.DataFrame(),
             epsilon=self.epsilon,
         )
@@ -165,10 +171,14 @@ class Study(BaseEstimator):
         federation = checked._as_read(federation)
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
-        asking = federation.asking(title=federation.words.title or _in_words(self))
         with progress_bar(type(self).__name__) as progress:
-            findings = asking.study(
-                algorithm, plan, title=title, local=checked.method.is_local(checked), progress=progress
+            findings = federation._driver.study(
+                algorithm,
+                plan,
+                title=title,
+                name=_in_words(self),
+                local=checked.method.is_local(checked),
+                progress=progress,
             )
         with estimating(findings):
             learned = checked.method.learn(checked, federation, findings.value)
@@ -178,7 +188,7 @@ class Study(BaseEstimator):
         self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
         self.schema_ = _schema_of(plan, federation)
-        self._fitted_on = weakref.ref(given.origin or given)  # one that only says a title may be gone soon
+        self._fitted_on = weakref.ref(given._origin or given)  # one that only says a title may be gone soon
         return self
 
     def save(self, path: str | Path) -> None:
@@ -226,7 +236,7 @@ class Study(BaseEstimator):
         require_fitted(self)
         federation = as_fitted(self, federation)
         algorithm = self._evaluator(Price.of(epsilon, delta), EvaluationTerms(unit, level, repeat, federation.people))
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm,
             task=STUDIES["evaluate"],
             method=self._listed_name(),
@@ -237,7 +247,7 @@ class Study(BaseEstimator):
         )
         title = f"{type(self).__name__}.evaluate"
         with progress_bar(title) as progress:
-            findings = federation.study(algorithm, plan, title=title, progress=progress)
+            findings = federation._driver.study(algorithm, plan, title=title, progress=progress)
         measured: EvaluationResult = findings.value
         schema = _schema_of(plan, federation)
         return Evaluation(type(self).__name__, measured.metrics, level, findings, schema, measured.tables)
@@ -368,7 +378,7 @@ class Study(BaseEstimator):
                 + (f"; for delta=0 use method={pure[0]!r}." if pure else "."),
             )
         algorithm = method.protocol(self, federation, price, repeat)
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm,
             task=method.task(self),
             method=method.name,
@@ -410,12 +420,12 @@ class Study(BaseEstimator):
         federation = as_fitted(
             self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm, task=STUDIES["predict"], method=self._listed_name(), price=None, unit="person", parameters={}
         )
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:
-            findings = federation.study(algorithm, plan, title=title, progress=progress)
+            findings = federation._driver.study(algorithm, plan, title=title, progress=progress)
         return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -479,7 +489,7 @@ def _in_words(study: Study) -> str:
 def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
     """Return what is public about every column that enters a study."""
     entering = set(_columns_of(plan))
-    return federation.describe([name for name in federation.columns() if name in entering])
+    return federation.describe([name for name in federation.describe() if name in entering])
 
 
 def _columns_of(plan: Plan) -> list[str]:

@@ -21,13 +21,12 @@ import pandas as pd
 from colonnade._version import __version__
 from colonnade.constraints import ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import MomentsRelease
-from colonnade.coordinator.protocols.evaluation import TableEvaluation
-from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease, MomentsRelease
+from colonnade.coordinator.protocols.score_releases import MeasuredReleases
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series
+from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series, table_metrics
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, Preview, require_fitted
 from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
@@ -254,7 +253,7 @@ class SyntheticTable(MomentStudy):
         super().fit(self._read(federation), *rows, repeat=repeat)
         self.privacy_ = dataclasses.replace(self.privacy_, assumptions=(*self.privacy_.assumptions, WHAT_IT_IS))
         if isinstance(federation, Federation):
-            self._fitted_on = weakref.ref(federation.origin or federation)
+            self._fitted_on = weakref.ref(federation._origin or federation)
         return self
 
     def sample(self, n: int | None = None, *, random_state: int = 0) -> pd.DataFrame:
@@ -404,9 +403,10 @@ class SyntheticTable(MomentStudy):
             "_people": tables.people,
         }
 
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> TableEvaluation:
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> MeasuredReleases:
         columns = {name: self.schema_[name] for name in self._model.columns}
-        return TableEvaluation(GramRelease(columns, price), self._model, terms.level)
+        release = GramRelease(columns, price)
+        return MeasuredReleases([release], partial(table_metrics, self._model, level=terms.level), price)
 
     def _described(self, name: str) -> Column:
         return self.schema_[name]

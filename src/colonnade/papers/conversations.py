@@ -57,8 +57,8 @@ from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
 from colonnade.secure import keys, mail, residues
 from colonnade.secure.shamir import Dealing, ShareProduct
+from colonnade.steps.kind import LARGEST_NUMBER
 from colonnade.steps.sums import SumTerms
-from colonnade.steps.terms import LARGEST_NUMBER
 
 Integers = NDArray[np.int64]
 

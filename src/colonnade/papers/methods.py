@@ -47,8 +47,8 @@ from colonnade.schema.features import (
     parties_of,
     with_indicators,
 )
+from colonnade.steps.kind import LARGEST_SHORT_SCALE
 from colonnade.steps.registry import STUDIES
-from colonnade.steps.terms import LARGEST_SHORT_SCALE
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import ClusteringStudy, KMeans
@@ -357,7 +357,7 @@ def _coreset_columns(study: "CoresetEstimator", federation: Federation) -> dict[
         return federation.describe(with_indicators(study.columns, federation.describe()))
     if study.target is None:
         raise BadInput("task='regression' needs a target.", remedy="For example target='bank.income'.")
-    if not federation.column(study.target)[2].is_number:
+    if not federation.describe([study.target])[study.target].is_number:
         raise SchemaMismatch(f"The target {study.target!r} is a category.", remedy="Name a numeric column.")
     if study.columns is None:
         return federation.describe()
@@ -633,7 +633,7 @@ class Gradient(MomentMethod):
 
     def expect(self, study: "MomentStudy", algorithm: protocols.GradientDescent, federation: Federation) -> Expectation:
         """Return how noisy a step is, and the ε of a peer."""
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
         terms = GradientTerms.read(plan, STEP)

@@ -54,8 +54,7 @@ from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema.features import coded_block
 from colonnade.secure.keys import digest
-from colonnade.steps.kind import Earlier
-from colonnade.steps.terms import LARGEST_NUMBER
+from colonnade.steps.kind import LARGEST_NUMBER, Earlier
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep

@@ -48,9 +48,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.counting import reports_of, sample_coins
-from colonnade.coordinator.protocols.moment_releases import is_positive, row_bound
-from colonnade.coordinator.protocols.relaying import (
+from colonnade.coordinator.driver import (
     Relay,
     agree_on_key,
     conclude_all,
@@ -60,6 +58,8 @@ from colonnade.coordinator.protocols.relaying import (
     shares_of,
     unmasked_sum,
 )
+from colonnade.coordinator.protocols.counting import reports_of, sample_coins
+from colonnade.coordinator.protocols.moment_releases import is_positive, row_bound
 from colonnade.coordinator.protocols.vertical_clustering import VerticalClustering
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import Grid, fitted_grid
@@ -103,10 +103,9 @@ from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
-from colonnade.steps.kind import StepKind
+from colonnade.steps.kind import LARGEST_SHORT_SCALE, StepKind, valid_scale
 from colonnade.steps.local import Reports
 from colonnade.steps.sums import SumTerms
-from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -48,25 +48,30 @@ from colonnade.protocol.public_choice import public_positions
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.residues import Arithmetic, noise_tail
-from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
     KINDS,
+    LARGEST_NUMBER,
     TASKS,
     Channel,
     Earlier,
+    FixedPoint,
     Forecast,
+    HashedStep,
     NoiseWords,
     PlannedMethod,
     StepKind,
     WholeStep,
+    check_nodes,
     nothing_earlier,
     price_words,
+    secure_words,
+    seed_parameter,
+    whole_parameter,
 )
 from colonnade.steps.local import KEY_BYTES, MEMBERSHIP, GroupKey, Membership, Reports, key_holders
 from colonnade.steps.newton import LARGEST_WIDTH, LabelledSteps, LabelledTerms
 from colonnade.steps.registry import CLUSTERS
 from colonnade.steps.sums import SumStep, SumTerms
-from colonnade.steps.terms import LARGEST_NUMBER, FixedPoint, seed_parameter, whole_parameter
 
 STEP = "gradient"
 """The step of the descent."""

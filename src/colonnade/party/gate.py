@@ -17,6 +17,7 @@ Nothing is drawn before the debit is durable. The table, the ledger and the rand
 `colonnade.party` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only, whose failures are not said.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
@@ -116,6 +117,8 @@ class OrderRecords:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+MOST_AGREED = 64
+"""Admitted steps that are kept from a party's yes until they are asked for; of older ones the policy is asked again."""
 
 
 class Gate:
@@ -144,6 +147,8 @@ class Gate:
         self.policy = policy
         self.terms = terms
         self.row_orders: RowOrders | None = None  # all row orders before this ledger, once there is a guard
+        self._agreed: OrderedDict[tuple[bytes, str], StepKind] = OrderedDict()
+        """Steps that were admitted when this party agreed to their plan, by its hash. Policy and terms of a gate never change."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A gate stays where it is.")  # no worker ever gets the ledger, or the randomness
@@ -158,7 +163,7 @@ class Gate:
         if stored is not None:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
-        half = self._admit_local(ask.plan, step)
+        half = _local(step, self._admitted(ask.plan, step))
         assert step.price is not None  # or it would not have been admitted
         law = half.law(step.price)
         require_earlier(half)
@@ -196,7 +201,9 @@ class Gate:
         answer follows from the data and the inputs. A step without inputs is answered once, and its bytes are kept.
         """
         step = ask.plan.step(self.terms.party, ask.step)
-        half = self._admit_disclosure(ask.plan, step)
+        half = self._admitted(ask.plan, step)
+        if not isinstance(half, Disclosed):
+            raise PolicyRefusal("This step has no release without differential privacy.")
         half.accept({name: unpack(array) for name, array in ask.inputs.items()})
         request, body = self.ledger_key(ask.plan, ask.step)
         stored = None if ask.inputs else self._ledger.answer_to(request, body)
@@ -222,7 +229,8 @@ class Gate:
     def join(self, plan: Plan, name: str) -> object:
         """Return this party's part in a conversation; nothing is paid before the first share leaves."""
         step = plan.step(self.terms.party, name)
-        half = self._admit_conversation(plan, step)
+        _require_conversation(step)
+        half = self._admitted(plan, step)
         if not isinstance(half, Joined):
             raise ProtocolError("This step is not worked out in a conversation.")
         if not self._ledger.knows(self.ledger_key(plan, name)[0]):
@@ -245,7 +253,8 @@ class Gate:
     def conclude(self, plan: Plan, name: str, values: dict[str, Array]) -> bytes:
         """Keep what was opened as the answer to this step, and forget the seed of its shares, or the key."""
         step = plan.step(self.terms.party, name)
-        half = self._admit_conversation(plan, step)
+        _require_conversation(step)
+        half = self._admit(plan, step)
         request, body = self.ledger_key(plan, name)
         kept = self._ledger.answer_to(request, body)
         if kept is not None:
@@ -281,10 +290,11 @@ class Gate:
         if not steps:
             raise PlanMismatch("The plan asks nothing of this party.")
         self._require_delta(plan)
-        losses = {step.name: loss for step in steps if (loss := self._loss(plan, step)) is not None}
+        halves = {step.name: self._admit(plan, step) for step in steps}
+        losses = {step.name: loss for step in steps if (loss := _loss(step, halves[step.name])) is not None}
         keys = {step.name: self.ledger_key(plan, step.name)[0] for step in steps}
         new = {name for name, key in keys.items() if not self._ledger.knows(key)}
-        aligning = self._refuse_alignments(plan, steps)
+        aligning = self._refuse_alignments(plan, steps, halves)
         disclosed = tuple(step.name for step in steps if discloses(step))
         tells = any(name in new for name in disclosed) or any(half.told for half in aligning)
         hashed, unpaid = codec.digest(plan), tuple(name for name in losses if name in new)
@@ -299,14 +309,18 @@ class Gate:
         if unpaid or tells:
             self._authorise(plan, total(losses[name] for name in unpaid), discloses=tells)
         (self._ledger.hold if hold else self._ledger.require_room)(held)
+        if hold:
+            self._agreed |= {(hashed, name): half for name, half in halves.items()}
+            while len(self._agreed) > MOST_AGREED:
+                self._agreed.popitem(last=False)
         return Quoted(losses, unpaid, disclosed)
 
-    def _refuse_alignments(self, plan: Plan, steps: Iterable[Step]) -> list[AligningStep]:
+    def _refuse_alignments(
+        self, plan: Plan, steps: Iterable[Step], halves: Mapping[str, StepKind]
+    ) -> list[AligningStep]:
         """Refuse rows that may not be aligned again; return the steps that align them. What is held counts as an attempt."""
-        halves = [(step, self._admit(plan, step)) for step in steps if issubclass(kind_of(step), AligningStep)]
-        found = [
-            (AdmittedStep(self, plan, step, half), half) for step, half in halves if isinstance(half, AligningStep)
-        ]
+        aligning = [(step, half) for step in steps if isinstance(half := halves[step.name], AligningStep)]
+        found = [(AdmittedStep(self, plan, step, half), half) for step, half in aligning]
         hashed = codec.digest(plan)
         others = self._ledger.held(hashed, requester_of(self._ledger.said(hashed))) if found else []
         held = [one.plan for one in others if one.aligns]
@@ -332,6 +346,7 @@ class Gate:
 
     def withdraw(self, plan: bytes) -> None:
         """Hold nothing for a plan any more, unless it may be paid for now."""
+        self._agreed = OrderedDict((key, half) for key, half in self._agreed.items() if key[0] != plan)
         self._ledger.end_hold(plan)
 
     def require_begun(self, plan: Plan) -> None:
@@ -391,36 +406,16 @@ class Gate:
                 remedy=f"Pass a delta of at most {cap:g}; federation.budget() shows it.",
             )
 
-    def _loss(self, plan: Plan, step: Step) -> Loss | None:
-        """Return what a step costs; ``None`` for one that releases nothing, or is not private and allowed by name."""
-        if step.price is None:
-            self._admit(plan, step)
-            return None
-        if is_conversation(step):
-            return self._admit_conversation(plan, step).loss
-        return self._admit_local(plan, step).law(step.price).loss
-
     def _admit(self, plan: Plan, step: Step) -> StepKind:
         return self.policy.admit(plan, step, self.terms, PRIVATE_HALVES, self._earlier(plan))
 
-    def _admit_local(self, plan: Plan, step: Step) -> Local:
-        half = self._admit(plan, step)
-        if is_conversation(step):
-            raise ProtocolError("This step is opened together with other parties, in turns.")
-        if step.price is None or not isinstance(half, Local):
-            raise PolicyRefusal("This step has no release without differential privacy.")
+    def _admitted(self, plan: Plan, step: Step) -> StepKind:
+        """Return a step as it was admitted when the plan was agreed to, once; admit it now if it was not, or was before."""
+        half = self._agreed.pop((codec.digest(plan), step.name), None)
+        if half is None:
+            return self._admit(plan, step)
+        half.earlier = self._earlier(plan)  # what earlier steps have kept is read now: a key may be gone
         return half
-
-    def _admit_disclosure(self, plan: Plan, step: Step) -> Disclosed:
-        half = self._admit(plan, step)
-        if not isinstance(half, Disclosed):
-            raise PolicyRefusal("This step has no release without differential privacy.")
-        return half
-
-    def _admit_conversation(self, plan: Plan, step: Step) -> StepKind:
-        if not is_conversation(step):
-            raise ProtocolError("This step is not opened together with other parties.")
-        return self._admit(plan, step)
 
     def _earlier(self, plan: Plan) -> Earlier:
         """Return a function that reads what this party has kept of a plan's earlier step, by the step's name.
@@ -454,6 +449,26 @@ class Gate:
             "plan": hashed,
             "version": self.terms.version,
         }
+
+
+def _loss(step: Step, half: StepKind) -> Loss | None:
+    """Return what a step costs; ``None`` for one that releases nothing, or is not private and allowed by name."""
+    if step.price is None:
+        return None
+    return half.loss if is_conversation(step) else _local(step, half).law(step.price).loss
+
+
+def _local(step: Step, half: StepKind) -> Local:
+    if is_conversation(step):
+        raise ProtocolError("This step is opened together with other parties, in turns.")
+    if step.price is None or not isinstance(half, Local):
+        raise PolicyRefusal("This step has no release without differential privacy.")
+    return half
+
+
+def _require_conversation(step: Step) -> None:
+    if not is_conversation(step):
+        raise ProtocolError("This step is not opened together with other parties.")
 
 
 class AdmittedStep:

@@ -37,7 +37,7 @@ from colonnade.schema import Schema
 from colonnade.schema.features import id_column
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.kind import SharingFloor
 
 SIMULATED = Policy(event_level=True, nonprivate=("align", "Coreset"), alignments=MODES)
 """What a simulated party answers by default. The person who asks owns the data too. So asking for an event level, for a mode

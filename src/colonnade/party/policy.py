@@ -38,12 +38,12 @@ from colonnade.result import COORDINATOR
 from colonnade.schema import Schema
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
-from colonnade.steps.joint import SharingFloor
 from colonnade.steps.kind import (
     KINDS,
     Admission,
     Earlier,
     RowOrderKind,
+    SharingFloor,
     StepKind,
     kind_of,
     nothing_earlier,

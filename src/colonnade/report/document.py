@@ -168,7 +168,7 @@ def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -
 
 def _accounts_in_short(federation: Federation | None) -> dict[str, Accounted]:
     try:
-        return {} if federation is None else federation.accounts()
+        return {} if federation is None else federation._driver.accounts()
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
         return {}
 
@@ -176,9 +176,9 @@ def _accounts_in_short(federation: Federation | None) -> dict[str, Accounted]:
 def _charged(party: str, studies: Sequence[Reported], federation: Federation) -> str:
     """Return what one party's ledger was ever charged for these studies, composed."""
     plans = {codec.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
-    auditor, losses, delta = federation.journal or NoJournal(), list[Loss](), 0.0
+    auditor, losses, delta = federation._driver.journal or NoJournal(), list[Loss](), 0.0
     for plan in plans.values():  # one release may serve several studies
-        account = plan_accounts(plan, {party: 0}, federation.transport, auditor)[party]
+        account = plan_accounts(plan, {party: 0}, federation._driver.transport, auditor)[party]
         if not isinstance(account, Accounted):
             return "an unknown ε"
         losses, delta = [*losses, *losses_in(account)], account.cap_delta
@@ -393,7 +393,7 @@ def ledgers_section(studies: Sequence[Reported], federation: Federation | None) 
 
 def _accounts(federation: Federation | None) -> dict[str, Accounted] | None:
     try:
-        return None if federation is None else federation.accounts(in_words=True)
+        return None if federation is None else federation._driver.accounts(in_words=True)
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
         return None
 

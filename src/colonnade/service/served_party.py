@@ -36,7 +36,7 @@ from colonnade.runtime.workers import Workers
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service.party_folder import Snapshots
-from colonnade.steps.joint import SharingFloor
+from colonnade.steps.kind import SharingFloor
 
 
 @dataclass(frozen=True)

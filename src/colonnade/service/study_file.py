@@ -213,7 +213,7 @@ class StudyFile:
             return {}
 
     def _keep_orders(self, federations: "Mapping[str, cn.Federation]") -> None:
-        orders = {name: (one.alignment, one.people, one.union) for name, one in federations.items()}
+        orders = {name: (one._driver.alignment, one.people, one._driver.union) for name, one in federations.items()}
         if (
             not self.ledger_dir.is_dir()
             or {name: Order(*one) for name, one in orders.items()}.items() <= self.kept_orders().items()
@@ -540,7 +540,7 @@ class FilePreview:
 def preview_studies(studies: Iterable[StudyEntry], federation: "cn.Federation") -> FilePreview:
     """Preview all studies of a file. A mistake in one of them is refused here; the error says which study it is in."""
     previews = tuple((entry, _preview(entry, federation)) for entry in studies)
-    accounts = federation.accounts()
+    accounts = federation._driver.accounts()
     unpaid: dict[str, dict[bytes, Loss]] = {party: {} for party in accounts}
     for _, preview in previews:
         for party, steps in preview.unpaid.items():
@@ -589,7 +589,7 @@ class Bounds:
         if entry is None:
             return True
         plan = entry.estimator._prepare(self.federation, entry.repeat)[1]  # noqa: SLF001  # without running it
-        return not any(self.federation.quote(plan).unpaid.values())
+        return not any(self.federation._driver.quote(plan).unpaid.values())
 
     def with_bounds(self, studies: Sequence[StudyEntry]) -> tuple[StudyEntry, ...]:
         """Return the studies of a file, behind that of the bounds."""
@@ -666,7 +666,7 @@ def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any] | Non
     """Return an order of assumed size, and what fixing it would cost each party: nothing without ``[align]``."""
     if align is None:
         with _stand_ins(file, folder, Order("unaligned", 0)) as federation:
-            people = min(reply.capacity for reply in federation.descriptions().values())
+            people = min(reply.capacity for reply in federation._driver.descriptions().values())
         return Order("to be matched", people), {}
     asked: dict[str, Any] = {
         "mode": "intersection",
@@ -679,9 +679,11 @@ def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any] | Non
     rules = IdRules(**{name: asked.pop(name) for name in _RULES if name in asked})
     listed = asked.pop("ids", None)
     with _stand_ins(file, folder, Order("unaligned", 0)) as federation:
-        described = federation.descriptions()
-        _, plan, _ = alignment_plan(federation, described, cohort=listed, rules=rules, announce=lambda _: None, **asked)
-        quote = federation.quote(plan)
+        described = federation._driver.descriptions()
+        _, plan, _ = alignment_plan(
+            federation._driver, described, cohort=listed, rules=rules, announce=lambda _: None, **asked
+        )
+        quote = federation._driver.quote(plan)
         charges = {party: quote.charge(party) for party in plan.parties}
     lengths = [reply.capacity for reply in described.values()]
     people = {"cohort": len(set(map(str, listed or ()))), "union": sum(lengths)}.get(asked["mode"], min(lengths))

@@ -21,8 +21,16 @@ from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.result import Opening
 from colonnade.schema import Schema
 from colonnade.secure.matching import slots_for
-from colonnade.steps.kind import Admission, Channel, Earlier, RowOrderKind, StepKind, WholeStep, nothing_earlier
-from colonnade.steps.terms import whole_parameter
+from colonnade.steps.kind import (
+    Admission,
+    Channel,
+    Earlier,
+    RowOrderKind,
+    StepKind,
+    WholeStep,
+    nothing_earlier,
+    whole_parameter,
+)
 
 SIZES = ("declared", "public", "noisy", "hidden")
 """What the coordinator is told of how many people are common: the number (public before, or made so), a noisy one, nothing."""

@@ -21,8 +21,7 @@ from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.quantile_search import LARGEST_CELLS, LARGEST_SCALES, Positions, QuantileSearch
 from colonnade.schema import Column, Schema, bins_between, equal_bins
-from colonnade.steps.kind import Earlier, StepKind, nothing_earlier
-from colonnade.steps.terms import number_list, whole_list
+from colonnade.steps.kind import Earlier, StepKind, nothing_earlier, number_list, whole_list
 
 LARGEST_BINS = 4_095
 """The largest number of bins of a column; one more cell is for missing values."""

@@ -36,10 +36,22 @@ from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.result import COORDINATOR
 from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
-from colonnade.steps.joint import Joint, JointStep, shared_price
-from colonnade.steps.kind import Earlier, RowOrderKind, StepKind, Steps, WholeStep, nothing_earlier
+from colonnade.steps.kind import (
+    LARGEST_SHORT_SCALE,
+    Earlier,
+    Joint,
+    JointStep,
+    RowOrderKind,
+    StepKind,
+    Steps,
+    WholeStep,
+    nothing_earlier,
+    shared_price,
+    valid_scale,
+    whole_parameter,
+    word_list,
+)
 from colonnade.steps.newton import COMPUTING
-from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale, whole_parameter, word_list
 
 LARGEST_GROUPS = 1 << 14
 LARGEST_ENTRIES = 200_000

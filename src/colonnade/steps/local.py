@@ -34,22 +34,20 @@ from colonnade.schema import Column, Schema
 from colonnade.secure.mail import OVERHEAD
 from colonnade.steps.kind import (
     HELLO,
+    LARGEST_NUMBER,
+    LARGEST_SHORT_SCALE,
     SEED,
     SMALL,
     Admission,
     Channel,
     Earlier,
+    FixedPoint,
     Forecast,
     RowOrderKind,
+    ScoreWeights,
     StepKind,
     WholeStep,
     nothing_earlier,
-)
-from colonnade.steps.terms import (
-    LARGEST_NUMBER,
-    LARGEST_SHORT_SCALE,
-    FixedPoint,
-    ScoreWeights,
     number_list,
     number_parameter,
     seed_parameter,

@@ -53,23 +53,29 @@ from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
 from colonnade.secure.shamir import seeded_points
 from colonnade.secure.sine_link import COARSEST_BITS, FINEST_BITS, FIRST_FACTORS, LinkBounds, TableKind
-from colonnade.steps.joint import HashedStep, check_nodes, secure_words
 from colonnade.steps.kind import (
     HELLO,
+    LARGEST_SHORT_SCALE,
     LETTER,
     LOSS,
     SEED,
     SMALL,
     Channel,
     Earlier,
+    FixedPoint,
     Forecast,
+    HashedStep,
     NoiseWords,
     StepKind,
     WholeStep,
+    check_nodes,
     nothing_earlier,
     price_words,
+    secure_words,
+    valid_scale,
+    whole_list,
+    whole_parameter,
 )
-from colonnade.steps.terms import LARGEST_SHORT_SCALE, FixedPoint, valid_scale, whole_list, whole_parameter
 
 LARGEST_WIDTH = 20_000
 
@@ -141,6 +147,8 @@ class LabelledSteps(StepKind):
     """The name of the label's column, empty at parties that do not hold it."""
     coding: FixedPoint | None
     """How the other columns become integers; ``None`` where there are none."""
+    terms: Any
+    """What the plan says about all parties of the run; each kind has its own."""
 
     @property
     def constant(self) -> int:

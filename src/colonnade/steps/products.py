@@ -41,21 +41,26 @@ from colonnade.privacy.laws.tables import TableNoise
 from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
-from colonnade.steps.joint import Joint, JointStep, shared_price
-from colonnade.steps.kind import Earlier, RowOrderKind, Steps, nothing_earlier
-from colonnade.steps.local import MEMBERSHIP, category_of
-from colonnade.steps.terms import (
+from colonnade.steps.kind import (
     LARGEST_NUMBER,
     BoundedScores,
+    Earlier,
     FixedPoint,
+    Joint,
+    JointStep,
+    RowOrderKind,
     ScoreWeights,
+    Steps,
+    nothing_earlier,
     number_list,
     number_parameter,
     seed_parameter,
+    shared_price,
     whole_list,
     whole_parameter,
     word_list,
 )
+from colonnade.steps.local import MEMBERSHIP, category_of
 
 
 class Gram(JointStep):
@@ -63,7 +68,7 @@ class Gram(JointStep):
 
     Sensitivity: `colonnade.privacy.laws.gram.GramNoise`. Every row of every party is an integer vector of squared length
     at most its ``row_bound``, which the party that holds it enforces. With ``weights`` the columns are scores of a public model
-    (`colonnade.steps.terms`). The own part is the upper triangle of the party's own columns with a constant column in front,
+    (`colonnade.steps.kind`). The own part is the upper triangle of the party's own columns with a constant column in front,
     without the number of people.
     """
 

@@ -22,8 +22,18 @@ from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.summation import SumRing
-from colonnade.steps.kind import Admission, Channel, Earlier, StepKind, WholeStep, nothing_earlier
-from colonnade.steps.terms import ScoreWeights, number_list, number_parameter, whole_parameter
+from colonnade.steps.kind import (
+    Admission,
+    Channel,
+    Earlier,
+    ScoreWeights,
+    StepKind,
+    WholeStep,
+    nothing_earlier,
+    number_list,
+    number_parameter,
+    whole_parameter,
+)
 
 SUMMED = (
     "Of {name} only sums over the parties were opened: no party's own part is seen unless all other parties pool theirs with "

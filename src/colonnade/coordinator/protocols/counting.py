@@ -1,4 +1,4 @@
-"""Counting patterns over parties: randomised response, independent histograms, or pair tables on shares.
+"""Counts and sums over people: of patterns over parties, of columns with a target, by group, and of each column by itself.
 
 *Layout.* The columns of one party form one joint category. Parties answer for all their columns together, so a table arrives
 with one axis per party. A user asked for one axis per column, in an order of their own (`TableLayout.arrange`).
@@ -16,12 +16,15 @@ the noise of one count, for any number of people. With two parties that is the a
 of greatest entropy with these pair tables, which is a fit to pairs and not a count: what three parties show together beyond
 their pairs is not in it.
 
-The table of every column with one target, each by itself, seen from the coordinator.
+*Tables with a target* (`TargetTables`). A column of the target's own party is counted there
+(`colonnade.steps.local.Histogram`). A column of another party is counted with the target on secret shares
+(`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided into as many equal parts
+as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs no more than ρ (Bun and
+Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
 
-A column of the target's own party is counted there (`colonnade.steps.local.Histogram`). A column of another party is counted with
-the target on secret shares (`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided
-into as many equal parts as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs
-no more than ρ (Bun and Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
+*Groups* (`GroupRelease`): of one party's columns with noise of its own, of two or three parties' on shares. The paper that comes
+nearest is Primitives (docs/references.md#primitives), which has no shares. Ours is one joint opening
+(docs/proofs/group-by.md): every count and every sum with the noise of one number, whatever the number of groups and of people.
 """
 
 import hashlib
@@ -31,25 +34,37 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly
+from colonnade.coordinator.driver import JointResult, open_jointly
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
-from colonnade.estimation.counts import independent_counts, joint_counts, project_counts, variance_of_counts
+from colonnade.estimation.counts import independent_table, independent_variance, response_table, response_variance
+from colonnade.estimation.describing import CountedTable
+from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.shape_belief import TargetCounts
-from colonnade.estimation.tables import NoisyTables, consistent_tables, joint_errors, maximum_entropy, plausible_total
+from colonnade.estimation.tables import NoisyTables, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NANO, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.groups import GroupNoise, value_to_count
+from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, features_of, plain_names
+from colonnade.schema.features import ColumnName, Feature, columns_at, features_of, parties_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
+from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
+from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
+from colonnade.steps.kind import read_joint
+
+if TYPE_CHECKING:
+    from colonnade.coordinator.federation import Federation
+
 
 Array = NDArray[np.float64]
 LARGEST_TABLE = 20_000_000
@@ -94,12 +109,12 @@ class TableLayout:
         return np.transpose(split, [stored.index(name) for name in self.columns])
 
 
-def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
+def table_layout(federation: "Federation", columns: Sequence[str]) -> TableLayout:
     """Resolve the columns of a counting study. Numeric columns, repeats and tables that are too large are refused."""
     names = plain_names(columns)
     found: dict[str, dict[str, Column]] = {}
     for name in names:
-        party, own, description = federation.column(name)
+        party, own, description = federation._driver.columns.column(name)
         if description.is_number:
             raise SchemaMismatch(
                 f"Column {name!r} is numeric; counting needs categories.",
@@ -120,15 +135,6 @@ def table_layout(federation: Federation, columns: Sequence[str]) -> TableLayout:
     if result.cells > LARGEST_TABLE:
         raise BadInput(f"The table would have more than {LARGEST_TABLE:,} cells.", remedy="Ask for fewer columns.")
     return result
-
-
-@dataclass(frozen=True)
-class CountTable:
-    """Estimated counts, one axis per column: projected ones, unbiased ones, and the standard errors of the unbiased ones."""
-
-    counts: NDArray[np.float64]
-    unbiased: NDArray[np.float64]
-    stderr: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -171,42 +177,21 @@ class ResponseCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect, combine, project."""
         releases = yield from ask_all(plan, "reports")
-        return self.combine([reports_of(group.party, releases[group.party]) for group in self.layout.groups])
+        reports = [reports_of(group.party, releases[group.party]) for group in self.layout.groups]
+        sizes = [group.size for group in self.layout.groups]
+        return response_table(reports, self.channels, self.people, sizes, self.sample).arranged(self.layout.arrange)
 
     @property
     def channels(self) -> list[Channel]:
         """The randomiser that each party uses: a public function of its categories and the price."""
-        return [best_channel(cells, self.price) for cells in self._cells]
+        return [
+            best_channel(local.report_cells(group.size, leaves_out=group.leaves_out), self.price)
+            for group in self.layout.groups
+        ]
 
-    @property
-    def _cells(self) -> tuple[int, ...]:
-        """How many categories each party's reports are about: one more than levels where somebody may have none."""
-        return tuple(local.report_cells(group.size, leaves_out=group.leaves_out) for group in self.layout.groups)
-
-    def _counted(self, table: Array) -> Array:
-        """Cut off the cells of people that a category leaves out."""
-        return table[tuple(slice(0, group.size) for group in self.layout.groups)]
-
-    def combine(self, reports: list[NDArray[np.uint8]]) -> CountTable:
-        """Estimate the table from all parties' reports."""
-        if len({len(report) for report in reports}) != 1 or len(reports[0]) > self.people:
-            raise ProtocolError("The parties reported on different numbers of people.")
-        unbiased = joint_counts(reports, self.channels) / self.sample
-        fitted = project_counts(unbiased, self.people, self.channels)
-        stderr = np.sqrt(self.variance(fitted))
-        counted, unbiased = self._counted(fitted), self._counted(unbiased)
-        arrange = self.layout.arrange
-        return CountTable(arrange(counted), arrange(unbiased), arrange(stderr))
-
-    def variance(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of each unbiased count, if these are the true ones; cells of people left out are 0 by default.
-
-        A sampled term X/s has second moment E X²/s, so the variance is (Var + count)/s − count.
-        """
-        rest = [(0, cells - given) for cells, given in zip(self._cells, counts.shape, strict=True)]
-        whole = np.pad(counts, rest)
-        full = variance_of_counts(whole, self.channels)
-        return self._counted((full + whole) / self.sample - whole)
+    def variance(self, counts: Array) -> Array:
+        """Return the variance of each unbiased count, if these are the true ones."""
+        return response_variance(counts, self.channels, self.sample)
 
     def _coins(self) -> dict[str, Parameter]:
         return sample_coins(self.sample, self.draw, self.layout.columns)
@@ -247,27 +232,18 @@ class IndependentCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect the margins and multiply them."""
         releases = yield from ask_all(plan, "histogram")
-        return self.combine([self._margin(releases, index) for index in range(len(self.layout.groups))])
+        margins = [self._margin(releases, index).astype(np.float64) for index in range(len(self.layout.groups))]
+        leaving = [group.leaves_out for group in self.layout.groups]
+        return independent_table(margins, self.people, self.noise, leaving).arranged(self.layout.arrange)
 
-    def combine(self, margins: list[NDArray[np.int64]]) -> CountTable:
-        """Multiply the margins; the standard error covers their noise, not the error of assuming independence."""
-        present = [self._present(margin, group) for margin, group in zip(margins, self.layout.groups, strict=True)]
-        raw = independent_counts([margin.astype(np.float64) for margin in margins], float(self.people), present)
-        arrange = self.layout.arrange
-        return CountTable(arrange(raw), arrange(raw), arrange(np.sqrt(self.variance(raw, present))))
+    @property
+    def noise(self) -> float:
+        """The variance of the noise in a number of a histogram."""
+        return discrete_laplace_variance(laplace_scale(self.price, 1))
 
-    def _present(self, margin: NDArray[np.int64], group: PartyColumns) -> float:
-        """Return how many people a margin counts: all of them, or its own noisy total where it leaves people out."""
-        return min(max(float(margin.sum()), 0.0), self.people) if group.leaves_out else float(self.people)
-
-    def variance(self, counts: NDArray[np.float64], present: Sequence[float] | None = None) -> NDArray[np.float64]:
-        """First-order variance of a product of noisy margins, Σ_j (count/margin_j)² Var(DLap), if these many are counted."""
-        noise = discrete_laplace_variance(laplace_scale(self.price, 1))
-        variance = np.zeros_like(counts)
-        for axis, own in enumerate(present or [self.people] * counts.ndim):
-            others = counts.sum(axis=axis, keepdims=True)  # count/margin_j, times the people that margin j counts
-            variance += (others / max(own, 1.0)) ** 2 * noise
-        return variance
+    def variance(self, counts: Array) -> Array:
+        """Return the variance of each count, if these are the true ones."""
+        return independent_variance(counts, self.noise, [self.people] * counts.ndim)
 
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
         group = self.layout.groups[index]
@@ -283,9 +259,6 @@ def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
     if reports.ndim != 2 or reports.dtype != np.uint8:
         raise ProtocolError(f"Party {party!r} released reports of another shape.")
     return reports  # type: ignore[return-value]  # checked above
-
-
-LARGEST_EXACT = 2_000
 
 
 @dataclass(frozen=True)
@@ -322,28 +295,8 @@ class PairCounts:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the tables, make their margins agree, and fit one table."""
         opened = yield from open_jointly(plan, "tables")
-        return self.combine(pair_tables_of(opened))
-
-    def combine(self, tables: NoisyTables) -> CountTable:
-        """Fit one table to all pairs; with two parties the pair table is the answer."""
-        arrange = self.layout.arrange
-        total = plausible_total(tables, self.people, leaves_out=self.layout.leaves_out)
-        agreed = consistent_tables(tables, total)
-        if len(tables.sizes) == 2:
-            raw = tables.tables[0, 1]
-            spread = np.full(raw.shape, tables.variances[0, 1] ** 0.5)
-            return CountTable(arrange(agreed.tables[0, 1]), arrange(raw), arrange(spread))
-        joint = maximum_entropy(agreed, total)
-        return CountTable(arrange(joint), arrange(joint), arrange(_fit_stderr(joint, agreed)))
-
-    def variance(self, counts: Array, cell_variance: float) -> Array:
-        """Return the variance of each count of the answer, if these are the true ones."""
-        sizes = counts.shape
-        pairs = list(combinations(range(counts.ndim), 2))
-        tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
-        if len(sizes) == 2:
-            return np.full(sizes, cell_variance)
-        return _fit_stderr(counts, NoisyTables(sizes, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+        found = table_of_pairs(pair_tables_of(opened), self.people, leaves_out=self.layout.leaves_out)
+        return found.arranged(self.layout.arrange)
 
 
 def pair_tables_of(opened: JointResult) -> NoisyTables:
@@ -359,25 +312,6 @@ def pair_tables_of(opened: JointResult) -> NoisyTables:
         (a, b): whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] for a, b in pairs
     }
     return NoisyTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
-
-
-def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
-    """Return the standard error that the tables' noise gives each cell of the fit.
-
-    For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
-    """
-    if sum(table.size for table in tables.tables.values()) <= LARGEST_EXACT:
-        return joint_errors(joint, tables)
-    return _relative_stderr(joint, tables)
-
-
-def _relative_stderr(joint: Array, tables: NoisyTables) -> Array:
-    squares = np.zeros(joint.shape)
-    for pair, table in tables.tables.items():
-        sigma = tables.variances[pair] ** 0.5
-        relative = (sigma / np.maximum(table, sigma)) ** 2
-        squares += np.expand_dims(relative, tuple(axis for axis in range(joint.ndim) if axis not in pair))
-    return np.asarray(joint * np.sqrt(squares))
 
 
 @dataclass(frozen=True)
@@ -471,14 +405,7 @@ class TargetTables:
                 table = pair_tables_of(opened).tables[0, 1]
                 variances.append(opened.joint.noise.opened_variance)
             tables.append(table)
-        return self._side_by_side(tables, max(variances))
-
-    def _side_by_side(self, tables: list[Array], variance: float) -> TargetCounts:
-        events = float(np.mean([table[1].sum() for table in tables]))
-        whole = np.concatenate(tables, axis=1)
-        return TargetCounts(
-            np.append(float(self.people), whole.sum(axis=0)), np.append(events, whole[1]), float(variance)
-        )
+        return TargetCounts.of_tables(tables, self.people, max(variances))
 
 
 def table_deviation(price: Price, columns: int) -> float:
@@ -509,3 +436,324 @@ def _histogram(reply: Released, shape: tuple[int, int]) -> Array:
     if counts.shape != (shape[0] * shape[1],) or counts.dtype != np.int64:
         raise ProtocolError("A party released a table of another shape.")
     return np.asarray(counts.reshape(shape), dtype=np.float64)
+
+
+GROUPS = "groups"
+
+SCALES = (1, 4096, 1024, 256)
+"""γ by how many parties have values: products of heights have to fit the arithmetic."""
+
+
+class Heights(NamedTuple):
+    """γ and w: the heights of a value and of an indicator beside values."""
+
+    scale: int
+    height: int
+
+    @classmethod
+    def best(cls, values: int, parties: int) -> "Heights":
+        """Return the heights that make means precise, for so many values at so many parties."""
+        scale = SCALES[parties]
+        return cls(scale, max(1, round(scale / value_to_count(values)))) if values else cls(1, 1)
+
+
+def helpers_for(holders: tuple[str, ...], parties: tuple[str, ...], collusion: int) -> tuple[str, ...]:
+    """Return the other data parties of a federation, if their shares of the noise make it smaller.
+
+    P parties that add noise against c colluders open P/(P − c) times the noise that suffices; c is at most P − 1.
+
+    Examples
+    --------
+    >>> helpers_for(("a", "b"), ("a", "b", "c"), 1), helpers_for(("a", "b"), ("a", "b", "c"), 2)
+    (('c',), ())
+    """
+
+    def excess(count: int) -> float:
+        return count / (count - min(collusion, count - 1))
+
+    fewer = len(holders) > 1 and excess(len(parties)) < excess(len(holders))
+    return tuple(party for party in parties if party not in holders) if fewer else ()
+
+
+@dataclass(frozen=True)
+class GroupRelease:
+    """One release of counts and sums.
+
+    Parameters
+    ----------
+    by
+        ``"party.column"`` to the category, in the order in which groups are shown.
+    values
+        ``"party.column"`` to the number.
+    price
+        The price of the release. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
+    parties
+        The data parties of the federation, in order.
+    helpers
+        Those that add a share of the noise and hold none of the columns.
+    """
+
+    by: Mapping[str, Column]
+    values: Mapping[str, Column]
+    price: Price
+    parties: tuple[str, ...]
+    helpers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.holders) > MOST_HOLDERS:
+            raise BadInput(
+                f"Groups take columns of at most {MOST_HOLDERS} parties, and these are of {len(self.holders)}.",
+                remedy="Name columns of fewer parties, or run one study per pair of parties.",
+            )
+        self.terms  # noqa: B018  # refuses too many groups
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The parties whose columns enter, in the federation's order."""
+        entering = parties_of([*self.by, *self.values])
+        return tuple(party for party in self.parties if party in entering)
+
+    @cached_property
+    def terms(self) -> GroupTerms:
+        """What the steps say together."""
+        return GroupTerms.read({step.party: step for step in self.steps()})
+
+    @property
+    def heights(self) -> Heights:
+        """γ and w."""
+        return Heights.best(len(self.values), len(parties_of(self.values)))
+
+    @property
+    def cells(self) -> int:
+        """How many groups there are."""
+        return math.prod(column.size for column in self.by.values())
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether somebody may be in no group, so that the number of people counted is private."""
+        return any(column.excludes for column in self.by.values())
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party whose columns enter, and one per helper."""
+        kind = (GroupTotals, GroupSums, GroupChain)[len(self.holders) - 1]
+        asked = {*self.holders, *self.helpers}
+        return tuple(self._step(kind, party) for party in self.parties if party in asked)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open all numbers at once."""
+        if len(self.holders) == 1:
+            releases = yield from ask_all(plan, GROUPS)
+            opened = releases[self.holders[0]].array("value")
+        else:
+            opened = (yield from open_jointly(plan, GROUPS)).cross
+        if opened.shape != (self.terms.entries,) or opened.dtype != np.int64:
+            raise ProtocolError("The groups were released in another shape.")
+        return self.read(opened.astype(np.float64), plan)
+
+    def read(self, opened: Array, plan: Plan) -> GroupFigures:
+        """Return what was opened as figures, one axis per column in the order that was asked for."""
+        numbers = opened.reshape(1 + len(self.values), -1)
+        count, value = self.terms.count_height, self.terms.value_height
+        variance = self.variance(plan)
+        names = [name for party in self.holders for name in self.values if ColumnName.of(name).party == party]
+        found = dict(zip(names, numbers[1:], strict=True))
+        return GroupFigures(
+            counts=self._arranged(numbers[0] / count),
+            sums={name: self._arranged(found[name] / value) for name in self.values},
+            count_variance=np.array(variance / count**2),
+            sum_variance=np.array(variance / value**2),
+            spans={name: Span(column.low, column.high) for name, column in self.values.items()},
+        )
+
+    def variance(self, plan: Plan) -> float:
+        """Return the variance of an opened number."""
+        if len(self.holders) > 1:
+            return read_joint(plan, GROUPS).noise.opened_variance
+        noise: GroupNoise = self.terms.noise(self.price, "person", 0)
+        kind = DiscreteLaplace if noise.family == "laplace" else DiscreteGaussian
+        return kind(self.price, noise.moved()).variance
+
+    def _arranged(self, cells: Array) -> Array:
+        """Turn cells in the order of parties into a table with an axis per column, in the order that was asked for."""
+        stored = [name for party in self.holders for name in self.by if ColumnName.of(name).party == party]
+        split = cells.reshape([self.by[name].size for name in stored])
+        return np.transpose(split, [stored.index(name) for name in self.by])
+
+    def _step(self, kind: type[GroupTotals] | type[GroupSums], party: str) -> Step:
+        by, values = columns_at(party, self.by), columns_at(party, self.values)
+        groups = math.prod(column.size for name, column in self.by.items() if ColumnName.of(name).party == party)
+        return kind.ask(
+            name=GROUPS,
+            party=party,
+            columns=(*by, *values),
+            parameters={
+                "by": by,
+                "values": values,
+                "groups": groups,
+                "scale": self.heights.scale,
+                "height": self.heights.height,
+                "width": groups * (1 + len(values)),
+            },
+            price=self.price,
+        )
+
+
+FINE_BINS = 1_024
+"""The bins of a described number."""
+FEW_BINS = 16
+"""So many bins are counted one by one only."""
+
+
+def grouping(bins: int) -> int:
+    """Return how many neighbouring bins are counted together as well: about as many as there are groups.
+
+    Examples
+    --------
+    >>> grouping(1_024), grouping(78), grouping(12)
+    (32, 9, 1)
+    """
+    return 1 if bins <= FEW_BINS else math.isqrt(bins - 1) + 1
+
+
+@dataclass(frozen=True)
+class ColumnTables:
+    """Counts of every column, each by itself.
+
+    Parameters
+    ----------
+    columns
+        ``"party.column"`` to its description, in the federation's order.
+    price
+        The price of each party's release. At δ = 0 the noise is discrete Laplace, otherwise discrete Gaussian.
+    people
+        The number of people, which is public.
+    bins, grouped
+        Of numbers: how many bins of equal width, and whether groups of them are counted as well.
+    edges
+        Of a single number: where bins begin and end, instead.
+    """
+
+    columns: Mapping[str, Column]
+    price: Price
+    people: int
+    bins: int = FINE_BINS
+    grouped: bool = True
+    edges: Sequence[float] = ()
+
+    @cached_property
+    def counted(self) -> dict[str, CountedColumn]:
+        """How each column is counted."""
+        found = {
+            name: CountedColumn.of(column, name, bins=self.bins, edges=self.edges)
+            for name, column in self.columns.items()
+        }
+        if not self.grouped:
+            return found
+        return {
+            name: column if not column.counted.is_binned else CountedColumn(column.counted, grouping(column.bins))
+            for name, column in found.items()
+        }
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties that hold the columns."""
+        return parties_of(self.columns)
+
+    def _own(self, party: str) -> dict[str, CountedColumn]:
+        return {name: self.counted[str(ColumnName(party, name))] for name in columns_at(party, self.columns)}
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return one step per party: the counts of its columns."""
+        steps = []
+        for party in self.parties:
+            own = self._own(party)
+            parameters: dict[str, Parameter] = ColumnCounts.asked(own)
+            if self.edges:
+                parameters |= {"edges": tuple(map(float, self.edges))}
+            steps.append(
+                ColumnCounts.ask(
+                    name="counts", party=party, columns=tuple(own), parameters=parameters, price=self.price
+                )
+            )
+        return tuple(steps)
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the counts."""
+        releases = yield from ask_all(plan, "counts")
+        return self.combine({party: releases[party] for party in self.parties})
+
+    def noise(self, party: str) -> float:
+        """Return the variance of each of a party's counts."""
+        levels = sum(column.levels for column in self._own(party).values())
+        return float(count_noise(self.price, levels).variance)
+
+    def combine(self, releases: Mapping[str, Released]) -> dict[str, CountedTable]:
+        """Cut the releases into columns."""
+        found = {}
+        for party, release in releases.items():
+            own = self._own(party)
+            value = release.array("value")
+            if value.shape != (sum(column.cells for column in own.values()),) or value.dtype != np.int64:
+                raise ProtocolError(f"Party {party!r} released counts of another shape.")
+            parts = np.split(value, np.cumsum([column.cells for column in own.values()])[:-1])
+            for (name, column), part in zip(own.items(), parts, strict=True):
+                found[str(ColumnName(party, name))] = CountedTable(column, part, self.noise(party), self.people)
+        return {name: found[name] for name in self.columns}
+
+
+@dataclass(frozen=True)
+class SoughtQuantiles:
+    """Quantiles of one column, by the exponential mechanism.
+
+    Parameters
+    ----------
+    name, column
+        The column, and its description.
+    quantiles
+        Rising, between 0 and 1.
+    price
+        The price of the release.
+    people
+        The number of people, which is public.
+    """
+
+    name: str
+    column: Column
+    quantiles: tuple[float, ...]
+    price: Price
+    people: int
+
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells in which quantiles are sought."""
+        return Cells.of(self.column, self.name)
+
+    @property
+    def law(self) -> QuantileSearch:
+        """The search that the price buys."""
+        return QuantileSearch(self.price, [self.cells.positions], self.quantiles)
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the one step, at the party that holds the column."""
+        party, own = ColumnName.of(self.name)
+        return (
+            QuantilePositions.ask(
+                name="quantiles",
+                party=party,
+                columns=(own,),
+                parameters={"quantiles": self.quantiles},
+                price=self.price,
+            ),
+        )
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """One round: collect the positions, and turn them into numbers."""
+        releases = yield from ask_all(plan, "quantiles")
+        (release,) = releases.values()
+        positions = release.array("value")
+        column = self.cells.positions
+        if positions.shape != (1, len(self.quantiles)) or positions.dtype != np.int64:
+            raise ProtocolError("A party released another number of quantiles.")
+        if np.any(positions < 0) or np.any(positions >= column.number):
+            raise ProtocolError("A party released a quantile outside of the bounds.")
+        return [self.cells.value(column.cell_of(position)) for position in positions[0].tolist()]

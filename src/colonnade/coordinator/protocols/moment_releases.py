@@ -17,35 +17,46 @@ Formulas from the widths alone, so that a preview answers at once, and a study t
 paid for it. The time is for two cores like those of docs/explanation/scale.md, everything in this process or not.
 """
 
-import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from math import isfinite
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.relaying import JointResult, open_in_tiles, open_jointly
-from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.moments import MatrixNoise, Moments, WideMoments, gram_variance, opened_gram
+from colonnade.coordinator.driver import Driver, Findings, JointResult, StudyRecord, open_in_tiles, open_jointly
+from colonnade.errors import BadInput
+from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
+from colonnade.estimation.moments import (
+    MatrixNoise,
+    Moments,
+    WideMoments,
+    WideReader,
+    coefficient_moments,
+    coefficient_variance,
+    gram_variance,
+    opened_gram,
+    union_moments,
+    union_variance,
+)
 from colonnade.plan import Plan, Step
-from colonnade.privacy.accounting import Price
+from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
+from colonnade.privacy.laws.coefficients import Holding, emphasis_for
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.union import UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Column
 from colonnade.schema import features as coding
-from colonnade.secure.shamir import entry_pairs, rectangles
+from colonnade.schema.features import with_indicators
+from colonnade.secure.shamir import rectangles
 from colonnade.steps import products
-from colonnade.steps.joint import TILE_ENTRIES, Joint, read_joint
-from colonnade.steps.terms import valid_scale
+from colonnade.steps.kind import TILE_ENTRIES, Joint, read_joint, valid_scale
+from colonnade.steps.registry import STUDIES
 
 GIGABYTE = 1e9
 WORD = 8
@@ -300,33 +311,12 @@ class UnionRelease(GramRelease):
         own = {}
         for party in self.parties:
             own[party] = yield from open_jointly(plan, _own(party))
-        return self.assembled(cross, own)
-
-    def assembled(self, cross: JointResult, own: dict[str, JointResult]) -> Moments:
-        """Read the three parts as moments. The number of people is the released one."""
-        unit = float(self.gamma) ** 2
-        left, right = self.parties
-        size = 1 + self._width(left) + self._width(right)
-        matrix = np.zeros((size, size))
-        between = (cross.cross / unit).reshape(self._width(left) + 1, self._width(right) + 1)
-        places = coding.consecutive_places(coding.coded_widths(self.features), first=1)
-        matrix[0, places[right]] = between[0, 1:]
-        matrix[0, places[left]] = between[1:, 0]
-        matrix[np.ix_(places[left], places[right])] = between[1:, 1:]
-        for party, opened in own.items():
-            first, second = np.triu_indices(len(places[party]))
-            matrix[places[party][first], places[party][second]] = opened.cross / unit
-        whole = np.triu(matrix) + np.triu(matrix, 1).T
-        people = max(1, round(float(between[0, 0])))
-        return Moments.of_release(whole, self.variance(cross.joint), people, self.features)
+        between = {party: result.cross for party, result in own.items()}
+        return union_moments(cross.joint, cross.cross, between, self.features, float(self.gamma))
 
     def variance(self, joint: Joint) -> Array:
-        """Return the variance of every entry: both parties' shares of it."""
-        assert isinstance(joint.noise, UnionNoise)  # the step's kind decided
-        size = len(self.features)
-        variance = np.full((size, size), 2 * joint.noise.share_variance / float(self.gamma) ** 4)
-        np.fill_diagonal(variance, 2 * variance[0, 0])
-        return variance
+        """Return the variance of every entry."""
+        return union_variance(joint, len(self.features), float(self.gamma))
 
     def _width(self, party: str) -> int:
         return coding.coded_widths(self.features)[party]
@@ -439,61 +429,13 @@ class FunctionalRelease:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the coefficients and read them as moments."""
         opened = yield from open_jointly(plan, COEFFICIENTS)
-        return self.read(opened)
-
-    def read(self, opened: JointResult) -> Moments:
-        """Put the opened entries and the parties' own parts together, with the variance of their noise."""
-        unit = float(self.gamma) ** 2
-        matrix = np.zeros((len(self.features), len(self.features)))
-        first, second = entry_pairs(opened.joint.widths)
-        matrix[first + 1, second + 1] = opened.cross / unit
-        for party, (places, entries) in self._own(opened.joint).items():
-            if opened.own[party].shape != entries.rows.shape:
-                raise ProtocolError("A party's own coefficients are of another number.")
-            matrix[places[entries.rows], places[entries.columns]] = opened.own[party] / unit
-        return Moments.of_release(
-            self._completed(matrix, opened.joint.people),
-            self.variance(opened.joint),
-            opened.joint.people,
-            self.features,
+        return coefficient_moments(
+            opened.joint, opened.cross, opened.own, self.features, self.target, float(self.gamma)
         )
 
     def variance(self, joint: Joint) -> Array:
         """Return the variance of every entry."""
-        noise = joint.noise
-        assert isinstance(noise, CoefficientNoise)  # the step's kind decided
-        variance = np.zeros((len(self.features), len(self.features)))
-        first, second = entry_pairs(joint.widths)
-        for block, slope, places in products.cross_entries(joint.steps).groups:
-            variance[first[places] + 1, second[places] + 1] = noise.variance(block, slope=slope)
-        for party, (places, entries) in self._own(joint).items():
-            alone = [noise.variance((party, party), slope=slope) for slope in (False, True)]
-            variance[places[entries.rows], places[entries.columns]] = np.where(entries.slope, alone[1], alone[0])
-        return self._completed(variance / float(self.gamma) ** 4, 0)
-
-    def _completed(self, upper: Array, unmeasured: float) -> Array:
-        """Mirror the triangle and add what follows from it: an indicator is its own square.
-
-        The square of a target that is one column is not measured, and nothing here uses it: its bound stands in for it.
-        """
-        whole = np.triu(upper) + np.triu(upper, 1).T
-        for place, feature in enumerate(self.features):
-            if feature.kind == "level":
-                whole[place, place] = whole[0, place]
-            elif feature.column == self.target:
-                whole[place, place] = unmeasured
-        return whole
-
-    def _own(self, joint: Joint) -> dict[str, tuple[NDArray[np.int64], products.Entries]]:
-        """Where each party's own block stands in the matrix, the constant column in front, and which entries it has."""
-        places = coding.places_beside_constant(tuple(joint.steps), joint.widths)
-        return {
-            owner: (
-                places[owner],
-                products.own_entries(products.widths_of(step), target=step.parameters["target"] is True),
-            )
-            for owner, step in joint.steps.items()
-        }
+        return coefficient_variance(joint, self.features, self.target, float(self.gamma))
 
     def _held(self, party: str) -> list[str]:
         return [name for name in self.ordered if coding.ColumnName.of(name).party == party]
@@ -529,8 +471,6 @@ class FunctionalRelease:
 WIDE = 1_000
 """Coded columns from which a matrix is held once, and not decomposed."""
 
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class WideRelease(GramRelease):
@@ -538,7 +478,7 @@ class WideRelease(GramRelease):
 
     def rounds(self, plan: Plan) -> Rounds:
         """Open the matrix, tile by tile if it is too wide to be opened at once, and read it as moments."""
-        reader = _Reader(read_joint(plan, "gram"), float(self.gamma) ** 2)
+        reader = WideReader(read_joint(plan, "gram"), float(self.gamma) ** 2)
         yield from open_in_tiles(plan, "gram", reader.take)
         noise = self.matrix_noise(reader.joint)
         return WideMoments.of_release(reader.matrix, reader.sums, noise, reader.joint.people, self.features)
@@ -551,45 +491,118 @@ class WideRelease(GramRelease):
         return MatrixNoise.of(self.features[1:], noise.opened_variance / unit, float(noise.own_variance) / unit)
 
 
-def _square(size: int) -> NDArray[np.float64]:
-    """Return a square of zeros whose pages take memory once they are written, and are small: half of it is never written."""
-    memory = mmap.mmap(-1, 8 * size * size)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-    return np.frombuffer(memory).reshape(size, size)
+@dataclass(frozen=True, eq=False)
+class MomentsRelease(StudyRecord):
+    """One noisy Gram matrix and the record of its study; made by `Federation.moments`.
+
+    Parameters
+    ----------
+    moments
+        The matrix, its noise and its coded columns.
+    columns
+        The public descriptions of the columns in it.
+    findings
+        The result and record of the study that released it.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=2_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> release = federation.moments(["bank.age", "bank.income", "telco.minutes"], epsilon=1.0, delta=1e-5)
+    >>> cn.PCA(1).fit(release).components_.shape
+    (1, 3)
+    """
+
+    moments: Moments
+    columns: Mapping[str, Column]
+    findings: Findings
+
+    def mean(self, level: float = 0.95, *, total: bool = False) -> pd.DataFrame:
+        """Return the mean of every column in own units, and the share of people with every level. Nothing is spent.
+
+        Parameters
+        ----------
+        level
+            The level of the intervals.
+        total
+            Whether intervals and errors also cover the sampling of people. By default they cover the mean of the same people.
+
+        Returns
+        -------
+        DataFrame
+            One row per coded column: ``mean``, ``stderr``, ``low``, ``high``.
+        """
+        return self._summary().mean(level, total=total)
+
+    def covariance(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
+        """Return the covariance of every two columns in own units, positive semi-definite. Nothing is spent.
+
+        Parameters
+        ----------
+        level, total
+            As for `mean`.
+
+        Returns
+        -------
+        PairEstimates
+            Frames ``values``, ``stderr``, ``low`` and ``high``; ``table()`` has one row per pair.
+        """
+        return self._summary().covariance(level, total=total)
+
+    def correlation(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
+        """Return the correlation of every two columns, positive semi-definite. Nothing is spent.
+
+        Parameters
+        ----------
+        level, total
+            As for `mean`.
+
+        Returns
+        -------
+        PairEstimates
+            Frames ``values``, ``stderr``, ``low`` and ``high``; ``table()`` has one row per pair.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+        >>> release = federation.moments(["bank.age", "bank.income", "telco.minutes"], epsilon=2.0, delta=1e-5)
+        >>> release.correlation().values.shape
+        (3, 3)
+        """
+        return self._summary().correlation(level, total=total)
+
+    def _summary(self) -> MomentSummary:
+        return MomentSummary(self.moments, self.columns)
+
+    def __repr__(self) -> str:
+        return f"MomentsRelease({len(self.columns)} columns, {self.moments.count:,} people)"
 
 
-class _Reader:
-    """Writes what is opened into the upper triangle of a matrix, and the columns' sums beside it."""
-
-    def __init__(self, joint: Joint, unit: float) -> None:
-        self.joint = joint
-        self._unit = unit
-        ends = list(accumulate(joint.widths))
-        self._places = dict(zip(joint.owners, zip([0, *ends], ends, strict=False), strict=True))
-        self.matrix = _square(ends[-1])
-        self.sums = np.zeros(ends[-1])
-
-    def take(self, number: int, cross: Integers, own: Mapping[str, Integers]) -> None:
-        """Write one tile."""
-        tile, start = self.joint.tiles[number], 0
-        for one in tile.blocks:
-            block = cross[start : start + one.entries].reshape(one.bottom - one.top, one.right - one.left)
-            np.divide(block, self._unit, out=self.matrix[one.top : one.bottom, one.left : one.right])
-            start += one.entries
-        for party, part in ((party, part) for party, part in own.items() if len(part)):
-            self._take_own(party, 1 + (tile.own.start or 0), part / self._unit)
-
-    def _take_own(self, party: str, place: int, part: NDArray[np.float64]) -> None:
-        """Write a stretch of a party's own triangle, row by row; its first row are the sums, whose first is not released."""
-        first, last = self._places[party]
-        size, row, start = last - first + 1, 0, 0
-        while place >= start + size - row:
-            start, row = start + size - row, row + 1
-        while len(part):
-            taken = min(len(part), start + size - row - place)
-            column = first + row + place - start - 1  # columns are counted from the constant one
-            target = self.sums if row == 0 else self.matrix[first + row - 1]
-            target[column : column + taken], part = part[:taken], part[taken:]
-            place += taken
-            start, row = start + size - row, row + 1
+def release_moments(
+    driver: Driver,
+    columns: Sequence[str] | None,
+    price: Price,
+    *,
+    unit: Unit,
+    signed: Sequence[str],
+    noise: NoiseFamily,
+    scale: int | None,
+    row_norms: Mapping[str, float] | None,
+    repeat: int,
+) -> MomentsRelease:
+    """Release one noisy Gram matrix; see `Federation.moments`."""
+    described = driver.columns.describe(with_indicators(columns, driver.columns.describe()))
+    kind = UnionRelease if driver.union else GramRelease
+    algorithm = kind(described, price, tuple(signed), noise, scale, row_norms)
+    plan = driver.plan(
+        algorithm,
+        task=STUDIES["PCA"],
+        method="secure",
+        price=algorithm.price,
+        unit=unit,
+        parameters={},  # equal releases are one release, whatever is then made of them
+        repeat=repeat,
+    )
+    findings = driver.study(algorithm, plan, title="moments(method='secure')")
+    return MomentsRelease(findings.value, described, findings)

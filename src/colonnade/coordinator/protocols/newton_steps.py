@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coordinator.driver import Relay, conclude_all, shares_of
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.coordinator.protocols.relaying import Relay, conclude_all, shares_of
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
@@ -47,8 +47,8 @@ from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Repl
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
+from colonnade.steps.kind import LARGEST_SHORT_SCALE, valid_scale
 from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
-from colonnade.steps.terms import LARGEST_SHORT_SCALE, valid_scale
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

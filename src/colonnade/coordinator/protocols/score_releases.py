@@ -1,4 +1,4 @@
-"""Releases of a public model's scores: their second moments, their histogram by label, or the scores themselves to one party.
+"""Scores of a public model: private evaluations, by their second moments or a histogram by label; or opened to one party.
 
 A score is a sum of parts, one per party. A part is a weighted sum of coded columns: columns after scaling to [−1, 1], or
 indicators of levels.
@@ -6,22 +6,39 @@ indicators of levels.
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.coordinator.protocols.relaying import JointResult, open_jointly, relay_sum
+from colonnade.coordinator.driver import JointResult, open_jointly, relay_sum
+from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput
-from colonnade.estimation.moments import gram_variance, opened_gram, quadratic_variance
-from colonnade.estimation.scoring import PartyScores
+from colonnade.estimation.moments import Moments, gram_variance, opened_gram
+from colonnade.estimation.scoring import (
+    EvaluationResult,
+    PartyScores,
+    ScoreCounts,
+    ScoreMoments,
+    binary_metrics,
+    component_metrics,
+    histogram_price,
+    interval_reach,
+    metrics_of_classes,
+    party_scores,
+    regression_metrics,
+    scorecard_metrics,
+)
 from colonnade.families import DEFAULT, family_term
 from colonnade.families.family import Family
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Level
+from colonnade.schema import Column, Level
 from colonnade.schema.features import ColumnName
 from colonnade.steps import products, sums
 
@@ -31,42 +48,12 @@ SCALE = 1 << 14
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreMoments:
-    """Noisy second moments of score columns, a constant one in front, in the columns' own units.
+class Release(Protocol):
+    """What an evaluation opens."""
 
-    Parameters
-    ----------
-    matrix, variance
-        Sums of products over people, and the variance of the noise in each.
-    steps
-        The size of one integer step of each column; 0 for the constant.
-    people
-        The number of people.
-    """
+    def steps(self) -> tuple[Step, ...]: ...
 
-    matrix: Array
-    variance: Array
-    steps: Array
-    people: int
-
-    def mean_square(self, direction: Array) -> tuple[float, float]:
-        """Return the mean of (d·z)² over people and its standard error from noise and rounding.
-
-        Rounding moves r = d·z by at most half a step per column, independently for practical purposes: 2·Σ r·e has the variance
-        4·Σr²·Var(e), and Σe² the mean n·Var(e).
-        """
-        mean = float(direction @ self.matrix @ direction) / self.people
-        rounding = float((direction * self.steps) ** 2 @ np.full(len(direction), 1 / 12))
-        noise = quadratic_variance(self.variance, direction) / self.people**2
-        return mean, float(np.sqrt(noise + (4 * max(mean, 0.0) * rounding) / self.people + rounding**2))
-
-    def mean(self, direction: Array) -> tuple[float, float]:
-        """Return the mean of d·z over people and its standard error from noise and rounding."""
-        mean = float(self.matrix[0] @ direction) / self.people
-        rounding = float((direction * self.steps) ** 2 @ np.full(len(direction), 1 / 12))
-        noise = float(direction**2 @ self.variance[0])
-        return mean, float(np.sqrt(noise / self.people**2 + rounding / self.people))
+    def rounds(self, plan: Plan) -> Rounds: ...
 
 
 @dataclass(frozen=True)
@@ -190,39 +177,6 @@ class GuessedLabel:
     party: str
     points: Array
     labels: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreCounts:
-    """Noisy counts of people by bin of their score and by label.
-
-    Parameters
-    ----------
-    counts
-        One row per bin, one column per label.
-    scores
-        The score at the middle of each bin.
-    step
-        The distance between bins.
-    variance
-        The variance of the noise in each count.
-    dithered
-        How many parties rounded, each up or down by a public coin: the rounding error of a score has the variance of that many
-        triangular laws, a sixth of a squared step each.
-    """
-
-    counts: Array
-    scores: Array
-    step: float
-    variance: float
-    dithered: int
-
-    def smoothed(self, values: Array) -> Array:
-        """Return values by bin after rounding once more, as the parties did."""
-        for _ in range(self.dithered):
-            padded = np.concatenate([values[:1], values, values[-1:]])
-            values = (padded[:-2] + 10 * padded[1:-1] + padded[2:]) / 12
-        return values
 
 
 @dataclass(frozen=True)
@@ -422,3 +376,110 @@ class Prediction:
         }
         columns = () if part is None else part.columns
         return sums.Predictions.ask(name=self.name, party=party, columns=columns, parameters=parameters, price=None)
+
+
+@dataclass(frozen=True)
+class MeasuredReleases:
+    """Releases, and what is measured on them: how good a fitted model is.
+
+    Parameters
+    ----------
+    releases
+        What is opened, one after the other.
+    measure
+        What turns what was opened into metrics.
+    price
+        The price of all of them.
+    """
+
+    releases: Sequence[Release]
+    measure: Callable[..., EvaluationResult]
+    price: Price
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return everything the parties will be asked to release."""
+        return tuple(step for release in self.releases for step in release.steps())
+
+    def rounds(self, plan: Plan) -> Rounds:
+        """Open everything, and compute the metrics."""
+        opened = []
+        for release in self.releases:
+            opened.append((yield from release.rounds(plan)))  # noqa: PERF401  # a generator cannot be a comprehension
+        return self.measure(*opened)
+
+
+def classifier_evaluation(
+    columns: Mapping[str, Column],
+    weights: Array,
+    intercepts: Array,
+    *,
+    target: str,
+    classes: tuple[str, ...],
+    price: Price,
+    level: float,
+    repeat: int,
+    people: int,
+    scorecard: bool = False,
+) -> MeasuredReleases:
+    """Return the evaluation of scores of coded columns: one row of weights per class, or one of log-odds for two.
+
+    There is one histogram for the log-odds of the second class, or one for every pair of classes (k, l), k < l: of s_l − s_k,
+    among people of these two. They divide the price.
+    """
+    interval_reach(level)  # refuses a level outside (0, 1)
+    if len(weights) == 1:
+        weights, intercepts = np.vstack([0 * weights, weights]), np.append(0.0, intercepts)
+    pairs = list(combinations(range(len(weights)), 2))
+    share = histogram_price(price, len(pairs))
+    histograms = [
+        ScoreHistogramRelease(
+            f"{k}-{m}",
+            party_scores(columns, (weights[m] - weights[k])[None]),
+            float(intercepts[m] - intercepts[k]),
+            target,
+            (k, m),
+            share,
+            repeat,
+            bins_for(people),
+        )
+        for k, m in pairs
+    ]
+
+    def measure(*opened: ScoreCounts) -> EvaluationResult:
+        if scorecard:
+            return scorecard_metrics(opened[0], classes, histograms[0].span, level)
+        return (
+            binary_metrics(opened[0], classes, level)
+            if len(classes) == 2
+            else metrics_of_classes(opened, classes, level)
+        )
+
+    return MeasuredReleases(histograms, measure, Price(price.nano, price.delta if share.delta else 0.0))
+
+
+def regression_evaluation(
+    columns: Mapping[str, Column], weights: Array, intercept: float, price: Price, level: float
+) -> MeasuredReleases:
+    """Return the evaluation of a linear model on coded columns, in the own units of the target, which is the last column.
+
+    Two scores are opened together: the prediction's parts, and the target, which one party holds whole.
+    """
+    interval_reach(level)  # refuses a level outside (0, 1)
+    target = list(columns.values())[-1]
+    assert target.is_number  # the estimator was fitted on it
+    wide = np.zeros((2, len(weights) + 1))
+    wide[0, :-1], wide[1, -1] = weights, target.half_range
+    gram = ScoreGram(party_scores(columns, wide), price)
+    return MeasuredReleases([gram], partial(regression_metrics, offset=target.midpoint - intercept, level=level), price)
+
+
+def component_evaluation(
+    gram: GramRelease, components: Array, means: Array, scales: Array, level: float
+) -> MeasuredReleases:
+    """Return the evaluation of components, which divide every coded column by its scale (1 if they do not)."""
+    interval_reach(level)  # refuses a level outside (0, 1)
+
+    def measure(moments: Moments) -> EvaluationResult:
+        return component_metrics(moments.divided(scales), components, means, level)
+
+    return MeasuredReleases([gram], measure, gram.price)

@@ -31,9 +31,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.coordinator.driver import open_jointly
 from colonnade.coordinator.protocols.counting import pair_tables_of
-from colonnade.coordinator.protocols.relaying import open_jointly
-from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreCounts, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
 from colonnade.estimation.clustering import (
@@ -44,6 +44,7 @@ from colonnade.estimation.clustering import (
     weighted_kmeans,
     weighted_kmedian,
 )
+from colonnade.estimation.scoring import ScoreCounts
 from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price

@@ -10,11 +10,12 @@ from colonnade.constraints import OneOf, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.coordinator.protocols.counting import table_deviation
-from colonnade.coordinator.protocols.score_releases import ScoreCounts, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease
 from colonnade.errors import BadInput
 from colonnade.estimation.additive import STEPS, TABLES
 from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.scoring import ScoreCounts
 from colonnade.estimation.table_model import NoisyTables, has_library
 from colonnade.estimators.methods.method import Expectation
 from colonnade.estimators.methods.moments import MomentMethod, opened_variance
@@ -98,7 +99,7 @@ class AdditiveNewton(MomentMethod):
             or not study._binary(columns)
             or price is None
             or price.delta == 0
-            or federation.collusion > 1
+            or federation._driver.collusion > 1
         ):
             return False
         return tables_alone(price, len(columns) - 1, federation.people)
@@ -109,7 +110,7 @@ class AdditiveNewton(MomentMethod):
         """Return a study by tables and steps on shares; or the histogram of a score that tables have made."""
         if study._first is not None and study._first.purpose == "evidence":
             return study._score_histogram(federation, price, repeat)
-        if federation.union:
+        if federation._driver.union:
             raise BadInput(
                 "An additive model needs rows of people whom every party has, and this federation is aligned by union.",
                 remedy='Align by intersection: federation.align(mode="intersection").',
@@ -122,7 +123,7 @@ class AdditiveNewton(MomentMethod):
             price,
             federation.people,
             study.unit,
-            min(federation.collusion, len(bounds) - 1),
+            min(federation._driver.collusion, len(bounds) - 1),
             1 if study._binary(columns) else study._category(columns).size,
         )
         return newton_steps.AdditiveStudy(
@@ -144,7 +145,7 @@ class AdditiveNewton(MomentMethod):
         """Return the plan, and how noisy tables and steps are."""
         if isinstance(algorithm, ScoreHistogramRelease):
             return _expect_evidence(study, federation)
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
         terms = NewtonTerms.read(plan, newton_steps.step_name(algorithm.levels[0]))
@@ -210,7 +211,7 @@ class SecurePairs(MomentMethod):
         self, study: "SyntheticTable", federation: Federation, price: Price, repeat: int
     ) -> moment_releases.GramRelease:
         """Return a release of second moments of levels; over the people in common if the federation is aligned so."""
-        kind = moment_releases.UnionRelease if federation.union else moment_releases.GramRelease
+        kind = moment_releases.UnionRelease if federation._driver.union else moment_releases.GramRelease
         return kind(study._chosen(federation.describe()), price)
 
     def expect(self, study: "SyntheticTable", algorithm: Any, federation: Federation) -> Expectation:

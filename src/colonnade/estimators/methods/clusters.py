@@ -85,7 +85,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
                 prices,
                 rule=self.rule,
                 unit=study.unit,
-                collusion=federation.collusion,
+                collusion=federation._driver.collusion,
             )
         most = (self.rule.most if len(blocks) > 1 else None) or LARGEST_CLUSTERS
         local: int = checked("n_local_clusters", study.n_local_clusters, Whole(2, most))
@@ -100,7 +100,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
         """Return how noisy centres and weights are."""
         local, people, prices = algorithm.local_clusters, federation.people, algorithm.prices
         noise = clustering.weight_noise(
-            self.rule, local, people, len(algorithm.blocks), prices.weights, study.unit, federation.collusion
+            self.rule, local, people, len(algorithm.blocks), prices.weights, study.unit, federation._driver.collusion
         )
         centre_noise = {block.party: _centre_noise(block, people, local, prices.centres) for block in algorithm.blocks}
         paired = len(algorithm.blocks) > 1 and self.rule.paired

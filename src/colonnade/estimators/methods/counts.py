@@ -12,25 +12,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.constraints import Real
+from colonnade.coordinator.driver import Findings
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings
 from colonnade.coordinator.protocols.counting import (
-    CountTable,
     IndependentCounts,
     PairCounts,
     ResponseCounts,
     table_layout,
 )
 from colonnade.errors import BadInput
+from colonnade.estimation.counts import CountTable
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces
+from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces, variance_from_pairs
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import laplace_scale
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import Column
-from colonnade.steps.joint import read_joint
+from colonnade.steps.kind import read_joint
 
 if TYPE_CHECKING:
     from colonnade.estimators.releases import PatternCount
@@ -125,10 +125,10 @@ class SecureTables(CountMethod):
         """Return the variance that opened values will have."""
         if len(algorithm.layout.groups) == 1:
             return super().variance(study, algorithm, federation, counts)
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
-        return np.asarray(algorithm.variance(counts, read_joint(plan, "tables").noise.opened_variance))
+        return variance_from_pairs(counts, read_joint(plan, "tables").noise.opened_variance)
 
     def doubts(self, algorithm: Counts) -> tuple[str, ...]:
         """Return a warning if the result is a fit and not a count."""
@@ -218,7 +218,7 @@ def _share(study: "PatternCount", price: Price, parties: int) -> Price:
 def _index(study: "PatternCount", federation: Federation) -> pd.MultiIndex:
     levels = []
     for name in study.columns:
-        description = federation.column(name)[2]
+        description = federation.describe([name])[name]
         assert not description.is_number  # the layout refused anything else
         levels.append(list(description.levels))
     return pd.MultiIndex.from_product(levels, names=list(study.columns))

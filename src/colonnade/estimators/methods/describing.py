@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from colonnade.constraints import Boolean
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.describing import ColumnTables, CountedTable, SoughtQuantiles
-from colonnade.coordinator.protocols.grouping import GroupRelease, helpers_for
+from colonnade.coordinator.protocols.counting import ColumnTables, GroupRelease, SoughtQuantiles, helpers_for
+from colonnade.coordinator.tightening import note_spread
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
-from colonnade.estimation.describing import Figure, search_errors
+from colonnade.estimation.describing import CountedTable, Figure, search_errors
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.moment_summaries import GroupFigures
 from colonnade.estimators.methods.method import Expectation, Method
@@ -83,7 +83,9 @@ class LocalDescription(Method["Describe"]):
         figures = {name: _figures(table, quantiles) for name, table in value.items()}
         for name, table in value.items():
             if table.column.counted.is_binned:
-                federation.note_spread(name, table)  # previews of other studies then offer narrower bounds
+                note_spread(
+                    federation._driver.columns, name, table
+                )  # previews of other studies then offer narrower bounds
         index = pd.MultiIndex.from_tuples(
             [(name, figure) for name, found in figures.items() for figure in found], names=["column", "figure"]
         )
@@ -305,12 +307,12 @@ class Groups(Method["GroupBy"]):
         release = GroupRelease(by, values, price, tuple(federation.parties))
         if not self.helpers:
             return release
-        helpers = helpers_for(release.holders, release.parties, federation.collusion)
+        helpers = helpers_for(release.holders, release.parties, federation._driver.collusion)
         return GroupRelease(by, values, price, release.parties, helpers)
 
     def expect(self, study: "GroupBy", algorithm: GroupRelease, federation: Federation) -> Expectation:
         """Return the error of a count, which no data changes, and that of a mean in a group of average size."""
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm,
             task=study.task,
             method=self.name,

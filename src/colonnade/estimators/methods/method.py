@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from sklearn.base import BaseEstimator
 
 from colonnade.constraints import Constraint, checked_parameters
+from colonnade.coordinator.driver import Findings
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.findings import Findings
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.plan import RELATION, Parameter

@@ -26,9 +26,8 @@ from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.schema.features import coded_widths, coefficients_to_own_units, parties_of
-from colonnade.steps.joint import Joint, read_joint
+from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
-from colonnade.steps.terms import LARGEST_SCALE, LARGEST_SHORT_SCALE
 from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class Secure(MomentMethod):
         """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
         columns = study._chosen(federation.describe())
         kind = moment_releases.GramRelease
-        if federation.union:
+        if federation._driver.union:
             kind = moment_releases.UnionRelease
         elif study._reads_wide(columns):
             kind = moment_releases.WideRelease
@@ -135,7 +134,10 @@ class Secure(MomentMethod):
         return len(algorithm.features) > moment_releases.WIDE
 
     def _load(self, algorithm: moment_releases.GramRelease, federation: Federation) -> Load:
-        lean, together = isinstance(algorithm, moment_releases.WideRelease), isinstance(federation.transport, Direct)
+        lean, together = (
+            isinstance(algorithm, moment_releases.WideRelease),
+            isinstance(federation._driver.transport, Direct),
+        )
         return gram_load(coded_widths(algorithm.features), federation.people, lean=lean, together=together)
 
     def moment_noise(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> float:
@@ -154,7 +156,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
 
 def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
     """Return the terms of a study's joint step."""
-    plan = federation.plan(
+    plan = federation._driver.plan(
         algorithm,
         task=study.task,
         method=study.method.name,
@@ -295,7 +297,7 @@ class Newton(MomentMethod):
         self, study: "LogisticRegression", federation: Federation, price: Price, repeat: int
     ) -> newton_steps.NewtonStudy:
         """Return a study by steps on shares."""
-        if federation.union:
+        if federation._driver.union:
             raise BadInput(
                 "Newton steps need rows of people whom every party has, and this federation is aligned by union.",
                 remedy="Use method='secure'.",
@@ -327,7 +329,7 @@ class Newton(MomentMethod):
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
-        plan = federation.plan(
+        plan = federation._driver.plan(
             algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
         )
         terms = NewtonTerms.read(plan, newton_steps.step_name(algorithm.levels[0]))

@@ -47,7 +47,7 @@ def labelled_rows(
             found = labels(codes)
             require_within(found, largest)
             nonprivate[:, -1] = found
-            nonprivate[:, 0] = (codes >= 0) * np.int16(half.terms.scale)
+            nonprivate[:, 0] = np.where(codes >= 0, half.terms.scale, 0)
         if half.coding is not None:
             nonprivate[:, half.constant : half.width] = coded_rows(half.coding, table, start, stop).T
         require_within(nonprivate[:, : half.width], half.terms.scale)

@@ -4,7 +4,7 @@
 constructed from public facts only, and only the methods that take a table touch data.
 
 *Rows as integers.* `coded_rows` returns coded columns and `bounded_scores` scores under public weights.
-`colonnade.steps.terms` says which integers there are.
+`colonnade.steps.kind` says which integers there are.
 
 *Parts.* `JointPart` pays before the first share leaves. `SumPart` records the step by name before the first masked value
 leaves.
@@ -27,8 +27,7 @@ from colonnade.schema import Schema
 from colonnade.schema.features import to_unit_range
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
-from colonnade.steps.joint import Joint, JointStep
-from colonnade.steps.terms import BoundedScores, FixedPoint, ScoreWeights
+from colonnade.steps.kind import BoundedScores, FixedPoint, Joint, JointStep, ScoreWeights
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep

@@ -22,6 +22,7 @@ from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.steps.groups import GroupChain, GroupPart, GroupSums, GroupTotals
+from colonnade.steps.kind import FixedPoint
 from colonnade.steps.products import (
     NOBODY,
     Coefficients,
@@ -33,7 +34,6 @@ from colonnade.steps.products import (
     UnionCross,
     UnionOwn,
 )
-from colonnade.steps.terms import FixedPoint
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
