@@ -2,13 +2,6 @@
 
 *A round is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
 would show the difference: a round that was begun is only ever run again at the same ones (`RunRecords`).
-
-A data party's part in a gradient descent: pay for all steps at once, then share one after another.
-
-*A step is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
-would show the difference: a step that was begun is only ever run again at the same ones (`RunRecords`).
-
-The batches follow from the key that the parties agreed on, at every step's own place in its stream, also after a restart.
 """
 
 from typing import TYPE_CHECKING, cast
