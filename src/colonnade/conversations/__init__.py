@@ -1,1 +1,1 @@
-"""How members talk, by channel: products on shares, sums, group keys, list matching, gradient steps."""
+"""How members talk, by channel: products on shares, sums, group keys, list matching."""

@@ -1,4 +1,6 @@
-"""Flajolet–Martin sketches of who is in which of a party's clusters, corrected: their law, their cost, and how they are made.
+"""The noise laws that papers brought.
+
+*Sketches.* Flajolet–Martin sketches of who is in which cluster of a party, corrected: their law, cost, and how they are made.
 
 Private vertical clustering (Li, Wang, Li, 2023), Algorithms 2 and 3 (docs/references.md#clustering), with the differences that
 docs/proofs/sketches.md requires and a few that pay. A *sketch* hashes every person to a geometric value, ``P(H > a) =
@@ -23,7 +25,7 @@ fifth of the phantoms for the same loss.
 *Two cells.* Where a record is replaced, or one party's part of it becomes null, one cell loses an element and another gains one.
 Their sketches are independent, so that costs twice as much: what is released is a function of the (floored) cell sketches.
 
-The noise of the steps of a gradient descent, and what they cost each observer. Proof: docs/proofs/gradient-steps.md.
+*Gradient steps.* The noise of a gradient descent, and what it costs each observer. Proof: docs/proofs/gradient-steps.md.
 
 Secure PCA (its SLR;
 docs/references.md#secure-pca) releases three vectors per step; here they are one, and the factor 3 of the sampling theorem that
@@ -33,7 +35,7 @@ Letters: x is one person's integer row over all parties, x_q party q's part of i
 makes of its part and of the public weights (its part of the score, with the label folded in where the label is), clipped by q
 itself to |v_q| ≤ C_q, C = Σ C_q. A step releases Σ_people v·x with v = Σ_q v_q, plus noise.
 
-Discrete Laplace noise on each person's own whole number: local differential privacy, and what is public about the column.
+*Values.* Discrete Laplace noise on each person's own whole number (local differential privacy), and what is public of a column.
 
 Two relations. *Event*: one person's value at one party changes by at most ``change``. What a change of that size would tell is
 hidden; the value's order of magnitude is not. *Whole value* (``change="bounds"``): the value is replaced by any other within the

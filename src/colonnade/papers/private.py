@@ -23,6 +23,13 @@ What there is one of per row is written as it is worked out (`SpilledRows`), so 
 
 `leverage_scores` is Algorithm 2 of Coresets and `local_clusters` its Algorithm 3 (docs/references.md#coresets). The
 docstrings say where we differ from the paper.
+
+*A data party's part in a gradient descent*: pay for all steps at once, then share one after another.
+
+*A step is at one vector of weights.* Its noise follows from the seed that the ledger keeps. The same noise at other weights
+would show the difference: a step that was begun is only ever run again at the same ones (`RunRecords`).
+
+The batches follow from the key that the parties agreed on, at every step's own place in its stream, also after a restart.
 """
 
 import hashlib

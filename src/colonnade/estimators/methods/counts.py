@@ -1,4 +1,4 @@
-"""Methods of `PatternCount` and `Moment`.
+"""Methods of `PatternCount`.
 
 The paper is *Primitives* (Cohen-Addad, Kacham, Mirrokni, Zhong; docs/references.md#primitives).
 """

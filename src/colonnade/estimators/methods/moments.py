@@ -1,4 +1,4 @@
-"""Methods of `PCA` and the regressions: four ways to get noisy second moments, and gradient descent, which needs none.
+"""Methods of `PCA` and the regressions: second moments or coefficients on shares, and Newton steps.
 
 The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives) and *Functional
 mechanism across parties* (docs/references.md#functional).

@@ -1,4 +1,4 @@
-"""What one party computes from its own rows alone: counts, values, projections, centres and memberships.
+"""What one party computes from its own rows alone: counts, reports, centres and memberships.
 
 Where a party's rows are in several hands (Primitives, Appendix H), each shard perturbs its own people before it hands over.
 
