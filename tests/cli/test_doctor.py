@@ -18,7 +18,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy import samplers
 from colonnade.protocol.agreement import CoordinatorAddress, FederationAgreement
 from colonnade.service import checks as doctor
-from colonnade.service.authority import CertificateAuthority
+from colonnade.service.federation_setup import CertificateAuthority
 from colonnade.service.health import run_checks
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Kit

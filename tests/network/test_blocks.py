@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.runtime.event_log import EVENTS, FIELDS, Log
-from colonnade.transport.engine import BLOCK, LARGEST_BLOCK, BlockAnswer, BlockCall, Status, Verb
+from colonnade.transport.flare import BLOCK, LARGEST_BLOCK, BlockAnswer, BlockCall, Status, Verb
 
 relay = pytest.importorskip("colonnade.service.relay", reason="needs the extra colonnade[network]")
 

@@ -11,7 +11,7 @@ import pytest
 
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount
-from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Status, Verb
+from colonnade.transport.flare import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Status, Verb
 from tests import kit
 from tests.federations import federation
 from tests.party.test_serving import Served, hostile_frames

@@ -74,7 +74,7 @@ MESSAGE, COINS, CONSTANT = "message", "coins", "nothing"
 DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
-    "colonnade.runtime.durable_file": (CONSTANT,),
+    "colonnade.runtime.private_files": (CONSTANT,),
     "colonnade.runtime.spilled_rows": (PLAN,),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),

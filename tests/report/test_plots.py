@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 
 import colonnade as cn
 from colonnade.estimation.table_model import has_library
-from colonnade.report import markup, plots
+from colonnade.report import document, plots
 
 HOSTILE = [
     "an extraordinarily long name of a level that nobody would ever choose, and yet somebody has chosen it",
@@ -129,8 +129,8 @@ def test_a_number_that_is_not_determined_has_a_hollow_marker_and_no_filled_one_o
 
 def test_an_open_interval_has_two_ends_in_a_notebooks_table():
     """Before, both ends were printed as ∞."""
-    table = str(markup.table(["lower", "upper"], [(-np.inf, np.inf)]))
-    assert [markup.figure(value) for value in (-np.inf, np.inf)] == ["−∞", "∞"]
+    table = str(document.table(["lower", "upper"], [(-np.inf, np.inf)]))
+    assert [document.figure(value) for value in (-np.inf, np.inf)] == ["−∞", "∞"]
     assert table.index("−∞") < table.index(">∞<")
 
 

@@ -191,7 +191,7 @@ def _check_decisions(found: "SqliteLedger") -> None:
 
 def _second_opinion(found: "SqliteLedger") -> None:
     """Print the total twice; refuse a ledger that shows less than was released."""
-    from colonnade.audit.second_opinion import SLACK, distribution_epsilon
+    from colonnade.audit.distinguish import SLACK, distribution_epsilon
 
     delta = found.budget.delta
     losses = [entry.loss for entry in found.entries() if entry.loss is not None]
@@ -343,7 +343,7 @@ def restore(
     ] = None,
 ) -> None:
     """Put a back-up in the place of a party's ledger; refuse one that has forgotten releases, unless they are charged."""
-    from colonnade.service.attestation import restore_ledger
+    from colonnade.service.decisions import restore_ledger
     from colonnade.service.party_folder import PartyFolder
 
     found = restore_ledger(PartyFolder(folder.resolve()), copy, attested or (), forfeit=forfeit, spent=spent)
@@ -363,7 +363,7 @@ def attest(
     about: Annotated[str, typer.Option("--about", help="The party whose ledger was lost.")],
 ) -> None:
     """Print the highest row and total that this member has seen of another party's ledger, signed, for `ledger restore`."""
-    from colonnade.service.attestation import attest as said
+    from colonnade.service.decisions import attest as said
     from colonnade.service.party_folder import PartyFolder
 
     screen.line(said(PartyFolder(folder), about).text())
@@ -376,6 +376,6 @@ def attest_coordinator(
 ) -> None:
     """Print the highest row and total that the coordinator has seen of a party's ledger, for `ledger restore`."""
     from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.attestation import attest_as_coordinator
+    from colonnade.service.decisions import attest_as_coordinator
 
     screen.line(attest_as_coordinator(read_agreement(papers).check(), state, about).text())

@@ -60,8 +60,8 @@ from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.messages import Accounted, GetAccount, Refused
 from colonnade.result import COORDINATOR
+from colonnade.runtime.event_log import Pace, Progress
 from colonnade.runtime.private_files import require_private, write_new
-from colonnade.runtime.progress import Pace, Progress
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Hello
 from colonnade.secure.shamir import default_threshold

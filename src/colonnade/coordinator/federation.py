@@ -23,7 +23,7 @@ from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
-from colonnade.runtime.progress import Progress
+from colonnade.runtime.event_log import Progress
 from colonnade.schema import Schema
 from colonnade.secure.devices import Compute, compute_on
 from colonnade.steps.alignment import IdRules

@@ -1,4 +1,4 @@
-"""Charts of what estimators learned, and their tables in notebooks.
+"""Charts of what estimators learned.
 
 Charts have sizes that fit their labels, colours that everybody can tell apart, and no global state. Labels are parties' own
 words: they are cut to a length that fits and never read as mathematics, whatever signs they contain. The functions are called
@@ -16,10 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.answers import Preview
-from colonnade.report.markup import Html, figure, join, table, tag
-from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
 
 if TYPE_CHECKING:
@@ -380,66 +377,6 @@ def _value(study: Any) -> "Figure":
         title="Moment of sums over parties",
         xlabel="bars: 95 % intervals of the privacy noise",
     )
-
-
-LONGEST = 20
-"""How many rows of a result a notebook shows."""
-
-
-def study_html(fitted: Any) -> Html:
-    """Return an estimator as HTML: its parameters and, once fitted, its result, its receipt and who could see what."""
-    parts = [tag("code", repr(fitted))]
-    if hasattr(fitted, "privacy_"):
-        whole = fitted.table()
-        top = whole.head(LONGEST).reset_index().astype(object)
-        parts += [
-            table([str(name) for name in top.columns], top.to_numpy().tolist()),
-            *(
-                [tag("p", f"The first {LONGEST} of {len(whole):,} rows; table() has all.")]
-                if len(whole) > LONGEST
-                else []
-            ),
-            *(tag("p", line) for line in fitted.receipt_.splitlines()),
-            tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
-        ]
-    return tag("div", *parts)
-
-
-def statement_html(privacy: PrivacyStatement) -> Html:
-    """Return a privacy statement as an HTML table, one row per observer and unit."""
-    rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"], row["relation"])
-        for row in privacy.table().to_dict("records")
-    ]
-    assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
-    return join([table(["observer", "unit", "ε", "δ", "ε if replaced", "neighbours"], rows), assumptions])
-
-
-def preview_html(shown: Preview) -> Html:
-    """Return a preview as HTML: charges, who may pool what they see, expected errors, errors at other ε, and warnings."""
-    charges = [(party, *row) for party, row in shown.table().iterrows()]
-    expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
-    expected += [(f"expected error of {error.quantity}", _span(error)) for error in shown.errors]
-    if shown.traffic is not None:
-        expected.append(("traffic", shown.traffic.words))
-    parts = [
-        tag("strong", f"{shown.title}: a preview; nothing is spent."),
-        *(tag("p", line) for line in shown.statement.trust.lines),
-        table(["party", "charge ε", "remaining ε", "would then remain ε"], charges),
-        table(["what", "expect"], expected),
-    ]
-    if len(shown.others):
-        rows = shown.others[["epsilon", "error"]].to_numpy().tolist()
-        parts.append(table(["ε", "expected error"], rows))
-    if shown.warnings:
-        parts.append(tag("ul", *(tag("li", warning) for warning in shown.warnings)))
-    return tag("div", *parts)
-
-
-def _span(error: ExpectedError) -> str:
-    if error.value is None:
-        return f"unknown, because {error.unknown}"
-    return f"{figure(error.value)} {error.unit}, whatever the data"
 
 
 MOST_PANELS = 12

@@ -55,8 +55,15 @@ import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import agreement, codec
-from colonnade.runtime.durable_file import replacing, sync_folder
-from colonnade.runtime.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
+from colonnade.runtime.private_files import (
+    read_hex,
+    replace_file,
+    replacing,
+    require_private,
+    require_unchangeable,
+    sync_folder,
+    write_new,
+)
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service import toml_parts
 from colonnade.transport.kit import Certificate, Kit
@@ -66,7 +73,7 @@ if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.party.table.checking import TableCheck
     from colonnade.party.table.dask_cluster import Cluster
-    from colonnade.service.authority import SiteRequest
+    from colonnade.service.federation_setup import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
 
@@ -495,7 +502,7 @@ class PartyFolder:
 
     def certificate_request(self, *, new_key: bool = False) -> "SiteRequest":
         """Return a request for a certificate, signed with the identity key; the key to it is made here, and stays here."""
-        from colonnade.service.authority import SiteRequest
+        from colonnade.service.federation_setup import SiteRequest
 
         return SiteRequest.made(self.name, self.kit.request(self.name, new_key=new_key), self.identity())
 

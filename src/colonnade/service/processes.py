@@ -29,15 +29,15 @@ from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskF
 from colonnade.protocol import agreement, codec, messages
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import lock_folder
+from colonnade.service import toml_parts
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
-from colonnade.transport.mailbox import erase_mail
+from colonnade.transport.links import erase_mail
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
-    from colonnade.service.post_office import MemberLinks
 
 
 REFUSED = 1
@@ -330,7 +330,7 @@ def serve_member(
         except ColonnadeError as error:
             log.event("papers-refused", code=error.code)
             raise
-        listen = _listening_place(folder, direct_listen) if direct else None
+        listen = where_to_listen(folder, direct_listen) if direct else None
         children: dict[str, Callable[[], None]] = {
             "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report, compute=compute),
             "relay": lambda: run_relay(folder, stream, report, listen),
@@ -420,7 +420,7 @@ def run_relay(
 
     ``direct`` is what it listens on for its peers; without it there are no direct links.
     """
-    from colonnade.service.relay import SiteRelay
+    from colonnade.service.relay import MemberLinks, SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(stream, folder.name, "relay")
@@ -430,7 +430,7 @@ def run_relay(
         if ended.wait(0.05):
             os._exit(0)
     # only now: peers, too, see whether somebody listens
-    links = None if direct is None else _open_links(folder, direct, log)
+    links = None if direct is None else MemberLinks(folder, direct, log)
     relay = SiteRelay(
         folder.name,
         guard=folder.socket if links is None else links.socket,
@@ -468,16 +468,31 @@ def _erase_mail(folder: PartyFolder) -> None:
     (folder.path / "post.sock").unlink(missing_ok=True)
 
 
-def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
-    from colonnade.service.post_office import where_to_listen
+def where_to_listen(folder: PartyFolder, chosen: str | None = None) -> str:
+    """Return what a member listens on for its peers; refuse where its policy does, or the papers have no address of it.
 
-    return where_to_listen(folder, chosen)
-
-
-def _open_links(folder: PartyFolder, listen: str, log: Log) -> "MemberLinks":
-    from colonnade.service.post_office import MemberLinks
-
-    return MemberLinks(folder, listen, log)
+    Parameters
+    ----------
+    folder
+        The member's folder.
+    chosen
+        Another address than the one in the papers, for a machine that is reached by a name that is not its own.
+    """
+    rules = toml_parts.parse(folder.path / "policy.toml").get("policy", {}) if folder.role == "data" else {}
+    if toml_parts.as_table(rules, "policy").get("direct_links", True) is not True:
+        raise BadInput(
+            "This party's policy forbids direct links.",
+            remedy="Serve it without --direct, or change direct_links in policy.toml.",
+        )
+    addresses = agreement.read_agreement(folder.papers).direct_addresses()
+    if folder.name not in addresses:
+        raise BadInput(
+            "The papers have no address at which the other members reach this one.",
+            remedy='Write direct = "HOST:PORT" into member.toml, and have new papers made from the new card.',
+        )
+    listen = chosen or addresses[folder.name]
+    agreement.address_of(listen)
+    return listen
 
 
 class MonitoredEndpoint:

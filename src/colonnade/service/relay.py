@@ -2,6 +2,7 @@
 but its certificate's, it reads nothing in what it carries, and it holds at most a block of it each way.
 """
 
+import contextlib
 import math
 import os
 import select
@@ -12,10 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
+from colonnade.party.serving import serve
+from colonnade.protocol import agreement
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
-from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
+from colonnade.service.party_folder import PartyFolder
+from colonnade.transport.direct import UnixEndpoint
+from colonnade.transport.flare import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
 from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit
+from colonnade.transport.links import Link, Listener, Mailbox, PostOffice
 
 PATIENCE = 2.0
 """Seconds that one call waits for the guard before it is told to ask again."""
@@ -351,3 +357,72 @@ class SiteRelay:
             passage.close()
         self._passages.clear()
         self._session = session
+
+
+READY = 30.0
+RECHECK = 60.0
+LONGEST = 3_600.0
+"""Seconds that a guard may work on one answer, as for a coordinator."""
+
+
+class MemberLinks:
+    """Everything about links in a relay's process.
+
+    Parameters
+    ----------
+    folder
+        The member's folder: papers, kit and mail are read, and nothing else.
+    listen
+        What to listen on, ``"host:port"``.
+    log
+        The relay's log.
+    """
+
+    def __init__(self, folder: PartyFolder, listen: str, log: Log) -> None:
+        addresses = agreement.read_agreement(folder.papers).direct_addresses()
+        self._papers = folder.papers
+        self._looked = time.monotonic()
+        peers = {name: address for name, address in addresses.items() if name != folder.name}
+        self.mailbox = Mailbox(folder.path / "mail", peers)
+        self._links = {name: Link(name, address, folder.kit, log) for name, address in peers.items()}
+        self._listener = Listener(listen, folder.kit, peers, self.mailbox, log)
+        self._office = PostOffice(UnixEndpoint(folder.socket, timeout=LONGEST), self.mailbox, self._links)
+        self._socket = folder.path / "post.sock"
+        ready = threading.Event()
+        threading.Thread(
+            target=serve, args=(self._office, self._socket), kwargs={"ready": ready.set}, daemon=True
+        ).start()
+        if not ready.wait(READY):
+            raise BadInput(
+                f"{self._socket.name} cannot be made in this member's folder.",
+                remedy="Give the member a folder with a shorter path.",
+            )
+
+    @property
+    def socket(self) -> Path:
+        """What the relay connects to in place of the guard's socket."""
+        return self._socket
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of letters that came directly."""
+        return self._listener.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of letters that went directly."""
+        return sum(link.bytes_out for link in self._links.values())
+
+    def tick(self) -> None:
+        """Erase old mail; from time to time, see from the papers who is still a member."""
+        self.mailbox.tick()
+        now = time.monotonic()
+        if now - self._looked > RECHECK:
+            self._looked = now
+            with contextlib.suppress(ColonnadeError):  # papers that are being replaced, and do not hold yet
+                self._listener.keep_only(agreement.read_agreement(self._papers).check().direct_addresses())
+
+    def close(self) -> None:
+        """Stop listening, and hang up on everybody."""
+        self._listener.close()
+        self._office.close()

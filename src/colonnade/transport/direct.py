@@ -351,12 +351,6 @@ class Recorded:
 
 
 SPAN = "colonnade.round"
-ATTRIBUTES = frozenset(
-    f"colonnade.{name}"
-    for name in ("request", "study", "step", "turn", "members", "bytes_out", "bytes_in", "refused", "error")
-)
-"""Every attribute that a span may have."""
-
 LARGEST_REFUSAL = 65_536
 """Bytes; a longer reply is an answer, and is not decoded to find out."""
 
