@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from colonnade.audit import distinguish as audits
-from colonnade.audit.distinguish import ColonnadeSketches, PaperSketches, attack, largest_common
+from colonnade import audit as audits
+from colonnade.audit import ColonnadeSketches, PaperSketches, attack, largest_common
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import sketches
 from colonnade.privacy.laws.sketches import least_floor, least_phantoms

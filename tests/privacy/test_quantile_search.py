@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.estimation.describing import search_errors
 from colonnade.privacy.accounting import Loss, Price

@@ -16,8 +16,8 @@ import uvicorn
 import colonnade as cn
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Loss
-from colonnade.report.dashboard import app as application
-from colonnade.report.dashboard.app import (
+from colonnade.report import dashboard as application
+from colonnade.report.dashboard import (
     COOKIE,
     MOST_BARS,
     PALETTE,

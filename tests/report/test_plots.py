@@ -115,7 +115,7 @@ def test_colours_can_be_told_apart_by_people_who_see_no_red_or_no_green():
 def test_a_number_that_is_not_determined_has_a_hollow_marker_and_no_filled_one_over_it():
     """Before, a filled marker was painted over the hollow one: it looked like a number that is known exactly."""
     values, reach = np.array([1.0, 2.0, 3.0]), np.array([0.5, np.inf, 0.25])
-    figure = plots.coefficient_chart([("", values, reach)], ["a", "b", "c"], title="t", xlabel="x")
+    figure = plots.interval_chart(["a", "b", "c"], [("", values, reach)], title="t", xlabel="x")
     figure.canvas.draw()
     (axes,) = figure.axes
     marked = [line for line in axes.lines if line.get_marker() == "o"]

@@ -29,7 +29,7 @@ def dashboard(
     """Show budgets, studies, refusals and alerts in a browser. Reads only; reachable from this machine only."""
     import uvicorn
 
-    from colonnade.report.dashboard import app as pages
+    from colonnade.report import dashboard as pages
 
     found: dict[str, Path] = {}
     for given in ledgers or []:
@@ -69,7 +69,7 @@ def doctor(
     ] = Path(),
     party: Annotated[
         Path | None,
-        typer.Option("--party", exists=True, file_okay=False, help="Also check this member's keys, schema and ledger."),
+        typer.Option(exists=True, file_okay=False, help="Also check this member's keys, schema and ledger."),
     ] = None,
     json: screen.AsJson = False,
 ) -> None:
@@ -156,7 +156,7 @@ def audit(
     """
     import msgspec
 
-    from colonnade.audit.distinguish import KNOWN, audited
+    from colonnade.audit import KNOWN, audited
 
     if name not in KNOWN:
         known = ", ".join(KNOWN)

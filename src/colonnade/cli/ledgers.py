@@ -98,7 +98,7 @@ class Format(StrEnum):
 def export(
     path: LedgerPath,
     form: Annotated[Format, typer.Option("--format", help="csv, or json with every plan whole.")] = Format.CSV,
-    out: Annotated[Path | None, typer.Option("--out", dir_okay=False, help="A new file, not the screen.")] = None,
+    out: Annotated[Path | None, typer.Option(dir_okay=False, help="A new file, not the screen.")] = None,
 ) -> None:
     """Write all rows for an auditor: what was asked, by whom, for what, the columns, and the price. No answer is written."""
     rows = [row for file in _files(path) for row in _exported(file, whole=form is Format.JSON)]
@@ -191,7 +191,7 @@ def _check_decisions(found: "SqliteLedger") -> None:
 
 def _second_opinion(found: "SqliteLedger") -> None:
     """Print the total twice; refuse a ledger that shows less than was released."""
-    from colonnade.audit.distinguish import SLACK, distribution_epsilon
+    from colonnade.audit import SLACK, distribution_epsilon
 
     delta = found.budget.delta
     losses = [entry.loss for entry in found.entries() if entry.loss is not None]
@@ -329,7 +329,7 @@ def restore(
     ] = None,
     attested: Annotated[
         list[Path] | None,
-        typer.Option("--attested", exists=True, help="What `attest` printed at a member or the coordinator; from all."),
+        typer.Option(exists=True, help="What `attest` printed at a member or the coordinator; from all."),
     ] = None,
     forfeit: Annotated[
         bool,
@@ -337,9 +337,7 @@ def restore(
     ] = False,
     spent: Annotated[
         float | None,
-        typer.Option(
-            "--spent", min=0.0, help="All ε that was ever spent, by your records: the total becomes at least this."
-        ),
+        typer.Option(min=0.0, help="All ε that was ever spent, by your records: the total becomes at least this."),
     ] = None,
 ) -> None:
     """Put a back-up in the place of a party's ledger; refuse one that has forgotten releases, unless they are charged."""
@@ -360,7 +358,7 @@ def restore(
 
 def attest(
     folder: Folder,
-    about: Annotated[str, typer.Option("--about", help="The party whose ledger was lost.")],
+    about: Annotated[str, typer.Option(help="The party whose ledger was lost.")],
 ) -> None:
     """Print the highest row and total that this member has seen of another party's ledger, signed, for `ledger restore`."""
     from colonnade.service.decisions import attest as said
@@ -372,7 +370,7 @@ def attest(
 def attest_coordinator(
     state: Annotated[Path, typer.Argument(metavar="STATE", exists=True, file_okay=False, help="Its state folder.")],
     papers: Annotated[Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers.")],
-    about: Annotated[str, typer.Option("--about", help="The party whose ledger was lost.")],
+    about: Annotated[str, typer.Option(help="The party whose ledger was lost.")],
 ) -> None:
     """Print the highest row and total that the coordinator has seen of a party's ledger, for `ledger restore`."""
     from colonnade.protocol.agreement import read_agreement

@@ -18,7 +18,6 @@ Scorecards, and results in notebooks, are shown with the same elements.
 import base64
 import html
 import inspect
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +42,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted
 from colonnade.report import plots
 from colonnade.result import COORDINATOR, PrivacyStatement
+from colonnade.runtime.private_files import put_in_place
 from colonnade.schema import Column, Schema
 from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
@@ -612,12 +612,9 @@ def write(
         content = page(studies, federation=federation, title=title, left_out=left_out, letters=letters).encode()
         if len(content) <= LARGEST:
             break
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
-        draft.write_bytes(content)
-        draft.replace(target)
+        put_in_place(target, content)
     except OSError:
-        draft.unlink(missing_ok=True)
         raise BadInput("The report cannot be written.", remedy="Check the folder and its permissions.") from None
     return target
 
@@ -768,11 +765,10 @@ def study_html(fitted: Any) -> Html:
     if hasattr(fitted, "privacy_"):
         whole = fitted.table()
         top = whole.head(MOST_SHOWN).reset_index().astype(object)
+        more = f"The first {MOST_SHOWN} of {len(whole):,} rows; table() has all."
         parts += [
             table([str(name) for name in top.columns], top.to_numpy().tolist()),
-            tag("p", f"The first {MOST_SHOWN} of {len(whole):,} rows; table() has all.")
-            if len(whole) > MOST_SHOWN
-            else "",
+            *([tag("p", more)] if len(whole) > MOST_SHOWN else []),
             *(tag("p", line) for line in fitted.receipt_.splitlines()),
             tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
         ]

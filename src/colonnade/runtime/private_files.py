@@ -229,6 +229,16 @@ def replace_file(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def put_in_place(path: Path, content: bytes) -> None:
+    """Write a file that others may read in one step: a reader meets all of it, or all of what was there before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Hold a folder for this process and its children; refuse one that another process holds, by its number.

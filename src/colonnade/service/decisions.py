@@ -18,7 +18,6 @@ row that anybody has seen.
 """
 
 import csv
-import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ from colonnade.protocol import agreement
 from colonnade.runtime.private_files import lock_folder, replacing
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 from colonnade.service import toml_parts
-from colonnade.service.party_folder import PartyFolder
+from colonnade.service.party_folder import PartyFolder, loaded_version
 
 if TYPE_CHECKING:
     from colonnade.privacy.accounting import Budget
@@ -225,10 +224,7 @@ def approve(folder: Path, study: RefusedStudy, *, days: float, reason: str) -> i
     member = PartyFolder(folder)
     with member.ledger() as ledger:
         until = int((ledger.now().timestamp() + days * 86_400) * 1_000_000)
-        version = ledger.current_version()
-        if version is None:
-            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
-        decision = Approval(plan=study.hash.hex(), version=version, until=until, reason=reason)
+        decision = Approval(plan=study.hash.hex(), version=loaded_version(ledger), until=until, reason=reason)
         return ledger.decide(decision.signed(ledger.identity, member.identity()))
 
 
@@ -311,7 +307,7 @@ class Attestation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def text(self) -> str:
         """Return it as TOML."""
-        return "\n".join(f"{key} = {json.dumps(value)}" for key, value in msgspec.structs.asdict(self).items())
+        return toml_parts.lines_of(msgspec.structs.asdict(self))
 
 
 def attest(folder: PartyFolder, about: str) -> Attestation:

@@ -23,16 +23,15 @@ former authority is forgotten.
 """
 
 import ipaddress
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -42,9 +41,18 @@ from colonnade.protocol import agreement
 from colonnade.runtime.private_files import read_hex, replace_file, require_private, write_new
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 from colonnade.secure.shamir import FEWEST_NODES
-from colonnade.service import served_party, toml_parts
+from colonnade.service import toml_parts
 from colonnade.service.party_folder import PartyFolder
-from colonnade.transport.kit import Certificate, Kit, read_key, site_name
+from colonnade.transport.kit import (
+    Certificate,
+    Kit,
+    key_bytes,
+    new_rsa_key,
+    pem,
+    read_certificates,
+    read_key,
+    site_name,
+)
 
 VALID_DAYS = 360.0
 """Days that a site's certificate lasts, unless said otherwise."""
@@ -93,7 +101,7 @@ class CertificateAuthority:
             )
         require_private(folder)
         self._key = read_key(folder / "authority.key")
-        self.certificate = _load(folder / "authority.crt")
+        self.certificate = read_certificates(folder / "authority.crt", "Restore it from a copy.")[0]
 
     @classmethod
     def create(
@@ -102,9 +110,9 @@ class CertificateAuthority:
         """Make an authority; refuse a folder that has one."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
-        key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
-        write_new(folder / "authority.key", _private(key))
-        write_new(folder / "authority.crt", _pem(_root(key, _authority_name(key), clock(), days)))
+        key = new_rsa_key()
+        write_new(folder / "authority.key", key_bytes(key))
+        write_new(folder / "authority.crt", pem(_root(key, _authority_name(key), clock(), days)))
         return cls(folder, clock=clock)
 
     def issue(self, key: rsa.RSAPublicKey, name: str, *, host: str | None = None, days: float = VALID_DAYS) -> Issued:
@@ -126,7 +134,7 @@ class CertificateAuthority:
             .sign(self._key, hashes.SHA256())
         )
         former, bridge = self._read("former.crt"), self._read("bridge.crt")
-        return Issued(_pem(made) + bridge, _pem(self.certificate) + former)
+        return Issued(pem(made) + bridge, pem(self.certificate) + former)
 
     def prolong(self, *, days: float = VALID_DAYS) -> bool:
         """Give the authority's key a new certificate if the present one ends before one made now would; return whether."""
@@ -139,7 +147,7 @@ class CertificateAuthority:
     def replace_key(self) -> None:
         """Go over to a new key, certified by the one before, which stays trusted until it is forgotten."""
         now = self._clock()
-        key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+        key = new_rsa_key()
         root = _root(key, _authority_name(key), now, AUTHORITY_DAYS)
         self.forget_former()
         ends = self.certificate.not_valid_after_utc
@@ -151,8 +159,8 @@ class CertificateAuthority:
                 self._key,
                 (root.not_valid_before_utc, ends),
             )
-            replace_file(self._folder / "former.crt", _pem(self.certificate))
-            replace_file(self._folder / "bridge.crt", _pem(bridge))
+            replace_file(self._folder / "former.crt", pem(self.certificate))
+            replace_file(self._folder / "bridge.crt", pem(bridge))
         self._become(key, root)
 
     def forget_former(self) -> None:
@@ -161,8 +169,8 @@ class CertificateAuthority:
             (self._folder / name).unlink(missing_ok=True)
 
     def _become(self, key: rsa.RSAPrivateKey, certificate: x509.Certificate) -> None:
-        replace_file(self._folder / "authority.key", _private(key))
-        replace_file(self._folder / "authority.crt", _pem(certificate))
+        replace_file(self._folder / "authority.key", key_bytes(key))
+        replace_file(self._folder / "authority.crt", pem(certificate))
         self._key, self.certificate = key, certificate
 
     def _read(self, name: str) -> bytes:
@@ -213,8 +221,7 @@ class SiteRequest:
 
     def text(self) -> str:
         """Return the request as TOML."""
-        entries = {key: getattr(self, key) for key in REQUEST_KEYS}
-        return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
+        return toml_parts.lines_of(asdict(self))
 
     def key_of_member(self, identity: PublicIdentity) -> rsa.RSAPublicKey:
         """Return the key; refuse a request that the member with this identity did not sign."""
@@ -312,23 +319,6 @@ def _host_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _load(path: Path) -> x509.Certificate:
-    try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
-    except (OSError, ValueError):
-        raise BadInput(f"{path.name} is missing or damaged.", remedy="Restore it from a copy.") from None
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _private(key: rsa.RSAPrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-
-
 def provision(workspace: str | Path, *, host: str, sites: Sequence[str], kits: str | Path) -> dict[str, Path]:
     """Make whole start-up kits, keys included, for a coordinator and sites that are all on this machine.
 
@@ -417,34 +407,24 @@ def _card_of_coordinator(path: Path) -> tuple[SiteRequest, PublicIdentity]:
     document = toml_parts.parse(path)
     toml_parts.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
     asked = SiteRequest.taken_from(document, path.name)
-    try:
-        identity = PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", path.name)))
-    except ValueError:
-        raise BadInput(
-            f"{path.name} is not a coordinator's card.", remedy="Make it again: colonnade coordinator init."
-        ) from None
+    identity = _identity_in(document, path.name, "Make it again: colonnade coordinator init.")
     asked.key_of_member(identity)
     return asked, identity
+
+
+def _identity_in(document: toml_parts.Table, name: str, remedy: str) -> PublicIdentity:
+    try:
+        return PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", name)))
+    except ValueError:
+        raise BadInput(f"{name} is not a card: its identity is no public key.", remedy=remedy) from None
 
 
 def _key_in_use(kit: Kit) -> rsa.RSAPublicKey | None:
     """Return the key that a site's last certificate was made for."""
     if not kit.certificate_file.is_file():
         return None
-    key = x509.load_pem_x509_certificate(kit.certificate_file.read_bytes()).public_key()
+    key = read_certificates(kit.certificate_file)[0].public_key()
     return key if isinstance(key, rsa.RSAPublicKey) else None
-
-
-@dataclass(frozen=True)
-class PublicList:
-    """A public list of the people who take part: a file, and its id column."""
-
-    path: Path
-    column: str
-
-    def alignment(self) -> agreement.AgreedAlignment:
-        """Return the order of rows that the list fixes."""
-        return served_party.public_alignment(self.path, self.column)
 
 
 def create_federation(
@@ -460,7 +440,7 @@ def create_federation(
     committee: Sequence[str] = (),
     min_people: int,
     max_epsilon: float | None,
-    people: PublicList | None,
+    alignment: agreement.AgreedAlignment | None,
     days: float = VALID_DAYS,
 ) -> dict[str, Path]:
     """Write the papers and sign one certificate per site; return the folder of each by site.
@@ -490,8 +470,8 @@ def create_federation(
         The only members that compute on shares, where not everybody does: an odd number, 2t + 1.
     min_people, max_epsilon
         The least that every policy asks for.
-    people
-        A public list of people; ``None`` where the parties align their rows by themselves.
+    alignment
+        The order of rows that a public list of people fixes; ``None`` where the parties align their rows by themselves.
     days
         How long the certificates last.
     """
@@ -507,7 +487,7 @@ def create_federation(
             raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
     for party in (*not_computing, *(set(members) - set(committee) if committee else ())):
         members[party] = msgspec.structs.replace(members[party], computes=False)
-    keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
+    keys = {one.name: one.key_of_member(PublicIdentity(bytes.fromhex(signatory.identity))) for one, signatory in found}
     if len(members) == FEWEST_NODES - 1:
         members[agreement.COORDINATOR] = _third_node(coordinator_identity)
     papers = agreement.FederationAgreement(
@@ -517,7 +497,7 @@ def create_federation(
         collusion=collusion,
         threshold=max(1, collusion) if threshold is None else threshold,
         floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon),
-        alignment=None if people is None else people.alignment(),
+        alignment=alignment,
     )
     (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _authority(authority_folder(folder))
@@ -568,11 +548,8 @@ def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
     member = PartyFolder(folder)
     document = toml_parts.parse(card)
     toml_parts.refuse_unknown(document, ("name", "identity"), card.name)
-    name, key = (toml_parts.text_of(document, field, card.name) for field in ("name", "identity"))
-    try:
-        identity = PublicIdentity(bytes.fromhex(key))
-    except ValueError:
-        raise BadInput(f"{card.name} is not an analyst's card.", remedy="Use what `analyst init` wrote.") from None
+    name = toml_parts.text_of(document, "name", card.name)
+    identity = _identity_in(document, card.name, "Use what `analyst init` wrote.")
     found = agreement.read_agreement(path).check()
     introduced = agreement.introduced(found, member.name, member.identity(), name, identity)
     path.write_text(introduced.text(), encoding="utf-8")
@@ -666,10 +643,6 @@ def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
             f"{path.name} is not a member's card. {what}", remedy="Make it again: colonnade party card."
         ) from None
     return SiteRequest.taken_from(document, path.name), signatory
-
-
-def _public(signatory: agreement.Signatory) -> PublicIdentity:
-    return PublicIdentity(bytes.fromhex(signatory.identity))
 
 
 def _third_node(identity: PublicIdentity) -> agreement.Signatory:

@@ -26,7 +26,7 @@ from colonnade.protocol import codec, messages
 from colonnade.runtime.event_log import read_status
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
-from colonnade.transport.kit import Certificate, read_known
+from colonnade.transport.kit import Certificate
 
 STALE = 10.0
 """Seconds after which a relay that writes its status every second is not running."""
@@ -42,8 +42,8 @@ class MemberStatus:
         The member's.
     account
         The guard's answer to a request for its account. ``None`` where it does not answer.
-    answered, refused, last
-        How many requests it has answered and refused, and what was last asked, in public words.
+    last
+        What the guard was last asked, in public words.
     running, connected
         Whether the relay is running, and whether the coordinator is there.
     bytes_in, bytes_out
@@ -63,8 +63,6 @@ class MemberStatus:
     name: str
     role: str
     account: messages.Reply | None
-    answered: int
-    refused: int
     last: str
     running: bool
     connected: bool
@@ -101,8 +99,8 @@ class MemberStatus:
             "stopped": self.stopped or None,
             "data": data,
             "last": self.last or None,
-            "answered": self.answered,
-            "refused": self.refused,
+            "answered": self.counts.requests.total(),
+            "refused": self.counts.refusals.total(),
             "relay": self.running,
             "connected": self.connected,
             "bytes_in": self.bytes_in,
@@ -126,8 +124,6 @@ def member_status(path: Path) -> MemberStatus:
         name=member.name,
         role=member.role,
         account=account,
-        answered=guard.get("answered", 0),
-        refused=guard.get("refused", 0),
         last=" ".join(f"{key}={value}" for key, value in guard.get("last", {}).items()),
         running=relay is not None,
         connected=found["connected"],
@@ -167,11 +163,6 @@ def _asked(member: PartyFolder, request: messages.Request) -> messages.Reply | N
         return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(request)))
     except ColonnadeError:
         return None
-
-
-def known_certificates(state: Path) -> dict[str, Certificate]:
-    """Return the certificates that a coordinator has seen, its own among them, by site."""
-    return read_known(state / "certificates.status")
 
 
 @dataclass
@@ -247,7 +238,7 @@ def ready_checks(folder: Path) -> list[tuple[str, Check]]:
         ("ledger", lambda: _keeps_account(found)),
         ("connection", lambda: _connected(found)),
         ("certificate", lambda: _in_time(found)),
-        ("disk", lambda: _room(folder)),
+        ("disk", lambda: _has_room(folder)),
         ("clock", lambda: _clock(folder)),
     ]
 
@@ -290,11 +281,17 @@ def _in_time(found: MemberStatus) -> str:
     return "; ".join(f"{file} {one.words(now)}" for file, one in found.certificates.items())
 
 
-def _room(folder: Path) -> str:
+def _has_room(folder: Path) -> str:
+    require_room(folder)
+    return "has room"
+
+
+def require_room(folder: Path) -> int:
+    """Return how many MB are free on a folder's disk; a disk that is nearly full fails the check."""
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE:
         raise CheckFailed(f"only {free // 2**20} MB are free; make room: a full disk refuses every study")
-    return "has room"
+    return free // 2**20
 
 
 def _clock(folder: Path) -> str:
@@ -307,7 +304,7 @@ def _clock(folder: Path) -> str:
 
 
 CLOCK_SLACK = 300.0
-"""Seconds by which a clock may be set back: time servers correct that much in one step."""
+"""Seconds by which a clock may be set back: time servers correct that much in one step, and machines that share a disk differ."""
 
 
 # Metrics -------------------------------------------------------------------------------------------------------------------
@@ -331,13 +328,8 @@ Budget = tuple[float, float, float]
 """ε spent, the cap and its δ."""
 
 
-def metrics(folder: Path) -> str:
-    """Return a member's metrics in Prometheus' text format."""
-    return _metrics(member_status(folder))
-
-
-def _metrics(found: MemberStatus, known: Budget | None = None) -> str:
-    """``known`` is what is shown of a ledger that does not answer."""
+def metrics(found: MemberStatus, known: Budget | None = None) -> str:
+    """Return a member's metrics in Prometheus' text format; ``known`` is what is shown of a ledger that does not answer."""
     now, budget = time.time(), found.budget or known
     values: dict[str, list[tuple[str, float]]] = {
         "colonnade_up": [("", float(found.account is not None and not found.refusal))],
@@ -396,7 +388,7 @@ def serve_health(folder: Path, port: int) -> None:
         found = member_status(folder)
         if found.budget is not None:
             known[:] = [found.budget]
-        return _metrics(found, known[0] if known else None)
+        return metrics(found, known[0] if known else None)
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10.0  # a client that says nothing does not stay

@@ -277,6 +277,14 @@ def column_line(column: str, kinds: Iterable[object]) -> str:
     return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"
 
 
+def loaded_version(ledger: "SqliteLedger") -> int:
+    """Return the data version that a ledger has declared last; refuse if no table was ever loaded."""
+    version = ledger.current_version()
+    if version is None:
+        raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+    return version
+
+
 @dataclass(frozen=True)
 class PartyFolder:
     """A member's folder.
@@ -317,9 +325,8 @@ class PartyFolder:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         folder = cls(path)
-        entries = {"name": name, "role": role, **({"direct": direct} if direct else {})}
-        lines = [f"{key} = {json.dumps(value)}\n" for key, value in entries.items()]
-        (path / "member.toml").write_text("".join(lines), encoding="utf-8")
+        entries = {"name": name, "role": role, "direct": direct}
+        (path / "member.toml").write_text(toml_parts.lines_of(entries) + "\n", encoding="utf-8")
         if test_key is not None:
             write_new(path / "test.key", f"{test_key.hex()}\n".encode())
         identity = folder.randomness().bytes(32)
@@ -451,9 +458,7 @@ class PartyFolder:
     def loaded(self) -> "tuple[TableTerms, list[Path]]":
         """Return how tables are opened, and the copy of the table of the current version; refuse if none was loaded."""
         with self.ledger() as ledger:
-            version = ledger.current_version()
-        if version is None:
-            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+            version = loaded_version(ledger)
         return self._table_terms(self._papers_so_far()), self._snapshots.files(version)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
@@ -491,7 +496,7 @@ class PartyFolder:
         """Return the card as TOML, with a request for a certificate to the site's own key."""
         entries = {"name": self.name, **msgspec.structs.asdict(self.card()), **asdict(self.certificate_request())}
         del entries["computes"]  # the papers say who computes
-        return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
+        return toml_parts.lines_of(entries)
 
     # Its certificate ----------------------------------------------------------------------------------------------------
 

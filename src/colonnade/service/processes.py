@@ -32,9 +32,9 @@ from colonnade.runtime.private_files import lock_folder
 from colonnade.service import toml_parts
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
+from colonnade.transport import links
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
-from colonnade.transport.links import erase_mail
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
@@ -430,10 +430,10 @@ def run_relay(
         if ended.wait(0.05):
             os._exit(0)
     # only now: peers, too, see whether somebody listens
-    links = None if direct is None else MemberLinks(folder, direct, log)
+    direct_links = None if direct is None else MemberLinks(folder, direct, log)
     relay = SiteRelay(
         folder.name,
-        guard=folder.socket if links is None else links.socket,
+        guard=folder.socket if direct_links is None else direct_links.socket,
         address=where.address,
         kit=folder.kit.folder,
         host=where.host,
@@ -442,8 +442,8 @@ def run_relay(
     )
     while not ended.wait(1.0):
         relay.tick()
-        if links is not None:
-            links.tick()
+        if direct_links is not None:
+            direct_links.tick()
         write_status(
             folder.path / "relay.status",
             {
@@ -452,19 +452,19 @@ def run_relay(
                 "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
-                "direct_in": 0 if links is None else links.bytes_in,
-                "direct_out": 0 if links is None else links.bytes_out,
+                "direct_in": 0 if direct_links is None else direct_links.bytes_in,
+                "direct_out": 0 if direct_links is None else direct_links.bytes_out,
             },
         )
     relay.close()
-    if links is not None:
-        links.close()
+    if direct_links is not None:
+        direct_links.close()
     os._exit(0)  # FLARE may have left threads behind
 
 
 def _erase_mail(folder: PartyFolder) -> None:
     """Erase letters that came directly, before a member begins and after it has ended: no guard has a run that they are for."""
-    erase_mail(folder.path / "mail")
+    links.erase(folder.path / "mail")
     (folder.path / "post.sock").unlink(missing_ok=True)
 
 
@@ -526,8 +526,6 @@ class MonitoredEndpoint:
         self._is_refused = False
         self._is_full = False
         self._ending = False
-        self._answered = 0
-        self._refused = 0
         self._counts = RequestCounts()
         self._last: dict[str, str | int] = {}
         self._is_news = threading.Event()
@@ -596,11 +594,9 @@ class MonitoredEndpoint:
         decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
         with self._lock:
-            self._answered += 1
             self._is_news.set()
             self._counts.note(kind, refused)
             if refused is not None:
-                self._refused += 1
                 self._log.event("refused", code=refused, **kind)
                 if refused == DiskFull.code and not self._is_full:
                     self._is_full = True
@@ -632,8 +628,6 @@ class MonitoredEndpoint:
                 return  # the file says why
             content = {
                 "pid": os.getpid(),
-                "answered": self._answered,
-                "refused": self._refused,
                 "last": self._last,
                 **self._counts.content(),
             }

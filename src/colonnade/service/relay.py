@@ -30,14 +30,14 @@ IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
 AT_ONCE = 64
-PASSAGES_KEPT = 32
+MESSAGES_KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
 _PREFIX = 8
 _DAY = 86_400.0
 
 
-class Passage:
+class RelayedMessage:
     """One message on its way through: a connection to the guard, and where it stands.
 
     Parameters
@@ -204,7 +204,7 @@ class SiteRelay:
         self._log = log or Log(None, site, "relay")
         self._lock = threading.Lock()
         self._session = b""
-        self._passages: dict[int, Passage] = {}
+        self._messages: dict[int, RelayedMessage] = {}
         self.bytes_in = 0
         self.bytes_out = 0
         self._open: Callable[[], Line] = lambda: Line(
@@ -294,9 +294,9 @@ class SiteRelay:
         self._look_at_kit()
         now = time.monotonic()
         with self._lock:
-            for number, passage in list(self._passages.items()):
-                if now - passage.touched > IDLE:
-                    self._passages.pop(number).close()
+            for number, message in list(self._messages.items()):
+                if now - message.touched > IDLE:
+                    self._messages.pop(number).close()
 
     def close(self) -> None:
         """Hang up on both sides."""
@@ -325,37 +325,37 @@ class SiteRelay:
             self._log.event("block-refused", bytes=call.total)
             return BlockAnswer(call.number, Status.REFUSED)
         try:
-            passage = self._passage(call)
+            message = self._message(call)
         except OSError:
             self._log.event("guard-away")
             return BlockAnswer(call.number, Status.AWAY)
-        answer = BlockAnswer(call.number, Status.LOST) if passage is None else passage.call(call)
+        answer = BlockAnswer(call.number, Status.LOST) if message is None else message.call(call)
         if answer.status in (Status.AWAY, Status.LOST):
             with self._lock:
-                self._passages.pop(call.message, None)
+                self._messages.pop(call.message, None)
         return answer
 
-    def _passage(self, call: BlockCall) -> Passage | None:
+    def _message(self, call: BlockCall) -> RelayedMessage | None:
         with self._lock:
             if call.session != self._session:
                 self._end_session(call.session)
-            passage = self._passages.get(call.message)
-            if passage is None and call.verb == Verb.PUT and call.offset == 0:
+            message = self._messages.get(call.message)
+            if message is None and call.verb == Verb.PUT and call.offset == 0:
                 self._make_room()
-                passage = self._passages[call.message] = Passage(self._guard, call.total)
-            return passage
+                message = self._messages[call.message] = RelayedMessage(self._guard, call.total)
+            return message
 
     def _make_room(self) -> None:
-        for number in [number for number, passage in self._passages.items() if passage.through][:-PASSAGES_KEPT]:
-            del self._passages[number]
-        if len(self._passages) >= AT_ONCE:
+        for number in [number for number, message in self._messages.items() if message.through][:-MESSAGES_KEPT]:
+            del self._messages[number]
+        if len(self._messages) >= AT_ONCE:
             raise OSError
 
     def _end_session(self, session: bytes) -> None:
         """Drop what the coordinator's last process left half-said."""
-        for passage in self._passages.values():
-            passage.close()
-        self._passages.clear()
+        for message in self._messages.values():
+            message.close()
+        self._messages.clear()
         self._session = session
 
 

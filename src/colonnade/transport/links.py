@@ -47,7 +47,7 @@ old ones, is as much work with a full mailbox as with an empty one.
 
 *Erasure.* The letters of a turn are erased once the guard has answered it (`PostOffice`), all letters of a
 study when a run begins or the study is concluded, any letter after an hour (`Mailbox.tick`), and the whole folder when the
-member is started or stopped: its guard then has no run under way (`erase_mail`).
+member is started or stopped: its guard then has no run under way (`erase`).
 """
 
 import contextlib
@@ -169,7 +169,7 @@ class Mailbox:
                 self._letters[name[0], name[1], name[2]] = held = _Held(path.stat().st_size, since)
                 self._shares[name[1]].add(held.size)
             else:  # half a letter, one of somebody who is no peer any more, or nothing of ours
-                _remove(path)
+                erase(path)
         self.tick()
 
     def __len__(self) -> int:
@@ -262,13 +262,8 @@ def _name(sender: str, study: bytes, ticket: Ticket) -> Name:
     return study.hex(), sender, ticket.digest.hex()
 
 
-def erase_mail(folder: Path) -> None:
-    """Erase all letters, and the folder. Of a member that begins or ends no guard has a run under way that could ask for them."""
-    _remove(folder)
-
-
-def _remove(path: Path) -> None:
-    """Remove whatever is there, as far as that goes: what cannot be removed keeps no member from serving."""
+def erase(path: Path) -> None:
+    """Remove a mailbox, or whatever is there, as far as that goes: what cannot be removed keeps no member from serving."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
