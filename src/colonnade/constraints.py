@@ -107,6 +107,7 @@ class Real(Constraint):
 
     @property
     def words(self) -> str:
+        """The bounds, and which of them are included."""
         lower = f"of at least {self.low:g}" if self.closed in ("both", "left") else f"above {self.low:g}"
         if self.high is None:
             return f"a number {lower}"
@@ -118,6 +119,7 @@ class Real(Constraint):
         return f"{(self.low + (self.low + 2 if self.high is None else self.high)) / 2:g}"
 
     def allows(self, value: Any) -> bool:
+        """Return whether the value is a number within the bounds; NaN is none."""
         if isinstance(value, bool) or not isinstance(value, RealNumber) or not isfinite(value):
             return False
         number = float(value)

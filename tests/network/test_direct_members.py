@@ -115,7 +115,7 @@ def test_three_parties_release_the_same_bits_and_their_letters_pass_the_coordina
     for name in site.parties:
         until(
             lambda name=name: (
-                member_status(site.members[name].path).direct_out == found.transcript_.direct.get(name, 0)
+                member_status(site.members[name].path).carried["direct_out"] == found.transcript_.direct.get(name, 0)
             ),
             what="the status of a relay",
         )

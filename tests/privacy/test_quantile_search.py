@@ -139,7 +139,7 @@ def everybody(one, question, people, low, high, sampler):
 
 
 def test_people_on_disk_are_found_where_people_in_memory_are(monkeypatch):
-    monkeypatch.setattr(spilled_rows, "RUN", 700)
+    monkeypatch.setattr(spilled_rows, "NUMBERS_SORTED_AT_ONCE", 700)
     monkeypatch.setattr(spilled_rows, "BLOCK", 300)
     cells = kit.generator("on disk").integers(-1, 500, (5_000, 2))
     found = []

@@ -1,7 +1,7 @@
-"""Commands that read a party's ledger: `ledger show`, `verify`, `explain` and `export`. They spend nothing and show no answer.
+"""Commands about a party's ledger: read it (`show`, `verify`, `explain`, `export`), copy it, put it back (`restore`, `attest`).
 
-They are for the party's privacy officer, who has nothing but the party's folder: who asked what, about which columns, for what,
-when and at what price.
+Those that read it spend nothing and show no answer. They are for the party's privacy officer, who has nothing but the party's
+folder: who asked what, about which columns, for what, when and at what price.
 """
 
 import csv

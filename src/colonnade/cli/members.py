@@ -301,35 +301,30 @@ def status(
     if json:
         screen.print_json(found.content(time.time(), data_version(folder) if found.role == "data" else None))
         return
-    screen.line(f"member    {found.name} ({found.role})")
-    answers = (
-        "does not answer"
-        if found.account is None
-        else f"refuses everything: {found.refusal}"
-        if found.refusal
-        else "answers"
-    )
-    screen.line(f"guard     {answers}")
-    if found.stopped:
-        screen.line(f"stopped   {found.stopped}")
-    if found.role == "data":
-        screen.line(f"data      {data_version(folder)}")
+    refuses = f"refuses everything: {found.refusal}" if found.refusal else "answers"
     asked, declined = found.counts.requests.total(), found.counts.refusals.total()
-    screen.line(f"last      {found.last or 'nothing yet'}; {asked} answered, {declined} refused")
-    if found.running:
-        screen.line(f"relay     {'connected to' if found.connected else 'waiting for'} the coordinator")
-        screen.line(f"bytes     {found.bytes_in:,} in, {found.bytes_out:,} out")
-        if found.direct_in or found.direct_out:
-            screen.line(f"direct    {found.direct_in:,} in, {found.direct_out:,} out")
-    else:
-        screen.line("relay     not running")
-    if found.fault:
-        screen.line(f"fault     {found.fault}")
-    for file, certificate in found.certificates.items():
-        screen.line(f"{file:<9} {certificate.words(time.time())}")
+    waits = f"{'connected to' if found.connected else 'waiting for'} the coordinator"
+    carried = found.carried
+    facts = {
+        "member": f"{found.name} ({found.role})",
+        "guard": "does not answer" if found.account is None else refuses,
+        "stopped": found.stopped,
+        "data": data_version(folder) if found.role == "data" else "",
+        "last": f"{found.last or 'nothing yet'}; {asked} answered, {declined} refused",
+        "relay": "not running" if found.relay is None else waits,
+        "bytes": "" if found.relay is None else f"{carried['bytes_in']:,} in, {carried['bytes_out']:,} out",
+        "direct": f"{carried['direct_in']:,} in, {carried['direct_out']:,} out",
+        "fault": found.fault,
+        **{file: certificate.words(time.time()) for file, certificate in found.certificates.items()},
+    }
+    if not carried["direct_in"] + carried["direct_out"]:
+        del facts["direct"]
     if found.budget is not None:
         spent, cap, delta = found.budget
-        screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")
+        facts["budget"] = f"ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}"
+    for name, words in facts.items():
+        if words:
+            screen.line(f"{name:<9} {words}")
     if found.role == "data" and (folder / "ledger.sqlite").exists():
         _print_requests(folder)
 

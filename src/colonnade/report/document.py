@@ -70,9 +70,9 @@ def text(value: object) -> Html:
     return Html(html.escape(plain, quote=True))
 
 
-def join(parts: Iterable[object], between: str = "") -> Html:
+def join(parts: Iterable[object]) -> Html:
     """Return parts side by side, escaped unless they are markup."""
-    return Html(text(between).join(text(part) for part in parts))
+    return Html("".join(text(part) for part in parts))
 
 
 def tag(name: str, /, *children: object, **attributes: str | None) -> Html:
@@ -420,23 +420,28 @@ RELATIONS = {
 }
 
 
+OBSERVED = {
+    "observer": "observer",
+    "unit": "unit",
+    "epsilon": "ε",
+    "delta": "δ",
+    "epsilon_if_replaced": "ε if replaced",
+}
+
+
+def _observers(privacy: PrivacyStatement, **more: str) -> Html:
+    """Return a table of ε and δ for every observer and unit."""
+    shown = {**OBSERVED, **more}
+    return table(list(shown.values()), privacy.table()[list(shown)].astype(object).to_numpy().tolist())
+
+
 def observers_section(study: Reported) -> Html:
     """Return who could see what: ε and δ for every observer and unit."""
-    rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"])
-        for row in study.privacy_.table().to_dict("records")
-    ]
     note = (
         "“ε if replaced” is the same guarantee for a record replaced by another one instead of by nothing, where it is known. "
         "Names joined by + pool what they see."
     )
-    return join(
-        [
-            tag("h3", "Who could see what"),
-            table(["observer", "unit", "ε", "δ", "ε if replaced"], rows),
-            tag("p", note, klass="soft"),
-        ]
-    )
+    return join([tag("h3", "Who could see what"), _observers(study.privacy_), tag("p", note, klass="soft")])
 
 
 def assumptions_section(study: Reported) -> Html:
@@ -777,12 +782,8 @@ def study_html(fitted: Any) -> Html:
 
 def statement_html(privacy: PrivacyStatement) -> Html:
     """Return a privacy statement as an HTML table, one row per observer and unit."""
-    rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"], row["relation"])
-        for row in privacy.table().to_dict("records")
-    ]
     assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
-    return join([table(["observer", "unit", "ε", "δ", "ε if replaced", "neighbours"], rows), assumptions])
+    return join([_observers(privacy, relation="neighbours"), assumptions])
 
 
 def preview_html(shown: Preview) -> Html:

@@ -406,7 +406,7 @@ def quantile_chart(study: Any) -> "Figure":
 
 
 MOST_COLUMNS = 16
-FULL = 160
+MOST_NUMBERED_CELLS = 160
 """Cells beyond which no numbers are written into a map."""
 
 
@@ -462,7 +462,7 @@ def _map(table: Any, shown: str, *, title: str) -> "Figure":
             axes.tick_params(axis="x", rotation=40)
         figure.colorbar(image, ax=axes, shrink=0.85).outline.set_edgecolor(SOFT)
         headline(figure, title, "grey: groups that are too small for their noise")
-        if values.size <= FULL and kept.count():
+        if values.size <= MOST_NUMBERED_CELLS and kept.count():
             middle = (kept.min() + kept.max()) / 2
             for (row, column), value in np.ndenumerate(values):
                 if not np.ma.getmaskarray(kept)[row, column]:
@@ -504,7 +504,7 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return [f"{shortened(name, 26)}  {number}" for number, name in enumerate(names, start=1)]
 
 
-ACROSS = 3
+SHAPES_IN_A_ROW = 3
 MOST_SHAPE_LABELS = 6
 """How many bins are named below a panel."""
 LONGEST_BIN = 12
@@ -521,10 +521,10 @@ def shape_panel(study: Any) -> "Figure":
     shapes, order = study.shape_functions_, list(study.importance_.index)
     classes = _by_class(shapes)
     shown = order[:MOST_PANELS]
-    rows = -(-len(shown) // ACROSS)
+    rows = -(-len(shown) // SHAPES_IN_A_ROW)
     unit = getattr(study, "effect_unit", "log-odds")
     with styled_figure(0.9 + 2.1 * rows) as figure:
-        every = figure.subplots(rows, min(ACROSS, len(shown)), squeeze=False).ravel()
+        every = figure.subplots(rows, min(SHAPES_IN_A_ROW, len(shown)), squeeze=False).ravel()
         largest = _reach(shapes)
         for axes, name in zip(every, shown, strict=False):
             own = _by_class(shapes[shapes["column"] == name])

@@ -54,20 +54,23 @@ EVENTS = frozenset(
 )
 FIELDS = frozenset(
     {
-        "attempt",
         "bytes",
         "bytes_in",
         "bytes_out",
+        "child",
         "code",
         "days",
         "party",
-        "people",
         "pid",
-        "child",
         "reason",
         "request",
+        "seconds",
+        "status",
+        "step",
+        "study",
+        "times",
+        "turn",
     }
-    | {"seconds", "sequence", "spent", "status", "step", "study", "times", "turn"}
 )
 _PLAIN = re.compile(r"[\w .:/-]{0,80}", re.ASCII)
 

@@ -215,9 +215,7 @@ class SiteRequest:
     @classmethod
     def read(cls, path: Path) -> "SiteRequest":
         """Read a request from a file."""
-        document = toml_parts.parse(path)
-        toml_parts.refuse_unknown(document, REQUEST_KEYS, path.name)
-        return cls.taken_from(document, path.name)
+        return cls.taken_from(toml_parts.parse(path, REQUEST_KEYS), path.name)
 
     def text(self) -> str:
         """Return the request as TOML."""
@@ -404,8 +402,7 @@ def _card_of_coordinator(path: Path) -> tuple[SiteRequest, PublicIdentity]:
             f"There is no coordinator's card {path}.",
             remedy="Where the coordinator will run: colonnade coordinator init FOLDER --host HOST.",
         )
-    document = toml_parts.parse(path)
-    toml_parts.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
+    document = toml_parts.parse(path, ("identity", *REQUEST_KEYS))
     asked = SiteRequest.taken_from(document, path.name)
     identity = _identity_in(document, path.name, "Make it again: colonnade coordinator init.")
     asked.key_of_member(identity)
@@ -546,8 +543,7 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
 def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
     """Add an analyst to the papers, signed by the member of a folder; return the analyst's name and the member's."""
     member = PartyFolder(folder)
-    document = toml_parts.parse(card)
-    toml_parts.refuse_unknown(document, ("name", "identity"), card.name)
+    document = toml_parts.parse(card, ("name", "identity"))
     name = toml_parts.text_of(document, "name", card.name)
     identity = _identity_in(document, card.name, "Use what `analyst init` wrote.")
     found = agreement.read_agreement(path).check()
@@ -627,10 +623,9 @@ def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
 
 def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
     """Read a member's card: what the papers say of it, and its request for a certificate."""
-    document = toml_parts.parse(path)
-    fields = ("name", *agreement.Signatory.__struct_fields__)
-    toml_parts.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
-    entries = {key: value for key, value in document.items() if key in fields and key != "name"}
+    fields = agreement.Signatory.__struct_fields__
+    document = toml_parts.parse(path, (*fields, *REQUEST_KEYS))
+    entries = {key: value for key, value in document.items() if key in fields}
     try:
         signatory = msgspec.convert(entries, agreement.Signatory)
     except msgspec.ValidationError as error:

@@ -18,7 +18,7 @@
 
 A compute node has no data, and so neither schema nor policy nor ledger.
 
-Copies of a served party's table, one per declared version of its data.
+*Copies of a served party's table* (`Snapshots`), one per declared version of its data.
 
 ::
 
@@ -376,9 +376,7 @@ class PartyFolder:
     # What is in it ------------------------------------------------------------------------------------------------------
 
     def _member(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "member.toml")
-        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
-        return document
+        return toml_parts.parse(self.path / "member.toml", ("name", "role", "direct"))
 
     @property
     def name(self) -> str:
@@ -426,9 +424,7 @@ class PartyFolder:
         return toml_parts.policy_of(toml_parts.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
 
     def _policy_file(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "policy.toml")
-        toml_parts.refuse_unknown(document, ("budget", "policy"), "policy.toml")
-        return document
+        return toml_parts.parse(self.path / "policy.toml", ("budget", "policy"))
 
     def _schema_file(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "schema.toml")

@@ -269,7 +269,7 @@ LARGEST_REFUSAL = 65_536
 QUIET = frozenset({"GetAccount", "GetDescription"})
 """Requests that ask for nothing but public facts, which monitors repeat; they are counted and not logged."""
 
-ROOM = 1 << 20
+ROOM_BYTES = 1 << 20
 """Bytes that must fit on a disk that was full before a ledger is opened again; there are this many seconds between two tries."""
 ROOM_SECONDS = 1.0
 
@@ -393,7 +393,7 @@ def _await_room(folder: Path) -> None:
         time.sleep(ROOM_SECONDS)
         try:
             with probe.open("wb") as file:
-                file.write(bytes(ROOM))
+                file.write(bytes(ROOM_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:

@@ -20,7 +20,7 @@ from colonnade.runtime.event_log import Log
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
 from colonnade.transport.flare import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
-from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit
+from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit, KitWatch
 from colonnade.transport.links import Link, Listener, Mailbox, PostOffice
 
 PATIENCE = 2.0
@@ -220,7 +220,7 @@ class SiteRelay:
         )
         self._kit = Kit(Path(kit), clock=clock)
         self._line: Line | None = None
-        self._mark = self._seen = ""
+        self._watch = KitWatch(self._kit)
         self._warned = 0.0
         self._ends = 0.0
         self.fault: ColonnadeError | None = None
@@ -235,7 +235,6 @@ class SiteRelay:
 
     def _take_kit(self) -> None:
         """Connect with the kit as it is, or say why not; a certificate that is over is waited out, any other fault is raised."""
-        self._mark = self._kit.mark()
         try:
             self._kit.credentials()
         except CertificateExpired as error:
@@ -251,10 +250,9 @@ class SiteRelay:
 
     def _look_at_kit(self) -> None:
         """Take over a new certificate; warn 30 days before one ends, once per day, and say when it has."""
-        now, mark = self._clock(), self._kit.mark()
-        settled, self._seen = mark == self._seen, mark  # three files do not change in one moment
+        now, changed = self._clock(), self._watch.changed()
         try:
-            if self._line is None or (mark != self._mark and settled):
+            if self._line is None or changed:
                 self._take_kit()
             elif now >= self._ends and self.fault is None:
                 self._kit.credentials()

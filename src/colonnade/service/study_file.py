@@ -285,15 +285,11 @@ def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
             name: _member(name, toml_parts.as_table(entry, f"parties.{name}"), folder)
             for name, entry in members.items()
         },
-        studies=_studies(document, folder),
-        align=_taken(document, "align", study_keys.ALIGN),
-        split=_split(document),
         compute_nodes=_names(document, "compute_nodes"),
         committee=_names(document, "committee") or None,
-        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
         collusion=_whole(document, "collusion", "the file", low=0),
         title=_line(document, "title", "the file"),
-        analyst=_path(document, "analyst", folder),
+        **_asked(document, folder),
     )
 
 
@@ -339,12 +335,19 @@ def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile
         kit=_path(document, "kit", here),
         state=_path(document, "state", here) or papers.parent / "coordinator-state",
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
-        align=_taken(document, "align", study_keys.ALIGN),
-        split=_split(document),
-        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
-        studies=_studies(document, here),
-        analyst=_path(document, "analyst", here),
+        **_asked(document, here),
     )
+
+
+def _asked(document: toml_parts.Table, folder: Path) -> dict[str, Any]:
+    """Read what both kinds of file say: how people are matched, divided and bounded, the studies, and who asks."""
+    return {
+        "align": _taken(document, "align", study_keys.ALIGN),
+        "split": _split(document),
+        "tighten": _taken(document, "tighten", study_keys.TIGHTEN),
+        "studies": _studies(document, folder),
+        "analyst": _path(document, "analyst", folder),
+    }
 
 
 def _path(document: toml_parts.Table, name: str, folder: Path) -> Path | None:

@@ -25,9 +25,12 @@ READING = ("separator", "encoding")
 """How CSV files are written."""
 
 
-def parse(path: Path) -> Table:
-    """Read a TOML file; refuse one that is not."""
-    return parse_text(text_in(path), path.name)
+def parse(path: Path, known: Iterable[str] | None = None) -> Table:
+    """Read a TOML file; refuse one that is not, or that has a key besides those that are known."""
+    document = parse_text(text_in(path), path.name)
+    if known is not None:
+        refuse_unknown(document, known, path.name)
+    return document
 
 
 def text_in(path: Path) -> str:

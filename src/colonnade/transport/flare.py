@@ -48,7 +48,7 @@ from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol.agreement import COORDINATOR
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
-from colonnade.transport.kit import Certificate, Kit, KnownCertificates
+from colonnade.transport.kit import Certificate, Kit, KitWatch, KnownCertificates
 
 BLOCK = 1 << 20
 """Bytes of a message that travel at a time: large enough for the line's full rate, small beside any process."""
@@ -582,12 +582,10 @@ class FlareTransport:
 
     def _watch_kit(self) -> None:
         """Take over a new certificate of our own as soon as the whole of it is there."""
-        taken = seen = self._kit.mark()
+        watch = KitWatch(self._kit)
         while not self._ended.wait(KIT_SECONDS):
-            settled, seen = self._kit.mark() == seen, self._kit.mark()
-            if seen == taken or not settled:
+            if not watch.changed():
                 continue
-            taken = seen
             try:
                 self._kit.credentials()
                 self._line.renew()

@@ -229,6 +229,23 @@ class Kit:
         return state.hexdigest()
 
 
+class KitWatch:
+    """Says when a new certificate has come into a kit, once all of its files are there."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._taken = self._seen = kit.mark()
+
+    def changed(self) -> bool:
+        """Return whether the kit is another one than at the last time, and has been for two looks."""
+        mark = self._kit.mark()
+        settled, self._seen = mark == self._seen, mark  # three files do not change in one moment
+        if mark == self._taken or not settled:
+            return False
+        self._taken = mark
+        return True
+
+
 class KnownCertificates:
     """What a coordinator remembers of certificates: when each site's ends, as it was when the site connected.
 

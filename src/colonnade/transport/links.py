@@ -92,8 +92,8 @@ Name = tuple[str, str, str]
 
 
 @dataclass
-class Place:
-    """Where a letter is being written. It is kept when all of it has come, and else removed."""
+class IncomingLetter:
+    """A letter that is being written. It is kept when all of it has come, and else removed."""
 
     file: BinaryIO
     whole: bool = False
@@ -181,7 +181,7 @@ class Mailbox:
         return held is not None and held.size == ticket.size
 
     @contextlib.contextmanager
-    def place(self, sender: str, study: bytes, ticket: Ticket) -> Iterator[Place | None]:
+    def place(self, sender: str, study: bytes, ticket: Ticket) -> Iterator[IncomingLetter | None]:
         """Make room for a letter, and keep it if it came whole; ``None`` where there is no room."""
         if not self._reserve(sender, ticket.size):
             yield None
@@ -191,7 +191,7 @@ class Mailbox:
         try:
             with part.open("xb") as file:
                 part.chmod(0o600)
-                place = Place(file)
+                place = IncomingLetter(file)
                 yield place
             if place.whole:
                 is_kept = self._keep(part, _name(sender, study, ticket), ticket.size)
@@ -690,7 +690,7 @@ class Listener:
                 raise PermissionError
             caller.checked = now
 
-    def _write(self, connection: socket.socket, place: Place, size: int) -> bytes:
+    def _write(self, connection: socket.socket, place: IncomingLetter, size: int) -> bytes:
         """Write so many bytes as they come; return their hash."""
         hashed, left = hashlib.sha256(), size
         while left:
