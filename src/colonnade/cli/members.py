@@ -314,7 +314,7 @@ def status(
         "relay": "not running" if found.relay is None else waits,
         "bytes": "" if found.relay is None else f"{carried['bytes_in']:,} in, {carried['bytes_out']:,} out",
         "direct": f"{carried['direct_in']:,} in, {carried['direct_out']:,} out",
-        "fault": found.fault,
+        "fault": found.fault or "",
         **{file: certificate.words(time.time()) for file, certificate in found.certificates.items()},
     }
     if not carried["direct_in"] + carried["direct_out"]:
