@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from colonnade.datasets.synthetic import three_organisations
+from colonnade.datasets import three_organisations
 
 if __name__ == "__main__":
     for name, organisation in three_organisations(people=20_000).items():

@@ -6,8 +6,8 @@
 >>> study.privacy_.epsilon(observer="coordinator", unit="person")
 2.0
 
-Names are imported when they are first used. ``import colonnade`` alone takes a few milliseconds, so an error class or the command
-line's help does not wait for numerical libraries. Type-checkers see all names.
+Names other than errors are imported when they are first used. ``import colonnade`` alone takes a few milliseconds, so an error
+class or the command line's help does not wait for numerical libraries. Type-checkers see all names.
 """
 
 from importlib import import_module
@@ -15,6 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 import colonnade.report  # noqa: F401  # registers what shows results; loads little until something is shown
 from colonnade._version import __version__
+from colonnade.errors import (
+    AlreadyRunning,
+    ApprovalNeeded,
+    BadInput,
+    BoundsRequired,
+    BudgetExceeded,
+    Busy,
+    CertificateExpired,
+    ColonnadeError,
+    DiskFull,
+    EstimateFailed,
+    LedgerCorrupt,
+    LoosePermissions,
+    NonPrivateRefused,
+    NotEnoughComputeNodes,
+    PartyAway,
+    PlanMismatch,
+    PolicyRefusal,
+    ProtocolError,
+    ReleaseLost,
+    SchemaMismatch,
+)
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
@@ -22,28 +44,6 @@ if TYPE_CHECKING:
     from colonnade.coordinator.federation import Federation
     from colonnade.coordinator.opening import TemporaryLedgers
     from colonnade.coordinator.protocols.moment_releases import MomentsRelease
-    from colonnade.errors import (
-        AlreadyRunning,
-        ApprovalNeeded,
-        BadInput,
-        BoundsRequired,
-        BudgetExceeded,
-        Busy,
-        CertificateExpired,
-        ColonnadeError,
-        DiskFull,
-        EstimateFailed,
-        LedgerCorrupt,
-        LoosePermissions,
-        NonPrivateRefused,
-        NotEnoughComputeNodes,
-        PartyAway,
-        PlanMismatch,
-        PolicyRefusal,
-        ProtocolError,
-        ReleaseLost,
-        SchemaMismatch,
-    )
     from colonnade.estimators.additive import AdditiveClassifier, AdditiveRegressor
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
@@ -130,28 +130,6 @@ _HOMES = {
     "coordinator.federation": ("Federation",),
     "coordinator.protocols.moment_releases": ("MomentsRelease",),
     "coordinator.opening": ("TemporaryLedgers",),
-    "errors": (
-        "AlreadyRunning",
-        "ApprovalNeeded",
-        "BadInput",
-        "BoundsRequired",
-        "BudgetExceeded",
-        "Busy",
-        "CertificateExpired",
-        "ColonnadeError",
-        "DiskFull",
-        "EstimateFailed",
-        "LedgerCorrupt",
-        "LoosePermissions",
-        "NonPrivateRefused",
-        "NotEnoughComputeNodes",
-        "PartyAway",
-        "PlanMismatch",
-        "PolicyRefusal",
-        "ProtocolError",
-        "ReleaseLost",
-        "SchemaMismatch",
-    ),
     "estimators.additive": ("AdditiveClassifier", "AdditiveRegressor"),
     "estimators.releases": ("PatternCount",),
     "estimators.answers": ("NotFittedError",),

@@ -37,7 +37,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def allows(self, value: Any) -> bool:
-        """Return whether a value is allowed."""
+        """Return whether a value is allowed. A truth value is no number, and a text is no list."""
 
     def plain(self, value: Any) -> Any:
         """Return an allowed value as one of Python's own types."""
@@ -80,24 +80,20 @@ class Whole(Constraint):
 
     @property
     def words(self) -> str:
-        """The bounds."""
         if self.high is None:
             return f"a whole number of at least {self.low:,}"
         return f"a whole number from {self.low:,} to {self.high:,}"
 
     @property
     def example(self) -> str:
-        """The lowest."""
         return str(self.low)
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is a whole number within the bounds. A truth value is not a number."""
         if isinstance(value, bool) or not isinstance(value, Integral):
             return False
         return self.low <= int(value) and (self.high is None or int(value) <= self.high)
 
     def plain(self, value: Any) -> int:
-        """Return the value as an ``int``."""
         return int(value)
 
 
@@ -111,7 +107,7 @@ class Real(Constraint):
 
     @property
     def words(self) -> str:
-        """The bounds."""
+        """The bounds, and which of them are included."""
         lower = f"of at least {self.low:g}" if self.closed in ("both", "left") else f"above {self.low:g}"
         if self.high is None:
             return f"a number {lower}"
@@ -120,11 +116,10 @@ class Real(Constraint):
 
     @property
     def example(self) -> str:
-        """A number between the bounds."""
         return f"{(self.low + (self.low + 2 if self.high is None else self.high)) / 2:g}"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is a number within the bounds. A truth value is not a number, nor is NaN."""
+        """Return whether the value is a number within the bounds; NaN is none."""
         if isinstance(value, bool) or not isinstance(value, RealNumber) or not isfinite(value):
             return False
         number = float(value)
@@ -134,7 +129,6 @@ class Real(Constraint):
         return above and (number <= self.high if self.closed in ("both", "right") else number < self.high)
 
     def plain(self, value: Any) -> int | float:
-        """Return the value as an ``int`` or a ``float``."""
         return int(value) if isinstance(value, Integral) else float(value)
 
 
@@ -146,21 +140,17 @@ class OneOf(Constraint):
 
     @property
     def words(self) -> str:
-        """The options."""
         *first, last = (repr(option) for option in self.options)
         return f"{', '.join(first)} or {last}" if first else last
 
     @property
     def example(self) -> str:
-        """The first option."""
         return repr(self.options[0])
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is one of the options."""
         return (value is None or isinstance(value, str)) and value in self.options
 
     def plain(self, value: Any) -> str | None:
-        """Return the value as a ``str``."""
         return None if value is None else str(value)
 
 
@@ -172,22 +162,17 @@ class SomeOf(Constraint):
 
     @property
     def words(self) -> str:
-        """The options."""
         return f"a list of {OneOf(self.options).words}, each once"
 
     @property
     def example(self) -> str:
-        """A list of the first option."""
         return repr([self.options[0]])
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is a list of options. A single text is not a list."""
-        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-            return False
-        return all(isinstance(one, str) and one in self.options for one in value) and len(set(value)) == len(value)
+        words = _is_list(value) and all(isinstance(one, str) and one in self.options for one in value)
+        return words and len(set(value)) == len(value)
 
     def plain(self, value: Any) -> tuple[str, ...]:
-        """Return the value as a tuple, in the order of the options."""
         return tuple(option for option in self.options if option in value)
 
 
@@ -199,7 +184,6 @@ class Boolean(Constraint):
     example = "True"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is a truth value."""
         return isinstance(value, bool)
 
 
@@ -211,11 +195,9 @@ class OneColumn(Constraint):
     example = "'bank.income'"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is text."""
         return isinstance(value, str)
 
     def plain(self, value: Any) -> str:
-        """Return the value as a ``str``."""
         return str(value)
 
 
@@ -227,23 +209,17 @@ class ColumnList(Constraint):
     example = "['bank.age', 'telco.minutes']"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is a list of different names. A single text is not a list."""
-        return self._is_list(value) and len(set(value)) == len(value)
+        return _are_names(value) and len(set(value)) == len(value)
 
     def plain(self, value: Any) -> list[str]:
-        """Return the value as a list of ``str``."""
         return [str(name) for name in value]
 
     def problem(self, name: str, value: Any) -> str:
         """Return what is wrong; it names a column that is listed twice."""
-        if not self._is_list(value):
+        if not _are_names(value):
             return super().problem(name, value)
         twice = next(one for one in value if list(value).count(one) > 1)
         return f"{name} names {str(twice)!r} twice."
-
-    def _is_list(self, value: Any) -> bool:
-        listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
-        return listed and all(isinstance(name, str) for name in value)
 
 
 @dataclass(frozen=True)
@@ -254,24 +230,18 @@ class RisingNumbers(Constraint):
 
     @property
     def words(self) -> str:
-        """What each number may be."""
         return f"a rising list of numbers, each {self.each.words}"
 
     @property
     def example(self) -> str:
-        """Two numbers within the bounds."""
         middle = float(self.each.example)
         return f"[{(self.each.low + middle) / 2:g}, {middle:g}]"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is a list of rising numbers within the bounds."""
-        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) > 0
-        if not listed or not all(self.each.allows(one) for one in value):
-            return False
-        return all(low < high for low, high in pairwise(value))
+        numbers = _is_list(value) and all(self.each.allows(one) for one in value)
+        return numbers and all(low < high for low, high in pairwise(value))
 
     def plain(self, value: Any) -> list[float]:
-        """Return the value as a list of ``float``."""
         return [float(one) for one in value]
 
 
@@ -283,22 +253,18 @@ class PerParty(Constraint):
 
     @property
     def words(self) -> str:
-        """What each value may be."""
         return f"a mapping of party to {self.each.words}"
 
     @property
     def example(self) -> str:
-        """A mapping of one party."""
         return f"{{'bank': {self.each.example}}}"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value maps at least one party, each to an allowed value."""
         if not isinstance(value, Mapping) or not value:
             return False
         return all(isinstance(party, str) and self.each.allows(entry) for party, entry in value.items())
 
     def plain(self, value: Any) -> dict[str, Any]:
-        """Return the value as a dictionary."""
         return {str(party): self.each.plain(entry) for party, entry in value.items()}
 
 
@@ -308,12 +274,10 @@ class PerColumn(PerParty):
 
     @property
     def words(self) -> str:
-        """What each value may be."""
         return f"a mapping of column to {self.each.words}"
 
     @property
     def example(self) -> str:
-        """A mapping of one column."""
         return f"{{'bank.age': {self.each.example}}}"
 
 
@@ -325,12 +289,10 @@ class AutoColumns(Constraint):
     example = "'auto:10'"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is such a text."""
         number = value.removeprefix("auto:") if isinstance(value, str) and value.startswith("auto:") else ""
         return number.isascii() and number.isdigit() and int(number) > 0
 
     def plain(self, value: Any) -> str:
-        """Return the value as plain text."""
         return str(value)
 
 
@@ -342,18 +304,10 @@ class ColumnPairs(Constraint):
     example = "[('bank.age', 'bank.income')]"
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is such a list."""
-        listed = isinstance(value, Sequence) and not isinstance(value, str)
-        return listed and all(_is_pair(one) for one in value)
+        return _is_list(value, fewest=0) and all(_are_names(one) and len(one) == 2 for one in value)
 
     def plain(self, value: Any) -> list[tuple[str, str]]:
-        """Return the value as a list of pairs of plain text."""
         return [(str(first), str(second)) for first, second in value]
-
-
-def _is_pair(value: Any) -> bool:
-    listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
-    return listed and all(isinstance(name, str) for name in value)
 
 
 @dataclass(frozen=True)
@@ -364,21 +318,16 @@ class Numbers(Constraint):
 
     @property
     def words(self) -> str:
-        """How many."""
         return f"a list of at least {self.fewest} numbers"
 
     @property
     def example(self) -> str:
-        """The first so many whole numbers."""
         return repr(list(range(self.fewest)))
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is such a list. A text is none."""
-        listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) >= self.fewest
-        return listed and all(Real(-inf).allows(one) for one in value)
+        return _is_list(value, self.fewest) and all(Real(-inf).allows(one) for one in value)
 
     def plain(self, value: Any) -> list[float]:
-        """Return the value as a list of ``float``."""
         return [float(one) for one in value]
 
 
@@ -390,20 +339,16 @@ class Optional(Constraint):
 
     @property
     def words(self) -> str:
-        """What is allowed besides None."""
         return f"{self.given.words}, or None"
 
     @property
     def example(self) -> str:
-        """A value other than None."""
         return self.given.example
 
     def allows(self, value: Any) -> bool:
-        """Return whether the value is None or allowed."""
         return value is None or self.given.allows(value)
 
     def plain(self, value: Any) -> Any:
-        """Return None, or the plain value."""
         return None if value is None else self.given.plain(value)
 
     def problem(self, name: str, value: Any) -> str:
@@ -421,21 +366,25 @@ class Either(Constraint):
 
     @property
     def words(self) -> str:
-        """What either constraint allows."""
         return f"{self.first.words}, or {self.second.words}"
 
     @property
     def example(self) -> str:
-        """The first constraint's example."""
         return self.first.example
 
     def allows(self, value: Any) -> bool:
-        """Return whether either constraint allows the value."""
         return self.first.allows(value) or self.second.allows(value)
 
     def plain(self, value: Any) -> Any:
-        """Return the plain value by the constraint that allows it."""
         return (self.first if self.first.allows(value) else self.second).plain(value)
+
+
+def _is_list(value: Any, fewest: int = 1) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and len(value) >= fewest
+
+
+def _are_names(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(name, str) for name in value)
 
 
 def _shown(value: Any) -> str:

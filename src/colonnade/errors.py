@@ -34,7 +34,7 @@ scikit-learn is imported: `colonnade.estimators.answers.NotFittedError` (code "n
 import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyRunning",
@@ -253,15 +253,8 @@ class Busy(ProtocolError):
     code = "busy"
     default_remedy = "Call again in a while: what was released is not paid twice."
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        remedy: str | None = None,
-        spent: Mapping[str, float] | None = None,
-        retry_in: float = 1.0,
-    ) -> None:
-        super().__init__(message, remedy=remedy, spent=spent)
+    def __init__(self, message: str, *, retry_in: float = 1.0, **rest: Any) -> None:
+        super().__init__(message, **rest)
         self.retry_in = retry_in
 
 

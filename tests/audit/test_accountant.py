@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from colonnade.audit.second_opinion import distribution_epsilon
+from colonnade.audit import distribution_epsilon
 from colonnade.privacy.accounting import NANO, Loss, Price, total
 from colonnade.privacy.calibration import ledger_rho
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.audit.distinguish import Finding, audit, distinguish
+from colonnade.audit import Finding, audit, distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import Mechanism

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from colonnade import audit
 from colonnade.cli import inspection
 from colonnade.privacy import randomness
 from tests import kit
@@ -63,7 +64,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     monkeypatch.setattr(randomness, "SystemRandomness", lambda: source)
 
 
-@pytest.mark.parametrize("name", inspection.MECHANISMS)
+@pytest.mark.parametrize("name", audit.MECHANISMS)
 def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> None:
     result = call("audit", name, "--samples", 200_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -71,7 +72,7 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
     assert result.output.count(": refuted") == 1
 
 
-@pytest.mark.parametrize("name", inspection.ATTACKS)
+@pytest.mark.parametrize("name", audit.ATTACKS)
 def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
     result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -80,12 +81,12 @@ def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
 
 
 def test_a_mechanism_with_half_its_noise_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = inspection.MECHANISMS["laplace"]
+    honest = audit.MECHANISMS["laplace"]
 
     def mutant(epsilon: float, delta: float) -> Any:
-        return inspection._Claiming(honest(2 * epsilon, delta), honest(epsilon, delta).loss)
+        return audit._Claiming(honest(2 * epsilon, delta), honest(epsilon, delta).loss)
 
-    monkeypatch.setitem(inspection.MECHANISMS, "laplace", mutant)
+    monkeypatch.setitem(audit.MECHANISMS, "laplace", mutant)
     result = call("audit", "laplace", "--samples", 100_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 1
     assert ": not refuted" not in result.output

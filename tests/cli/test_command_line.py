@@ -110,7 +110,7 @@ def test_plain_lines_of_progress_can_be_asked_for(tmp_path: Path, monkeypatch: p
 
 
 def test_a_terminal_shows_one_line_with_the_time_and_takes_it_away_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from colonnade.runtime.progress import progress_bar
+    from colonnade.runtime.event_log import progress_bar
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.cli import app
-from colonnade.report import markup
+from colonnade.report import document as markup
 from colonnade.service import study_keys
 from colonnade.service.study_file import read
 from tests.cli.studies import call

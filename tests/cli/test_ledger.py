@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.audit import second_opinion
-from colonnade.audit.second_opinion import SLACK, distribution_epsilon
+from colonnade import audit
+from colonnade.audit import SLACK, distribution_epsilon
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Budget, Loss, total
 from tests.cli.studies import call, make, refused
@@ -78,7 +78,7 @@ def test_verify_refuses_a_ledger_that_shows_less_than_its_rows_cost(
 ) -> None:
     path = ledger_at(tmp_path / "bank.sqlite")
     for opinion in (0.80, float("nan"), float("inf")):
-        monkeypatch.setattr(second_opinion, "distribution_epsilon", lambda *_, opinion=opinion: opinion)
+        monkeypatch.setattr(audit, "distribution_epsilon", lambda *_, opinion=opinion: opinion)
         refused(call("ledger", "verify", path), "ledger-corrupt")
 
 

@@ -11,7 +11,7 @@ import pytest
 from colonnade.errors import BadInput
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.table.sources import Source
-from colonnade.runtime import durable_file
+from colonnade.runtime import private_files
 from colonnade.service.party_folder import PartyFolder
 from tests.cli.studies import call
 
@@ -241,7 +241,7 @@ def _end_before(patch: pytest.MonkeyPatch, number: int) -> None:
     patch.setattr(
         LedgerFile, "run", ending(LedgerFile.run, lambda _, words, *__: words.startswith(("INSERT", "COMMIT")))
     )
-    for owner, name in ((durable_file.os, "open"), (durable_file.os, "fsync"), (shutil, "rmtree")):
+    for owner, name in ((private_files.os, "open"), (private_files.os, "fsync"), (shutil, "rmtree")):
         patch.setattr(owner, name, ending(getattr(owner, name)))
     for name in ("mkdir", "replace", "rename"):
         patch.setattr(Path, name, ending(getattr(Path, name)))

@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from colonnade.datasets.synthetic import Federated, three_organisations
+from colonnade.datasets import Federated, three_organisations
 from colonnade.errors import BadInput
 from colonnade.party.table.checking import check_table
 from colonnade.party.table.private_table import PrivateTable

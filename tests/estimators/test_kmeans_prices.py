@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 import colonnade as cn
-from colonnade.datasets.synthetic import three_organisations
+from colonnade.datasets import three_organisations
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho

@@ -9,7 +9,7 @@ import pytest
 import colonnade as cn
 from colonnade.cli import running
 from colonnade.estimators.answers import Preview
-from colonnade.report import document, plots
+from colonnade.report import document
 from colonnade.result import PrivacyStatement
 from tests.conversations.test_floors import NAMES, a_federation
 from tests.estimators.test_every_estimator import every_method, federation, made  # noqa: F401  # a fixture
@@ -127,7 +127,7 @@ RENDERINGS = {
     "statement in words": lambda study, preview, f: study.privacy_.pooling,
     "statement in a notebook": lambda study, preview, f: study.privacy_._repr_html_(),
     "statement in a study's notebook": lambda study, preview, f: study._repr_html_(),
-    "statement as HTML": lambda study, preview, f: plots.statement_html(study.privacy_),
+    "statement as HTML": lambda study, preview, f: document.statement_html(study.privacy_),
     "report": lambda study, preview, f: document.page([study], federation=f),
     "what was asked, in the report": lambda study, preview, f: document.request_section(study),
     "results as JSON": lambda study, preview, f: str(

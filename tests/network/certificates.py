@@ -5,7 +5,7 @@ import ssl
 import threading
 from pathlib import Path
 
-from colonnade.service.authority import CertificateAuthority, SiteRequest
+from colonnade.service.federation_setup import CertificateAuthority, SiteRequest
 from colonnade.transport.kit import Kit
 
 START = 1_800_000_000.0

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.runtime.event_log import EVENTS, FIELDS, Log
-from colonnade.transport.engine import BLOCK, LARGEST_BLOCK, BlockAnswer, BlockCall, Status, Verb
+from colonnade.transport.flare import BLOCK, LARGEST_BLOCK, BlockAnswer, BlockCall, Status, Verb
 
 relay = pytest.importorskip("colonnade.service.relay", reason="needs the extra colonnade[network]")
 
@@ -71,7 +71,7 @@ def test_a_block_outside_its_message_is_refused():
             BlockCall.decode(bad.encode())
 
 
-# A relay's passage ----------------------------------------------------------------------------------------------------
+# A message at a relay ----------------------------------------------------------------------------------------------------
 
 
 class Guard:
@@ -103,14 +103,14 @@ class Guard:
         self.listener.close()
 
 
-def passage(tmp_path, answer: bytes, total: int, *, raw: bool = False):
+def relayed(tmp_path, answer: bytes, total: int, *, raw: bool = False):
     made = Guard(tmp_path / "g", answer if raw else len(answer).to_bytes(8, "big") + answer)
-    return made, relay.Passage(tmp_path / "g", total)
+    return made, relay.RelayedMessage(tmp_path / "g", total)
 
 
 def test_blocks_pass_in_order_and_each_may_be_sent_again(tmp_path):
     message, reply = os.urandom(3 * BLOCK + 5), os.urandom(2 * BLOCK + 9)
-    guard, one = passage(tmp_path, reply, len(message))
+    guard, one = relayed(tmp_path, reply, len(message))
     try:
         for offset in range(0, len(message), BLOCK):
             call = put(message[offset : offset + BLOCK], len(message), offset)
@@ -132,7 +132,7 @@ def test_blocks_pass_in_order_and_each_may_be_sent_again(tmp_path):
 
 
 def test_blocks_out_of_order_are_lost_not_mixed(tmp_path):
-    guard, one = passage(tmp_path, b"r", 3 * BLOCK)
+    guard, one = relayed(tmp_path, b"r", 3 * BLOCK)
     try:
         assert one.call(put(bytes(BLOCK), 3 * BLOCK, BLOCK)).status == Status.LOST
         assert one.call(put(bytes(BLOCK), 2 * BLOCK)).status == Status.LOST  # of another length than it began with
@@ -145,7 +145,7 @@ def test_blocks_out_of_order_are_lost_not_mixed(tmp_path):
 
 def test_a_slow_guard_is_waited_for_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(relay, "PATIENCE", 0.05)
-    guard, one = passage(tmp_path, b"reply", 3)
+    guard, one = relayed(tmp_path, b"reply", 3)
     guard.go.clear()
     try:
         assert one.call(put(b"abc", 3)).status == Status.WAIT
@@ -163,7 +163,7 @@ def test_a_slow_guard_is_waited_for_and_says_so(tmp_path, monkeypatch):
 @pytest.mark.parametrize("answer", [b"", b"\x00\x00", b"\xff" * 8, bytes(8), (LARGEST_FRAME + 1).to_bytes(8, "big")])
 def test_a_guard_that_hangs_up_or_babbles_is_away(tmp_path, answer, monkeypatch):
     monkeypatch.setattr(relay, "PATIENCE", 0.5)
-    guard, one = passage(tmp_path, answer, 3, raw=True)
+    guard, one = relayed(tmp_path, answer, 3, raw=True)
     statuses = set()
     if answer in (b"", b"\x00\x00"):
         guard.listener.shutdown(socket.SHUT_RDWR)

@@ -13,7 +13,7 @@ from colonnade.errors import BadInput, CertificateExpired, LoosePermissions
 from colonnade.runtime.event_log import Log
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup as setup
-from colonnade.service.authority import CertificateAuthority, SiteRequest
+from colonnade.service.federation_setup import CertificateAuthority, SiteRequest
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.cli.studies import call
@@ -205,7 +205,7 @@ def test_a_sites_certificate_is_for_connecting_and_not_for_listening(tmp_path, a
 
 
 def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(tmp_path):
-    engine = pytest.importorskip("colonnade.transport.engine", reason="needs the extra colonnade[network]")
+    engine = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")
     kit = Kit(tmp_path / "kit")
     certified(CertificateAuthority.create(tmp_path / "authority"), kit, "bank")
     context = engine.tls_context(kit.credentials(), ssl_server=False)

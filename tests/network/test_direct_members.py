@@ -21,8 +21,8 @@ from colonnade.protocol.messages import Ticket
 from colonnade.runtime.event_log import Log
 from colonnade.service import processes
 from colonnade.service.health import member_status
-from colonnade.service.post_office import MemberLinks, where_to_listen
-from colonnade.service.processes import serve_member
+from colonnade.service.processes import serve_member, where_to_listen
+from colonnade.service.relay import MemberLinks
 from colonnade.transport.direct import UnixEndpoint
 from tests.network.lines import Started, until
 from tests.network.served import Site, simulated
@@ -115,7 +115,7 @@ def test_three_parties_release_the_same_bits_and_their_letters_pass_the_coordina
     for name in site.parties:
         until(
             lambda name=name: (
-                member_status(site.members[name].path).direct_out == found.transcript_.direct.get(name, 0)
+                member_status(site.members[name].path).carried["direct_out"] == found.transcript_.direct.get(name, 0)
             ),
             what="the status of a relay",
         )

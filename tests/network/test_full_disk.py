@@ -181,4 +181,4 @@ def test_a_ledger_that_refuses_for_another_reason_is_neither_live_nor_ready(tmp_
     for checks in (health.live_checks(folder), health.ready_checks(folder)):
         told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
         assert "ledger-corrupt" in told["ledger"]
-    assert 'colonnade_up{member="bank"} 0' in health.metrics(folder)
+    assert 'colonnade_up{member="bank"} 0' in health.metrics(health.member_status(folder))

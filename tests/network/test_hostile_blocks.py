@@ -11,7 +11,7 @@ import pytest
 
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount
-from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Status, Verb
+from colonnade.transport.flare import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Status, Verb
 from tests import kit
 from tests.federations import federation
 from tests.party.test_serving import Served, hostile_frames
@@ -117,7 +117,7 @@ def test_hostile_blocks_leave_relay_and_guard_as_they_were(count, site):
         made._receive(COORDINATOR_CELL, memoryview(hostile_call(source, frame, session, numbers)))
         if source.random() < 0.05:
             session = source.bytes(16)  # another coordinator: what this one left is hung up on
-        assert len(made._passages) <= relay.AT_ONCE
+        assert len(made._messages) <= relay.AT_ONCE
         answers = [BlockAnswer.decode(said) for said in made._line.said]
         assert all(answer.status in set(Status) for answer in answers)
         made._line.said.clear()
@@ -135,7 +135,7 @@ def test_many_messages_at_once_pass_one_relay(site):
     with ThreadPoolExecutor(24) as pool:
         answers = list(pool.map(lambda number: ask(made, account, b"s" * 16, number), range(200)))
     assert set(answers) == {expected}
-    assert len(made._passages) <= relay.AT_ONCE
+    assert len(made._messages) <= relay.AT_ONCE
 
 
 def test_a_guard_that_takes_nobody_is_away_and_the_relay_does_not_wait_for_it(tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def test_requests_at_once_are_all_counted(monitored, tmp_path):
     asked = [codec.encode(GetAccount()), codec.encode(GetDescription())] * 50
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one.handle, asked))
-    counted = {"answered": 100, "refused": 50}
+    counted = {"requests": {"GetAccount": 50, "GetDescription": 50}, "refusals": {"policy-refusal": 50}}
     until(lambda: counted.items() <= json.loads((tmp_path / "guard.status").read_text()).items(), what="the status")
     lines = [json.loads(line) for line in stream.getvalue().splitlines()][1:]
     assert len(lines) == 50
@@ -142,7 +142,11 @@ class MonitoredSide(sides.Served):
         self.bank._write()
         log = [json.loads(line) for line in self.stream.getvalue().splitlines()]
         status = json.loads(self.status.read_text())
-        metrics = [line for line in health.metrics(self.folder / "bank").splitlines() if "days_left" not in line]
+        metrics = [
+            line
+            for line in health.metrics(health.member_status(self.folder / "bank")).splitlines()
+            if "days_left" not in line
+        ]
         return (
             [{key: value for key, value in line.items() if key not in own} for line in log],
             {key: value for key, value in status.items() if key not in own},

@@ -97,7 +97,7 @@ def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tm
         told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
         assert "party status" in told["guard"]
         assert reason not in " ".join(told.values())
-    assert reason not in health.metrics(folder)
+    assert reason not in health.metrics(health.member_status(folder))
     assert reason not in call("party", "status", str(folder), "--live").output
     assert reason in call("party", "status", str(folder)).output
 
@@ -169,7 +169,7 @@ def test_metrics_have_a_fixed_vocabulary_and_count_what_happened(site):
 
 
 def test_a_node_without_a_ledger_has_no_budget_to_show(site):
-    text = health.metrics(site.members["auditor"].path)
+    text = health.metrics(health.member_status(site.members["auditor"].path))
     assert "epsilon" not in text
     assert 'colonnade_up{member="auditor"}' in text
 

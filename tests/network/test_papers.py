@@ -178,7 +178,7 @@ def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand
         "port": 8002,
         "min_people": 1,
         "max_epsilon": None,
-        "people": None,
+        "alignment": None,
     }
     for few in (cards[:3], cards[:4]):
         with pytest.raises(

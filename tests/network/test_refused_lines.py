@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from colonnade.service import authority
+from colonnade.service import federation_setup
 from colonnade.transport.kit import Kit
 from tests.network.intruders import INTRUDER
 from tests.network.lines import HOST, Started, free_port, relays, until
@@ -151,8 +151,8 @@ def test_a_site_does_not_believe_another_site_that_poses_as_the_coordinator(line
     """The server's certificate is checked by its name: another site's, even one that may listen, is not it."""
     folder, _, kits, *_ = line
     address, kit = f"tcp://{HOST}:{free_port()}", Kit(tmp_path / "pose", "server")
-    key = authority.SiteRequest("telco", kit.request("telco").decode()).key()
-    authority.CertificateAuthority(folder / "a").issue(key, "telco", host="telco").write(kit.folder, "server")
+    key = federation_setup.SiteRequest("telco", kit.request("telco").decode()).key()
+    federation_setup.CertificateAuthority(folder / "a").issue(key, "telco", host="telco").write(kit.folder, "server")
     impostor = posing(address, kit.folder, tmp_path)
     victim = relays(tmp_path, "bank", address=address, kits=kits["bank"].parent)
     try:

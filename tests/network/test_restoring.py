@@ -8,7 +8,7 @@ from colonnade.coordinator.opening import StudyJournal
 from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.runtime.private_files import lock_folder
-from colonnade.service.attestation import Attestation, attest
+from colonnade.service.decisions import Attestation, attest
 from tests.cli.studies import call
 from tests.network.served import Site
 from tests.network.test_papers import opened

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.datasets.synthetic import three_organisations
+from colonnade.datasets import three_organisations
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.schema import Schema
 from colonnade.service import toml_parts

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import binom
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.papers.laws import GradientNoise, participation_bound
 from colonnade.privacy import samplers

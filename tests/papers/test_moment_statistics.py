@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.audit.distinguish import audit
+from colonnade.audit import audit
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
 from colonnade.papers.laws import Carrier, PerturbedValues, WholeValues
 from colonnade.papers.private import PrivateTotal, PrivateValues

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.papers import laws as module
 from colonnade.papers.laws import (

@@ -77,7 +77,7 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.conversations": (PLAN, MESSAGE),
     "colonnade.conversations.memory": (PLAN, MESSAGE, LEDGER),
     "colonnade.families": (PLAN,),
-    "colonnade.runtime.durable_file": (CONSTANT,),
+    "colonnade.runtime.private_files": (CONSTANT,),
     "colonnade.runtime.spilled_rows": (PLAN,),
     "colonnade.papers.conversations": (PLAN, MESSAGE),
     "colonnade.papers.draws": (PLAN, MESSAGE, COINS),

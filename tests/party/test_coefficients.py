@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.audit.distinguish import audit
+from colonnade.audit import audit
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.party.table.private_table import PrivateTable

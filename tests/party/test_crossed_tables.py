@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.steps.products import PrivatePairTables

@@ -14,7 +14,7 @@ from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.protocol import codec, messages
-from colonnade.runtime import durable_file
+from colonnade.runtime import private_files
 from tests.federations import as_if_agreed, federation
 from tests.party.ledger_samples import BODY, TENTH, fresh
 
@@ -239,7 +239,7 @@ def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is
             raise OSError(28, "no space")
 
         with monkeypatch.context() as patch:
-            patch.setattr(durable_file.os, "fdatasync", full)
+            patch.setattr(private_files.os, "fdatasync", full)
             refused = codec.decode_reply(bank.handle(again))
         assert isinstance(refused, messages.Refused)
         assert refused.code == "disk-full"
@@ -266,10 +266,10 @@ class CutAt:
     def __init__(self, patch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
         self.calls, self._number, self._after = 0, number, after
         patch.setattr(LedgerFile, "run", self._cutting(LedgerFile.run))
-        patch.setattr(durable_file.os, "open", self._cutting(os.open))
-        patch.setattr(durable_file.os, "fsync", self._cutting(os.fsync))
-        patch.setattr(durable_file.os, "fdatasync", self._cutting(os.fdatasync))
-        patch.setattr(durable_file.os, "pwrite", self._cutting(os.pwrite))
+        patch.setattr(private_files.os, "open", self._cutting(os.open))
+        patch.setattr(private_files.os, "fsync", self._cutting(os.fsync))
+        patch.setattr(private_files.os, "fdatasync", self._cutting(os.fdatasync))
+        patch.setattr(private_files.os, "pwrite", self._cutting(os.pwrite))
         patch.setattr(Path, "replace", self._cutting(Path.replace))
 
     def _cutting(self, honest):

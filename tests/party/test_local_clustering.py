@@ -9,7 +9,7 @@ from hypothesis import given
 from scipy import stats
 from sklearn.cluster import KMeans
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho

@@ -20,7 +20,7 @@ from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_mem
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
 from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
-from colonnade.runtime.progress import Pace
+from colonnade.runtime.event_log import Pace
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Category, Date, Numeric, Schema
 from colonnade.schema.stored import form_of

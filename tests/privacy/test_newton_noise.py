@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Loss, Price

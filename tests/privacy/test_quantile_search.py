@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.audit.distinguish import distinguish
+from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.estimation.describing import search_errors
 from colonnade.privacy.accounting import Loss, Price
@@ -139,7 +139,7 @@ def everybody(one, question, people, low, high, sampler):
 
 
 def test_people_on_disk_are_found_where_people_in_memory_are(monkeypatch):
-    monkeypatch.setattr(spilled_rows, "RUN", 700)
+    monkeypatch.setattr(spilled_rows, "NUMBERS_SORTED_AT_ONCE", 700)
     monkeypatch.setattr(spilled_rows, "BLOCK", 300)
     cells = kit.generator("on disk").integers(-1, 500, (5_000, 2))
     found = []

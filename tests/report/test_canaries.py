@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.datasets.synthetic import three_organisations
+from colonnade.datasets import three_organisations
 from colonnade.estimators.study import Study
 from colonnade.privacy.randomness import KeyedRandomness
 from tests import kit

@@ -16,8 +16,8 @@ import uvicorn
 import colonnade as cn
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Loss
-from colonnade.report.dashboard import app as application
-from colonnade.report.dashboard.app import (
+from colonnade.report import dashboard as application
+from colonnade.report.dashboard import (
     COOKIE,
     MOST_BARS,
     PALETTE,
@@ -28,7 +28,7 @@ from colonnade.report.dashboard.app import (
     segments,
 )
 from colonnade.runtime.event_log import Log, read_events
-from colonnade.service.authority import CertificateAuthority
+from colonnade.service.federation_setup import CertificateAuthority
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.federations import federation
 from tests.network.certificates import DAY, Clock, certified

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra colonnade[dashboard] is not installed")
 
 import colonnade as cn
-from colonnade.report.dashboard import app as application
+from colonnade.report import dashboard as application
 from tests.federations import federation
 from tests.report import browser
 from tests.report.test_dashboard import TOKEN, served, sources

@@ -14,8 +14,8 @@ import colonnade as cn
 from colonnade.errors import ApprovalNeeded
 from colonnade.party.ledger.decisions import RefusedStudies
 from colonnade.party.party import SIMULATED
-from colonnade.report.dashboard import app as application
-from colonnade.report.dashboard.app import COOKIE, Sources, party_view
+from colonnade.report import dashboard as application
+from colonnade.report.dashboard import COOKIE, Sources, party_view
 from tests.federations import federation
 from tests.party.test_gate import a_plan
 from tests.party.test_requests import ANALYST

@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 
 import colonnade as cn
 from colonnade.estimation.table_model import has_library
-from colonnade.report import markup, plots
+from colonnade.report import document, plots
 
 HOSTILE = [
     "an extraordinarily long name of a level that nobody would ever choose, and yet somebody has chosen it",
@@ -115,7 +115,7 @@ def test_colours_can_be_told_apart_by_people_who_see_no_red_or_no_green():
 def test_a_number_that_is_not_determined_has_a_hollow_marker_and_no_filled_one_over_it():
     """Before, a filled marker was painted over the hollow one: it looked like a number that is known exactly."""
     values, reach = np.array([1.0, 2.0, 3.0]), np.array([0.5, np.inf, 0.25])
-    figure = plots.coefficient_chart([("", values, reach)], ["a", "b", "c"], title="t", xlabel="x")
+    figure = plots.interval_chart(["a", "b", "c"], [("", values, reach)], title="t", xlabel="x")
     figure.canvas.draw()
     (axes,) = figure.axes
     marked = [line for line in axes.lines if line.get_marker() == "o"]
@@ -129,8 +129,8 @@ def test_a_number_that_is_not_determined_has_a_hollow_marker_and_no_filled_one_o
 
 def test_an_open_interval_has_two_ends_in_a_notebooks_table():
     """Before, both ends were printed as ∞."""
-    table = str(markup.table(["lower", "upper"], [(-np.inf, np.inf)]))
-    assert [markup.figure(value) for value in (-np.inf, np.inf)] == ["−∞", "∞"]
+    table = str(document.table(["lower", "upper"], [(-np.inf, np.inf)]))
+    assert [document.figure(value) for value in (-np.inf, np.inf)] == ["−∞", "∞"]
     assert table.index("−∞") < table.index(">∞<")
 
 

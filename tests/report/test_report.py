@@ -13,9 +13,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.protocol import codec
-from colonnade.report import document, markup
-from colonnade.report.document import noise_words_of
-from colonnade.report.markup import Html, join, table, tag
+from colonnade.report import document
+from colonnade.report.document import Html, join, noise_words_of, table, tag
 from tests import federations
 from tests.cli.studies import call
 
@@ -108,7 +107,7 @@ def test_a_report_is_one_small_file_that_fetches_nothing_and_runs_nothing(name, 
 def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(name, studies, federation, reports):
     study = studies[name]
     page = read(reports[name])
-    assert markup.PROMISE in page.text
+    assert document.PROMISE in page.text
     assert " ".join(study.receipt_.split()) in page.text
     assert codec.digest(study.plan_).hex() in page.text
     for assumption in study.privacy_.assumptions:
@@ -208,7 +207,7 @@ def test_a_study_that_is_not_private_says_so_loudly(tmp_path):
         ).fit(f)
         page = read(study.report(tmp_path / "study.html"))
         source = (tmp_path / "study.html").read_text()
-    assert markup.NONPRIVATE in page.text
+    assert document.NONPRIVATE in page.text
     assert source.index('class="alarm"') < source.index("The promise")
     assert "NO NOISE" in page.text
     assert "∞" in page.text

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.runtime import durable_file
-from colonnade.runtime.durable_file import AlternatingFile
+from colonnade.runtime import private_files
+from colonnade.runtime.private_files import AlternatingFile
 
 SECTOR = 4_096
 VALUES = [b"value %d" % number for number in range(6)]
@@ -25,9 +25,9 @@ class Disk:
         self.content, self.fails, self.shortens = path.read_bytes(), False, False
         self._pending: list[tuple[int, bytes]] = []
         self._path, self._check = path, check
-        patch.setattr(durable_file, "sync_folder", lambda _: self._replace())
-        patch.setattr(durable_file.os, "pwrite", self._write)
-        patch.setattr(durable_file.os, "fdatasync", self._sync)
+        patch.setattr(private_files, "sync_folder", lambda _: self._replace())
+        patch.setattr(private_files.os, "pwrite", self._write)
+        patch.setattr(private_files.os, "fdatasync", self._sync)
 
     def _write(self, file: int, content: bytes, offset: int, write=os.pwrite) -> int:
         if self.shortens:
@@ -100,7 +100,7 @@ def test_a_value_that_was_written_in_part_is_not_kept(tmp_path):
 def test_a_value_that_is_known_to_be_on_disk_is_not_written_again_and_any_other_one_is_once(tmp_path, monkeypatch):
     path, syncs = tmp_path / "value", []
     AlternatingFile(path).keep(b"value")
-    monkeypatch.setattr(durable_file.os, "fdatasync", syncs.append)
+    monkeypatch.setattr(private_files.os, "fdatasync", syncs.append)
     file, before = AlternatingFile(path), path.stat().st_ino
     file.keep(b"value")
     anew = path.stat()
@@ -113,5 +113,5 @@ def test_a_value_that_is_known_to_be_on_disk_is_not_written_again_and_any_other_
 
 def test_a_value_that_does_not_fit_its_place_is_refused(tmp_path):
     for value in (bytes(4_050), b"ends with a blank "):
-        with pytest.raises(durable_file.BadInput):
+        with pytest.raises(private_files.BadInput):
             AlternatingFile(tmp_path / "value").keep(value)

@@ -12,7 +12,7 @@ from colonnade.schema.column import ColumnKind
 
 SOURCE = Path(cn.__file__).parent
 KINDS = {kind.__name__ for kind in (*get_args(Column), Number)}
-DECLARING = {"__init__.py", "datasets/synthetic.py"}
+DECLARING = {"__init__.py", "datasets.py"}
 """The public names, and a data set that declares its own columns."""
 
 AGE, DAY = Numeric(0, 120, missing=40, indicator=True), Date("2020-01-01", "2024-12-31")

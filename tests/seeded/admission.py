@@ -32,7 +32,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import agreement, codec
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.report import markup
+from colonnade.report import document
 from colonnade.result import Opening
 from colonnade.schema import Numeric
 from colonnade.secure.keys import frame
@@ -524,7 +524,7 @@ BUGS = [
     # showing
     Bug(
         "text goes into a page as it is",
-        replaced(markup, "text", lambda value: markup.Html(str(value))),
+        replaced(document, "text", lambda value: document.Html(str(value))),
         reports.test_text_is_escaped_unless_it_is_markup_by_type,
     ),
     # consent

@@ -54,7 +54,7 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
     """Run a test with what it asks for: a folder, a federation's folders, a party that lost its disk, a ledger, a clock."""
 
     def run() -> None:
-        from colonnade.service.authority import CertificateAuthority
+        from colonnade.service.federation_setup import CertificateAuthority
         from tests.cli.test_what_is_sent import follow_the_pages
         from tests.network.certificates import Clock
         from tests.network.served import Site

@@ -21,13 +21,11 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Opened, Posted, Ticket
 from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import provision
-from colonnade.service.post_office import PostOffice
 from colonnade.transport import links as linking
-from colonnade.transport import mailbox as mailbox_module
+from colonnade.transport import links as mailbox_module
 from colonnade.transport.direct import Direct
 from colonnade.transport.kit import Kit
-from colonnade.transport.links import Link, Listener
-from colonnade.transport.mailbox import Mailbox
+from colonnade.transport.links import Link, Listener, Mailbox, PostOffice
 from tests.federations import federation
 from tests.transport.test_post_office import Says, a_turn
 

@@ -9,9 +9,8 @@ import pytest
 from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Post, Posted, Refused, Ticket
-from colonnade.service import post_office
-from colonnade.service.post_office import PostOffice
-from colonnade.transport.mailbox import Mailbox
+from colonnade.transport import links
+from colonnade.transport.links import Mailbox, PostOffice
 from tests.conversations.stage import a_plan
 from tests.network.lines import until
 
@@ -107,9 +106,9 @@ def test_a_few_turns_at_most_are_held_whole(tmp_path):
     ]
     for thread in threads:
         thread.start()
-    until(lambda: len(entered) >= post_office.TURNS_AT_ONCE, what="the first turns are at the guard")
+    until(lambda: len(entered) >= links.TURNS_AT_ONCE, what="the first turns are at the guard")
     time.sleep(0.2)
-    assert len(read) == post_office.TURNS_AT_ONCE
+    assert len(read) == links.TURNS_AT_ONCE
     go.set()
     for thread in threads:
         thread.join(20)
@@ -127,4 +126,4 @@ def test_a_guard_that_is_away_ends_the_connection_and_ends_no_server(tmp_path):
 
 
 def test_a_refusal_of_a_relay_is_one_that_members_make_too():
-    assert codec.decode_reply(codec.encode(Refused.of(post_office.LOST))).code == ProtocolError.code
+    assert codec.decode_reply(codec.encode(Refused.of(links.LOST))).code == ProtocolError.code

@@ -11,7 +11,7 @@ from sklearn import linear_model
 
 import colonnade as cn
 from colonnade.cli import running, screen
-from colonnade.datasets.synthetic import Federated, three_organisations
+from colonnade.datasets import Federated, three_organisations
 from colonnade.estimation.table_model import has_library
 from colonnade.report import document
 from colonnade.service import study_file

@@ -1,7 +1,7 @@
-"""Commands that read a party's ledger: `ledger show`, `verify`, `explain` and `export`. They spend nothing and show no answer.
+"""Commands about a party's ledger: read it (`show`, `verify`, `explain`, `export`), copy it, put it back (`restore`, `attest`).
 
-They are for the party's privacy officer, who has nothing but the party's folder: who asked what, about which columns, for what,
-when and at what price.
+Those that read it spend nothing and show no answer. They are for the party's privacy officer, who has nothing but the party's
+folder: who asked what, about which columns, for what, when and at what price.
 """
 
 import csv
@@ -98,7 +98,7 @@ class Format(StrEnum):
 def export(
     path: LedgerPath,
     form: Annotated[Format, typer.Option("--format", help="csv, or json with every plan whole.")] = Format.CSV,
-    out: Annotated[Path | None, typer.Option("--out", dir_okay=False, help="A new file, not the screen.")] = None,
+    out: Annotated[Path | None, typer.Option(dir_okay=False, help="A new file, not the screen.")] = None,
 ) -> None:
     """Write all rows for an auditor: what was asked, by whom, for what, the columns, and the price. No answer is written."""
     rows = [row for file in _files(path) for row in _exported(file, whole=form is Format.JSON)]
@@ -191,7 +191,7 @@ def _check_decisions(found: "SqliteLedger") -> None:
 
 def _second_opinion(found: "SqliteLedger") -> None:
     """Print the total twice; refuse a ledger that shows less than was released."""
-    from colonnade.audit.second_opinion import SLACK, distribution_epsilon
+    from colonnade.audit import SLACK, distribution_epsilon
 
     delta = found.budget.delta
     losses = [entry.loss for entry in found.entries() if entry.loss is not None]
@@ -329,7 +329,7 @@ def restore(
     ] = None,
     attested: Annotated[
         list[Path] | None,
-        typer.Option("--attested", exists=True, help="What `attest` printed at a member or the coordinator; from all."),
+        typer.Option(exists=True, help="What `attest` printed at a member or the coordinator; from all."),
     ] = None,
     forfeit: Annotated[
         bool,
@@ -337,13 +337,11 @@ def restore(
     ] = False,
     spent: Annotated[
         float | None,
-        typer.Option(
-            "--spent", min=0.0, help="All ε that was ever spent, by your records: the total becomes at least this."
-        ),
+        typer.Option(min=0.0, help="All ε that was ever spent, by your records: the total becomes at least this."),
     ] = None,
 ) -> None:
     """Put a back-up in the place of a party's ledger; refuse one that has forgotten releases, unless they are charged."""
-    from colonnade.service.attestation import restore_ledger
+    from colonnade.service.decisions import restore_ledger
     from colonnade.service.party_folder import PartyFolder
 
     found = restore_ledger(PartyFolder(folder.resolve()), copy, attested or (), forfeit=forfeit, spent=spent)
@@ -360,10 +358,10 @@ def restore(
 
 def attest(
     folder: Folder,
-    about: Annotated[str, typer.Option("--about", help="The party whose ledger was lost.")],
+    about: Annotated[str, typer.Option(help="The party whose ledger was lost.")],
 ) -> None:
     """Print the highest row and total that this member has seen of another party's ledger, signed, for `ledger restore`."""
-    from colonnade.service.attestation import attest as said
+    from colonnade.service.decisions import attest as said
     from colonnade.service.party_folder import PartyFolder
 
     screen.line(said(PartyFolder(folder), about).text())
@@ -372,10 +370,10 @@ def attest(
 def attest_coordinator(
     state: Annotated[Path, typer.Argument(metavar="STATE", exists=True, file_okay=False, help="Its state folder.")],
     papers: Annotated[Path, typer.Argument(metavar="PAPERS", exists=True, dir_okay=False, help="The papers.")],
-    about: Annotated[str, typer.Option("--about", help="The party whose ledger was lost.")],
+    about: Annotated[str, typer.Option(help="The party whose ledger was lost.")],
 ) -> None:
     """Print the highest row and total that the coordinator has seen of a party's ledger, for `ledger restore`."""
     from colonnade.protocol.agreement import read_agreement
-    from colonnade.service.attestation import attest_as_coordinator
+    from colonnade.service.decisions import attest_as_coordinator
 
     screen.line(attest_as_coordinator(read_agreement(papers).check(), state, about).text())

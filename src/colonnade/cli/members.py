@@ -4,7 +4,6 @@ A member's *card* is what is public about it. A federation's *papers* (federatio
 signs them. A *kit* is a site's key for the network, which it makes itself, and the certificate to it.
 """
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,32 +49,30 @@ Days = Annotated[float, typer.Option("--days", min=0.0001, max=3650.0, help="How
 @party.command("init")
 def init_party(
     folder: Folder,
-    name: Annotated[str, typer.Option("--name", help="The member's name in the federation, a plain word.")],
+    name: Annotated[str, typer.Option(help="The member's name in the federation, a plain word.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", exists=True, help="A .parquet or .csv file: only its column names and types are read."),
+        typer.Option(exists=True, help="A .parquet or .csv file: only its column names and types are read."),
     ] = None,
-    id: Annotated[str, typer.Option("--id", help="The column by which people are known.")] = "person_id",  # noqa: A002
+    id: Annotated[str, typer.Option(help="The column by which people are known.")] = "person_id",  # noqa: A002
     schema: Annotated[
         Path | None,
-        typer.Option("--schema", exists=True, dir_okay=False, help="A schema.toml that is filled in; needs --policy."),
+        typer.Option(exists=True, dir_okay=False, help="A schema.toml that is filled in; needs --policy."),
     ] = None,
     policy: Annotated[
         Path | None,
-        typer.Option(
-            "--policy", exists=True, dir_okay=False, help="A policy.toml; with --schema the table is loaded too."
-        ),
+        typer.Option(exists=True, dir_okay=False, help="A policy.toml; with --schema the table is loaded too."),
     ] = None,
-    separator: Annotated[str, typer.Option("--separator", help="What stands between the columns of a CSV file.")] = ",",
-    encoding: Annotated[str, typer.Option("--encoding", help="How the letters of a CSV file are stored.")] = "utf-8",
+    separator: Annotated[str, typer.Option(help="What stands between the columns of a CSV file.")] = ",",
+    encoding: Annotated[str, typer.Option(help="How the letters of a CSV file are stored.")] = "utf-8",
     node: Annotated[bool, typer.Option("--node", help="A compute node: no data, no policy, no ledger.")] = False,
     direct: Annotated[
         str,
-        typer.Option("--direct", help="HOST:PORT at which the other members may reach this one; goes into the papers."),
+        typer.Option(help="HOST:PORT at which the other members may reach this one; goes into the papers."),
     ] = "",
     test_key: Annotated[
         str | None,
-        typer.Option("--test-key", hidden=True, help="64 hexadecimal digits: noise that anybody can repeat."),
+        typer.Option(hidden=True, help="64 hexadecimal digits: noise that anybody can repeat."),
     ] = None,
 ) -> None:
     """Make keys, a policy with safe defaults, and a schema to be filled in from the data's column names and types.
@@ -228,23 +225,21 @@ def serve(
     folder: Folder,
     install: Annotated[
         Path | None,
-        typer.Option("--install", exists=True, file_okay=False, help="First install papers and certificate from here."),
+        typer.Option(exists=True, file_okay=False, help="First install papers and certificate from here."),
     ] = None,
     change_cap: Annotated[
         bool, typer.Option("--change-cap", help="Record policy.toml's [budget] as the new cap of the ledger.")
     ] = False,
     health_port: Annotated[
         int | None,
-        typer.Option(
-            "--health-port", min=1, max=65_535, help="Answer /live, /ready and /metrics on this port of 127.0.0.1."
-        ),
+        typer.Option(min=1, max=65_535, help="Answer /live, /ready and /metrics on this port of 127.0.0.1."),
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", dir_okay=False, help="Write the log here, not to standard error; may be rotated."),
+        typer.Option(dir_okay=False, help="Write the log here, not to standard error; may be rotated."),
     ] = None,
     compute: Annotated[
-        str, typer.Option("--compute", help="Multiply shares on: auto (a GPU where there is one), cpu or gpu.")
+        str, typer.Option(help="Multiply shares on: auto (a GPU where there is one), cpu or gpu.")
     ] = "auto",
     memory: Memory = None,
     dask: Dask = None,
@@ -255,7 +250,7 @@ def serve(
         ),
     ] = False,
     direct_listen: Annotated[
-        str | None, typer.Option("--direct-listen", help="HOST:PORT to listen on for them, if not the papers' address.")
+        str | None, typer.Option(help="HOST:PORT to listen on for them, if not the papers' address.")
     ] = None,
 ) -> None:
     """Start the guard and the relay, and watch over both until this process is ended."""
@@ -306,34 +301,30 @@ def status(
     if json:
         screen.print_json(found.content(time.time(), data_version(folder) if found.role == "data" else None))
         return
-    screen.line(f"member    {found.name} ({found.role})")
-    answers = (
-        "does not answer"
-        if found.account is None
-        else f"refuses everything: {found.refusal}"
-        if found.refusal
-        else "answers"
-    )
-    screen.line(f"guard     {answers}")
-    if found.stopped:
-        screen.line(f"stopped   {found.stopped}")
-    if found.role == "data":
-        screen.line(f"data      {data_version(folder)}")
-    screen.line(f"last      {found.last or 'nothing yet'}; {found.answered} answered, {found.refused} refused")
-    if found.running:
-        screen.line(f"relay     {'connected to' if found.connected else 'waiting for'} the coordinator")
-        screen.line(f"bytes     {found.bytes_in:,} in, {found.bytes_out:,} out")
-        if found.direct_in or found.direct_out:
-            screen.line(f"direct    {found.direct_in:,} in, {found.direct_out:,} out")
-    else:
-        screen.line("relay     not running")
-    if found.fault:
-        screen.line(f"fault     {found.fault}")
-    for file, certificate in found.certificates.items():
-        screen.line(f"{file:<9} {certificate.words(time.time())}")
+    refuses = f"refuses everything: {found.refusal}" if found.refusal else "answers"
+    asked, declined = found.counts.requests.total(), found.counts.refusals.total()
+    waits = f"{'connected to' if found.connected else 'waiting for'} the coordinator"
+    carried = found.carried
+    facts = {
+        "member": f"{found.name} ({found.role})",
+        "guard": "does not answer" if found.account is None else refuses,
+        "stopped": found.stopped,
+        "data": data_version(folder) if found.role == "data" else "",
+        "last": f"{found.last or 'nothing yet'}; {asked} answered, {declined} refused",
+        "relay": "not running" if found.relay is None else waits,
+        "bytes": "" if found.relay is None else f"{carried['bytes_in']:,} in, {carried['bytes_out']:,} out",
+        "direct": f"{carried['direct_in']:,} in, {carried['direct_out']:,} out",
+        "fault": found.fault or "",
+        **{file: certificate.words(time.time()) for file, certificate in found.certificates.items()},
+    }
+    if not carried["direct_in"] + carried["direct_out"]:
+        del facts["direct"]
     if found.budget is not None:
         spent, cap, delta = found.budget
-        screen.line(f"budget    ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}")
+        facts["budget"] = f"ε={spent:.6g} of {cap:.6g} spent, at δ={delta:g}"
+    for name, words in facts.items():
+        if words:
+            screen.line(f"{name:<9} {words}")
     if found.role == "data" and (folder / "ledger.sqlite").exists():
         _print_requests(folder)
 
@@ -370,31 +361,25 @@ def _key(text: str) -> bytes:
 @federation.command("init")
 def init_federation(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", file_okay=False, help="Where papers and kits are put.")],
-    card: Annotated[list[Path], typer.Option("--card", exists=True, help="A member's card; parties in column order.")],
-    coordinator: Annotated[
-        Path, typer.Option("--coordinator", exists=True, help="The coordinator's card, from `coordinator init`.")
-    ],
+    card: Annotated[list[Path], typer.Option(exists=True, help="A member's card; parties in column order.")],
+    coordinator: Annotated[Path, typer.Option(exists=True, help="The coordinator's card, from `coordinator init`.")],
     cohort: Annotated[
         Path | None,
-        typer.Option(
-            "--cohort", exists=True, help="A public list of people; without it the parties align by themselves."
-        ),
+        typer.Option(exists=True, help="A public list of people; without it the parties align by themselves."),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="The port that the coordinator listens on.")] = 8002,
-    name: Annotated[str, typer.Option("--name", help="What the federation calls itself.")] = "federation",
-    id: Annotated[str, typer.Option("--id", help="The id column of the list.")] = "person_id",  # noqa: A002
-    collusion: Annotated[int, typer.Option("--collusion", help="Parties that may pool with the coordinator.")] = 1,
+    port: Annotated[int, typer.Option(help="The port that the coordinator listens on.")] = 8002,
+    name: Annotated[str, typer.Option(help="What the federation calls itself.")] = "federation",
+    id: Annotated[str, typer.Option(help="The id column of the list.")] = "person_id",  # noqa: A002
+    collusion: Annotated[int, typer.Option(help="Parties that may pool with the coordinator.")] = 1,
     threshold: Annotated[
-        int | None, typer.Option("--threshold", help="Compute nodes that learn nothing together; at least --collusion.")
+        int | None, typer.Option(help="Compute nodes that learn nothing together; at least --collusion.")
     ] = None,
-    no_compute: Annotated[
-        list[str] | None, typer.Option("--no-compute", help="A party that never computes on shares.")
-    ] = None,
+    no_compute: Annotated[list[str] | None, typer.Option(help="A party that never computes on shares.")] = None,
     committee: Annotated[
-        list[str] | None, typer.Option("--committee", help="A member that computes; nobody else does. Name 2t + 1.")
+        list[str] | None, typer.Option(help="A member that computes; nobody else does. Name 2t + 1.")
     ] = None,
-    min_people: Annotated[int, typer.Option("--min-people", help="The least number of people in any study.")] = 1,
-    max_epsilon: Annotated[float | None, typer.Option("--max-epsilon", help="The most one release may cost.")] = None,
+    min_people: Annotated[int, typer.Option(help="The least number of people in any study.")] = 1,
+    max_epsilon: Annotated[float | None, typer.Option(help="The most one release may cost.")] = None,
     days: Days = 360.0,
 ) -> None:
     """Write federation.toml from the members' cards, and sign one certificate per site.
@@ -402,6 +387,7 @@ def init_federation(
     With two parties and no compute node among the cards, the coordinator becomes the third node, and signs the papers too.
     """
     from colonnade.service import federation_setup
+    from colonnade.service.served_party import public_alignment
 
     made = federation_setup.create_federation(
         folder,
@@ -415,7 +401,7 @@ def init_federation(
         committee=committee or (),
         min_people=min_people,
         max_epsilon=max_epsilon,
-        people=None if cohort is None else federation_setup.PublicList(cohort, id),
+        alignment=None if cohort is None else public_alignment(cohort, id),
         days=days,
     )
     screen.line(f"written: {folder / 'federation.toml'}; each member reads and signs it: colonnade federation sign")
@@ -432,7 +418,6 @@ def sign(
     party: Annotated[
         Path,
         typer.Option(
-            "--party",
             exists=True,
             file_okay=False,
             help="The member's own folder; the coordinator's, where it computes.",
@@ -475,11 +460,11 @@ def renew(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", exists=True, help="Where `init` put papers and kits.")],
     request: Annotated[
         list[Path] | None,
-        typer.Option("--request", exists=True, help="A member's `party request`, for a certificate to the key in it."),
+        typer.Option(exists=True, help="A member's `party request`, for a certificate to the key in it."),
     ] = None,
     coordinator: Annotated[
         Path | None,
-        typer.Option("--coordinator", exists=True, dir_okay=False, help="`coordinator request`, for the key in it."),
+        typer.Option(exists=True, dir_okay=False, help="`coordinator request`, for the key in it."),
     ] = None,
     days: Days = 360.0,
     new_authority: Annotated[
@@ -510,15 +495,16 @@ OwnFolder = Annotated[
 @analyst.command()
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="A new file for the secret key.")],
-    name: Annotated[str, typer.Option("--name", help="What the parties will call them, such as analyst@telco.")],
+    name: Annotated[str, typer.Option(help="What the parties will call them, such as analyst@telco.")],
 ) -> None:
     """Make an analyst's key, and beside it a card for a member of the federation to introduce."""
     from colonnade.coordinator.driver import Analyst
+    from colonnade.service import toml_parts
 
     made = Analyst.create(file, name=name)
     card = file.with_suffix(".card.toml")
-    text = f"name = {json.dumps(made.name)}\nidentity = {json.dumps(made.public.key.hex())}\n"
-    card.write_text(text, encoding="utf-8")
+    text = toml_parts.lines_of({"name": made.name, "identity": made.public.key.hex()})
+    card.write_text(text + "\n", encoding="utf-8")
     screen.line(f"written: {file} (keep it secret, and a copy of it safe)")
     screen.line(f"written: {card} (public: a member introduces it with `colonnade federation introduce`)")
 
@@ -556,7 +542,7 @@ Reason = Annotated[str, typer.Option("--reason", help="One line, for the record.
 def approve(
     folder: Folder,
     plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help="Which study, as the list names it.")] = None,
-    days: Annotated[float, typer.Option("--days", min=0.01, max=366.0, help="How long the approval holds.")] = 7.0,
+    days: Annotated[float, typer.Option(min=0.01, max=366.0, help="How long the approval holds.")] = 7.0,
     reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Approve it. Without this, it is only shown.")] = False,
 ) -> None:
@@ -640,9 +626,9 @@ def erase(
 
 def raise_cap(
     folder: Folder,
-    requester: Annotated[str | None, typer.Option("--requester", help="The cap of this analyst's studies.")] = None,
-    purpose: Annotated[str | None, typer.Option("--purpose", help="The cap of studies with this purpose.")] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The new cap of requester or purpose.")] = None,
+    requester: Annotated[str | None, typer.Option(help="The cap of this analyst's studies.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="The cap of studies with this purpose.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The new cap of requester or purpose.")] = None,
     reason: Reason = "",
 ) -> None:
     """Raise or renew a cap: a decision of the owner, signed, in the ledger.

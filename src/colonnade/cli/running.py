@@ -1,14 +1,10 @@
-"""What the commands about studies do: open the parties of a study file, run or price its studies, print and write results.
-
-What studies found, for people (tables on a terminal) and for programs (JSON).
+"""Running studies, and showing what they found: to people as tables on a terminal, to programs as JSON.
 
 Results are taken from fitted attributes only, and no fitted attribute is a function of raw rows.
 """
 
 import json
 import math
-import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,15 +15,14 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.cli import screen
-from colonnade.coordinator.opening import StudyJournal, coordinator_folder
+from colonnade.coordinator.opening import StudyJournal
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimators.answers import Preview
 from colonnade.estimators.study import Study
 from colonnade.protocol import codec
-from colonnade.report import document
-from colonnade.service import federation_setup, study_file
-from colonnade.service.study_file import Bounds, FilePreview, StudyEntry, preview_of, preview_studies
-from colonnade.service.study_keys import json_schema
+from colonnade.runtime.private_files import put_in_place
+from colonnade.service import study_file
+from colonnade.service.study_file import Bounds, FilePreview, StudyEntry, preview_studies
 
 ROWS = 20
 """How many rows of a result are printed."""
@@ -85,19 +80,14 @@ def results(finished: list[StudyEntry], failure: ColonnadeError | None) -> dict[
 
 def write_results(path: Path, content: Mapping[str, Any]) -> None:
     """Write results as JSON in one step, so that a reader never meets half of them."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    text = json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
     try:
-        draft.write_text(_text(content) + "\n", encoding="utf-8")
-        draft.replace(path)
+        put_in_place(path, f"{text}\n".encode())
     except OSError:
         raise BadInput(
             f"The results cannot be written to {path}.",
             remedy="Correct --output and run again: what was released is returned at no further price.",
         ) from None
-
-
-def _text(content: Mapping[str, Any]) -> str:
-    return json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def as_json(entry: StudyEntry) -> dict[str, Any]:
@@ -170,62 +160,7 @@ def plain(value: Any) -> Any:
     return value if finite or value is None or isinstance(value, str | bool | int) else str(value)
 
 
-READINGS = ("predict", "predict_proba", "transform")
-"""What a model can be asked to open to one party."""
-
-
-# Study files with all parties on this machine --------------------------------------------------------------------------------
-
-
-def preview_file(path: Path, *, as_json: bool) -> None:
-    """Print what each study of a file would cost and how exact it would be, and what all of them would cost together."""
-    file = study_file.read(path)
-    found, people = preview_of(file)
-    if as_json:
-        print_json({**preview_as_json(found), "people": people.everybody.people, "people_known": people.known})
-        return
-    print_preview(found)
-    if not people.known:
-        screen.line(
-            f"The rows are matched when the file runs, so nobody knows yet how many people all parties have: this is for "
-            f"{people.everybody.people:,}. A capacity in {'a policy' if file.align is None else '[align] or in a policy'} gives "
-            "another number."
-        )
-    if file.split is not None:
-        screen.line(
-            f"Fitted on about {people.fitted.people:,} of {people.everybody.people:,} people; a run divides them by its own key."
-        )
-
-
-def run_file(path: Path, *, output: Path | None, change_cap: bool, models: Path | None, as_json: bool) -> None:
-    """Run the studies of a file on the people that it does not hold out."""
-    file = study_file.read(path)
-    with file.federation(spend=True, change_cap=change_cap) as federation:
-        fit_on, _ = file.parts(federation)
-        _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=models, as_json=as_json)
-
-
-def write_report(source: Path, target: Path, *, as_json: bool) -> None:
-    """Write a privacy report on a saved model, or on the finished studies of a file, which cost nothing to return."""
-    left_out: dict[str, str] = {}
-    if source.suffix != ".toml":
-        written = document.write([cn.load(source)], target, title=f"Privacy report: {source.name}")
-    else:
-        file = study_file.read(source)
-        with file.federation(spend=False) as federation:
-            fit_on = Bounds(file.tighten, file.parts(federation)[0]).if_released()
-            finished, left_out = _fitted_again(file.studies, fit_on)
-            title = f"Privacy report: {file.title or source.name}"
-            written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
-    if as_json:
-        print_json({"written": str(written), "left_out": left_out})
-        return
-    screen.line(f"written: {written}")
-    for title, reason in left_out.items():
-        screen.line(f"left out: {title}: {reason}")
-
-
-def _fitted_again(
+def fitted_again(
     studies: Sequence[study_file.StudyEntry], federation: cn.Federation
 ) -> tuple[list[Any], dict[str, str]]:
     """Return the studies that were run, fitted again at no price; and why the others are left out."""
@@ -247,86 +182,9 @@ def _fitted_again(
     return finished, left_out
 
 
-def evaluate_model(
-    model: Path, study: Path, part: str, *, epsilon: float, delta: float, repeat: int, as_json: bool
-) -> None:
-    """Print private figures on how good a saved model is."""
-    fitted = cn.load(model)
-    with _opened(study, part) as federation:
-        found = fitted.evaluate(federation, epsilon=epsilon, delta=delta, repeat=repeat)
-        if as_json:
-            print_json(
-                {
-                    "estimator": type(fitted).__name__,
-                    "people": federation.people,
-                    "metrics": found.table().reset_index(),
-                    "tables": {name: table.reset_index() for name, table in found.tables.items()},
-                    "privacy": found.privacy_.table(),
-                    "receipt": found.receipt_,
-                    "budget": federation.budget().reset_index(),
-                }
-            )
-            return
-        screen.heading(f"{type(fitted).__name__} on {federation.people:,} people")
-        screen.print_frame(found.table())
-        for name, table in found.tables.items():
-            screen.heading(name)
-            screen.print_frame(table)
-        screen.line(f"receipt: {found.receipt_}")
-        screen.print_budget(federation)
-
-
-def deliver_scores(model: Path, study: Path, part: str, *, to: str, what: str, as_json: bool) -> None:
-    """Open a saved model's scores to one party, and print where its operator finds them."""
-    fitted = cn.load(model)
-    if what not in READINGS or not hasattr(fitted, what):
-        known = [reading for reading in READINGS if hasattr(fitted, reading)]
-        raise BadInput(
-            f"A {type(fitted).__name__} has no {what!r} to open.",
-            remedy=f"Use --what {' or --what '.join(known)}." if known else "It does not score people.",
-        )
-    with _opened(study, part) as federation:
-        delivery = getattr(fitted, what)(federation, to=to)
-        if as_json:
-            print_json(
-                {
-                    "to": to,
-                    "what": what,
-                    "people": federation.people,
-                    "kept": delivery.place(),
-                    "receipt": delivery.receipt_,
-                    "budget": federation.budget().reset_index(),
-                }
-            )
-            return
-        screen.heading(f"{federation.people:,} people scored for {to}")
-        screen.line(f"kept for the operator of {to}: {delivery.place()}")
-        screen.line(f"receipt: {delivery.receipt_}")
-        screen.print_budget(federation)
-
-
-def sample_rows(model: Path, output: Path, *, rows: int | None, seed: int, as_json: bool) -> None:
-    """Write rows of a saved synthetic table, and beside them what they are. No party is asked anything."""
-    fitted = cn.load(model)
-    if not isinstance(fitted, cn.SyntheticTable):
-        raise BadInput(
-            f"A {type(fitted).__name__} has no rows to draw.", remedy="Name a model that a SyntheticTable saved."
-        )
-    beside = fitted.write(output, n=rows, random_state=seed)
-    if as_json:
-        print_json({"table": str(output), "described": str(beside)})
-        return
-    screen.line(f"table: {output}, with {beside.name} beside it")
-    screen.print_frame(fitted.table())
-
-
-def print_schema() -> None:
-    """Print the JSON schema of study files."""
-    print_json(json_schema())
-
-
 @contextmanager
-def _opened(path: Path, part: str) -> Iterator[cn.Federation]:
+def opened(path: Path, part: str) -> Iterator[cn.Federation]:
+    """Open the parties of a study file, for one part of the people."""
     file = study_file.read(path)
     file.require_part(part)
     with file.federation(spend=True) as federation:
@@ -355,50 +213,11 @@ def run_over_network(path: Path, text: str, output: Path | None, patience: float
             if not as_json:
                 screen.line(receipt)
         fit_on = federation if file.split is None else federation.split(**file.split)[0]
-        _run_all(file.studies, _with_bounds(file, fit_on, quiet=as_json), output=output, models=None, as_json=as_json)
+        run_all(file.studies, with_bounds(file, fit_on, quiet=as_json), output=output, models=None, as_json=as_json)
         journal.finish_file(str(path))
 
 
-def install_certificate(path: Path, text: str, source: Path, *, as_json: bool) -> None:
-    """Put the coordinator's certificate in place, out of a federation's folder, in the folder that a study file names."""
-    file = study_file.read_for_coordinator(path, text)
-    folder = coordinator_folder(Path(file.federation)) if file.kit is None else Path(file.kit)
-    found = federation_setup.install_coordinator(folder, source)
-    if not as_json:
-        screen.line(f"certificate  {found.words(time.time())}")
-
-
-def resume_files(state: Path, output: Path | None, patience: float | None, *, as_json: bool) -> None:
-    """Continue the study files that the coordinator's journal has as unfinished."""
-    journal = StudyJournal(state / "studies.sqlite")
-    files = journal.unfinished_files()
-    journal.close()
-    if not files and not as_json:
-        screen.line("nothing to resume: every study file that was begun is finished")
-    for name, text in files:
-        if not as_json:
-            screen.line(f"resuming {Path(name).name}")
-        run_over_network(Path(name), text, output, patience, as_json=as_json)
-
-
-def print_progress(state: Path, connected: list[str] | None, certificates: dict[str, str], *, as_json: bool) -> None:
-    """Print who is connected to the coordinator (``None``: it is not running), where its studies are, and certificates."""
-    journal = StudyJournal(state / "studies.sqlite")
-    studies = journal.studies()
-    journal.close()
-    names = ["study", "task", "method", "status", "step", "turn"]
-    rows = [(one.plan[:12], one.task, one.method, one.status, one.step, one.turn) for one in studies]
-    if as_json:
-        listed = [dict(zip(names, row, strict=True)) for row in rows]
-        print_json({"connected": connected, "studies": listed, "certificates": certificates})
-        return
-    screen.line(f"connected {'not running' if connected is None else ', '.join(connected) or 'nobody yet'}")
-    screen.print_table(names, rows)
-    for site, words in certificates.items():
-        screen.line(f"certificate of {site}: {words}")
-
-
-def _with_bounds(
+def with_bounds(
     file: study_file.StudyFile | study_file.CoordinatorFile, federation: cn.Federation, *, quiet: bool
 ) -> cn.Federation:
     """Return the federation with the narrower bounds that a file asks for, and print them."""
@@ -410,10 +229,7 @@ def _with_bounds(
     return narrow
 
 
-# Running, and what came out --------------------------------------------------------------------------------------------------
-
-
-def _run_all(
+def run_all(
     studies: Sequence[study_file.StudyEntry],
     federation: cn.Federation,
     *,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import colonnade as cn
 from colonnade.cli import screen
 from colonnade.cli.screen import AsJson
 
@@ -54,15 +55,33 @@ def demo(
 def preview(study: StudyPath, json: AsJson = False) -> None:
     """Show what a study file would cost, study by study and together, and how exact it would be. Spends nothing."""
     from colonnade.cli import running
+    from colonnade.service import study_file
 
-    running.preview_file(study, as_json=json)
+    file = study_file.read(study)
+    found, people = study_file.preview_of(file)
+    if json:
+        facts = {"people": people.everybody.people, "people_known": people.known}
+        running.print_json({**running.preview_as_json(found), **facts})
+        return
+    running.print_preview(found)
+    if not people.known:
+        screen.line(
+            f"The rows are matched when the file runs, so nobody knows yet how many people all parties have: this is for "
+            f"{people.everybody.people:,}. A capacity in {'a policy' if file.align is None else '[align] or in a policy'} gives "
+            "another number."
+        )
+    if file.split is not None:
+        screen.line(
+            f"Fitted on about {people.fitted.people:,} of {people.everybody.people:,} people; a run divides them by its own key."
+        )
 
 
 def schema() -> None:
     """Print the JSON schema of study files, with which editors check and complete them."""
     from colonnade.cli import running
+    from colonnade.service.study_keys import json_schema
 
-    running.print_schema()
+    running.print_json(json_schema())
 
 
 def run(
@@ -72,7 +91,7 @@ def run(
         bool, typer.Option("--change-cap", help="Record the file's [budget] as the new cap of ledgers that exist.")
     ] = False,
     models: Annotated[
-        Path | None, typer.Option("--models", file_okay=False, help="Also save every fitted model in this folder.")
+        Path | None, typer.Option(file_okay=False, help="Also save every fitted model in this folder.")
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -81,39 +100,82 @@ def run(
     All of them are previewed first: a file with a mistake, or whose studies do not fit the budgets together, spends nothing.
     """
     from colonnade.cli import running
+    from colonnade.service import study_file
 
-    running.run_file(study, output=output, change_cap=change_cap, models=models, as_json=json)
+    file = study_file.read(study)
+    with file.federation(spend=True, change_cap=change_cap) as federation:
+        fit_on = running.with_bounds(file, file.parts(federation)[0], quiet=json)
+        running.run_all(file.studies, fit_on, output=output, models=models, as_json=json)
 
 
 def evaluate(
     model: ModelPath,
     study: StudyPath,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The price. There is no default.")],
-    delta: Annotated[
-        float, typer.Option("--delta", help="0 for a pure price, where the model's figures allow it.")
-    ] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="The price. There is no default.")],
+    delta: Annotated[float, typer.Option(help="0 for a pure price, where the model's figures allow it.")] = 0.0,
     part: Part = "test",
-    repeat: Annotated[int, typer.Option("--repeat", help="A higher number is a new draw at a new price.")] = 1,
+    repeat: Annotated[int, typer.Option(help="A higher number is a new draw at a new price.")] = 1,
     json: AsJson = False,
 ) -> None:
     """Measure privately how good a model is. Each party's ledger pays for the figures, which come with intervals."""
     from colonnade.cli import running
 
-    running.evaluate_model(model, study, part, epsilon=epsilon, delta=delta, repeat=repeat, as_json=json)
+    fitted = cn.load(model)
+    with running.opened(study, part) as federation:
+        found = fitted.evaluate(federation, epsilon=epsilon, delta=delta, repeat=repeat)
+        if json:
+            content = {
+                "estimator": type(fitted).__name__,
+                "people": federation.people,
+                "metrics": found.table().reset_index(),
+                "tables": {name: table.reset_index() for name, table in found.tables.items()},
+                "privacy": found.privacy_.table(),
+                "receipt": found.receipt_,
+                "budget": federation.budget().reset_index(),
+            }
+            running.print_json(content)
+            return
+        screen.heading(f"{type(fitted).__name__} on {federation.people:,} people")
+        screen.print_frame(found.table())
+        for name, table in found.tables.items():
+            screen.heading(name)
+            screen.print_frame(table)
+        screen.line(f"receipt: {found.receipt_}")
+        screen.print_budget(federation)
+
+
+READINGS = ("predict", "predict_proba", "transform")
+"""What a model can be asked to open to one party."""
 
 
 def predict(
     model: ModelPath,
     study: StudyPath,
-    to: Annotated[str, typer.Option("--to", help="The one party that is told; every policy must allow it by name.")],
-    what: Annotated[str, typer.Option("--what", help="One of predict, predict_proba, transform.")] = "predict",
+    to: Annotated[str, typer.Option(help="The one party that is told; every policy must allow it by name.")],
+    what: Annotated[str, typer.Option(help="One of predict, predict_proba, transform.")] = "predict",
     part: Part = "all",
     json: AsJson = False,
 ) -> None:
     """Score everybody and open the scores to one party alone. Not differentially private: an individual-level output."""
     from colonnade.cli import running
 
-    running.deliver_scores(model, study, part, to=to, what=what, as_json=json)
+    fitted = cn.load(model)
+    if what not in READINGS or not hasattr(fitted, what):
+        known = [reading for reading in READINGS if hasattr(fitted, reading)]
+        raise cn.BadInput(
+            f"A {type(fitted).__name__} has no {what!r} to open.",
+            remedy=f"Use --what {' or --what '.join(known)}." if known else "It does not score people.",
+        )
+    with running.opened(study, part) as federation:
+        delivery = getattr(fitted, what)(federation, to=to)
+        facts = {"to": to, "what": what, "people": federation.people, "kept": delivery.place()}
+        if json:
+            running.print_json({**facts, "receipt": delivery.receipt_, "budget": federation.budget().reset_index()})
+            return
+        screen.heading(f"{federation.people:,} people scored for {to}")
+        screen.line(f"kept for the operator of {to}: {delivery.place()}")
+        screen.line(f"receipt: {delivery.receipt_}")
+        screen.print_budget(federation)
 
 
 def sample(
@@ -121,14 +183,22 @@ def sample(
     output: Annotated[
         Path, typer.Argument(metavar="TABLE", dir_okay=False, help="The .parquet or .csv file to write.")
     ],
-    rows: Annotated[int | None, typer.Option("--rows", min=1, help="How many; by default as many as people.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Another number gives other rows.")] = 0,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many; by default as many as people.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another number gives other rows.")] = 0,
     json: AsJson = False,
 ) -> None:
     """Draw rows from a saved synthetic table. Spends nothing: no party is asked anything."""
-    from colonnade.cli import running
-
-    running.sample_rows(model, output, rows=rows, seed=seed, as_json=json)
+    fitted = cn.load(model)
+    if not isinstance(fitted, cn.SyntheticTable):
+        raise cn.BadInput(
+            f"A {type(fitted).__name__} has no rows to draw.", remedy="Name a model that a SyntheticTable saved."
+        )
+    beside = fitted.write(output, n=rows, random_state=seed)
+    if json:
+        screen.print_json({"table": str(output), "described": str(beside)})
+        return
+    screen.line(f"table: {output}, with {beside.name} beside it")
+    screen.print_frame(fitted.table())
 
 
 def report(
@@ -143,14 +213,32 @@ def report(
 ) -> None:
     """Write one self-contained HTML file to read, print and sign: who could see what, at what price, and the ledgers."""
     from colonnade.cli import running
+    from colonnade.report import document
+    from colonnade.service import study_file
 
-    running.write_report(source, source.with_suffix(".html") if output is None else output, as_json=json)
+    target = source.with_suffix(".html") if output is None else output
+    left_out: dict[str, str] = {}
+    if source.suffix != ".toml":
+        written = document.write([cn.load(source)], target, title=f"Privacy report: {source.name}")
+    else:
+        file = study_file.read(source)
+        with file.federation(spend=False) as federation:
+            fit_on = study_file.Bounds(file.tighten, file.parts(federation)[0]).if_released()
+            finished, left_out = running.fitted_again(file.studies, fit_on)
+            title = f"Privacy report: {file.title or source.name}"
+            written = document.write(finished, target, federation=federation, title=title, left_out=left_out)
+    if json:
+        screen.print_json({"written": str(written), "left_out": left_out})
+        return
+    screen.line(f"written: {written}")
+    for title, reason in left_out.items():
+        screen.line(f"left out: {title}: {reason}")
 
 
 @coordinator.command("init")
 def init_coordinator(
     folder: CoordinatorFolder,
-    host: Annotated[str, typer.Option("--host", help="The coordinator's host name, as parties will dial it.")],
+    host: Annotated[str, typer.Option(help="The coordinator's host name, as parties will dial it.")],
 ) -> None:
     """Make the coordinator's own keys, where it will run, and card.toml: what is public about it, for the papers."""
     from colonnade.service import federation_setup
@@ -167,18 +255,23 @@ def run_connected(
     output: Output = None,
     install: Annotated[
         Path | None,
-        typer.Option("--install", exists=True, file_okay=False, help="First install the certificate from here."),
+        typer.Option(exists=True, file_okay=False, help="First install the certificate from here."),
     ] = None,
     patience: Patience = None,
     json: AsJson = False,
 ) -> None:
     """Run every study of a file over its federation. What was paid for before is returned free."""
     from colonnade.cli import running
+    from colonnade.coordinator.opening import coordinator_folder
+    from colonnade.service import federation_setup, study_file
 
-    text = study.read_text(encoding="utf-8")
+    path, text = study.resolve(), study.read_text(encoding="utf-8")
     if install is not None:
-        running.install_certificate(study.resolve(), text, install, as_json=json)
-    running.run_over_network(study.resolve(), text, output, patience, as_json=json)
+        file = study_file.read_for_coordinator(path, text)
+        found = federation_setup.install_coordinator(file.kit or coordinator_folder(file.federation), install)
+        if not json:
+            screen.line(f"certificate  {found.words(time.time())}")
+    running.run_over_network(path, text, output, patience, as_json=json)
 
 
 @coordinator.command()
@@ -212,8 +305,17 @@ def install(
 def resume(state: StatePath, output: Output = None, patience: Patience = None, json: AsJson = False) -> None:
     """Continue every study file that was begun and not finished. No noise is drawn for what was released before."""
     from colonnade.cli import running
+    from colonnade.coordinator.opening import StudyJournal
 
-    running.resume_files(state, output, patience, as_json=json)
+    journal = StudyJournal(state / "studies.sqlite")
+    files = journal.unfinished_files()
+    journal.close()
+    if not files and not json:
+        screen.line("nothing to resume: every study file that was begun is finished")
+    for name, text in files:
+        if not json:
+            screen.line(f"resuming {Path(name).name}")
+        running.run_over_network(Path(name), text, output, patience, as_json=json)
 
 
 @coordinator.command()
@@ -225,12 +327,24 @@ def status(
     json: AsJson = False,
 ) -> None:
     """Show who is connected, and which step every study has reached."""
-    from colonnade.service.health import connected_to_coordinator, known_certificates
+    from colonnade.service.health import connected_to_coordinator
+    from colonnade.transport.kit import read_known
 
     connected = connected_to_coordinator(state)
     if check:
         raise typer.Exit(0 if connected is not None else 1)
-    from colonnade.cli import running
+    from colonnade.coordinator.opening import StudyJournal
 
-    certificates = {site: one.words(time.time()) for site, one in known_certificates(state).items()}
-    running.print_progress(state, connected, certificates, as_json=json)
+    certificates = {site: one.words(time.time()) for site, one in read_known(state / "certificates.status").items()}
+    journal = StudyJournal(state / "studies.sqlite")
+    names = ["study", "task", "method", "status", "step", "turn"]
+    rows = [(one.plan[:12], one.task, one.method, one.status, one.step, one.turn) for one in journal.studies()]
+    journal.close()
+    if json:
+        listed = [dict(zip(names, row, strict=True)) for row in rows]
+        screen.print_json({"connected": connected, "studies": listed, "certificates": certificates})
+        return
+    screen.line(f"connected {'not running' if connected is None else ', '.join(connected) or 'nobody yet'}")
+    screen.print_table(names, rows)
+    for site, words in certificates.items():
+        screen.line(f"certificate of {site}: {words}")

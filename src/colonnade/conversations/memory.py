@@ -19,7 +19,7 @@ import msgspec
 from cryptography.hazmat.primitives import constant_time
 
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError, ReleaseLost
-from colonnade.runtime.durable_file import replacing
+from colonnade.runtime.private_files import replacing
 from colonnade.secure.history import Earlier, extends
 from colonnade.secure.keys import digest
 from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES

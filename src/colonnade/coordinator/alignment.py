@@ -16,7 +16,7 @@ from colonnade.errors import BadInput, ProtocolError
 from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Conclude, Described, Recall, Reply, Rounds
-from colonnade.runtime.progress import Progress, progress_bar
+from colonnade.runtime.event_log import Progress, progress_bar
 from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
 from colonnade.steps.local import PARTS, Split, part_identity
 from colonnade.steps.registry import STUDIES

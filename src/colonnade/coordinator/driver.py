@@ -66,8 +66,8 @@ from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.protocol import codec, messages
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Refused
 from colonnade.result import COORDINATOR, Opening, PrivacyStatement
+from colonnade.runtime.event_log import Pace, Progress
 from colonnade.runtime.private_files import require_private, write_new
-from colonnade.runtime.progress import Pace, Progress
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import Hello

@@ -21,7 +21,7 @@ from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Uni
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec, messages
 from colonnade.protocol.agreement import FederationAgreement
-from colonnade.runtime.progress import Progress
+from colonnade.runtime.event_log import Progress
 from colonnade.schema import Column, Schema
 from colonnade.schema.features import ColumnName, plain_names
 from colonnade.secure.devices import Compute, compute_on

@@ -50,7 +50,7 @@ from colonnade.privacy.accounting import NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import codec
 from colonnade.result import PrivacyStatement
-from colonnade.runtime.progress import progress_bar
+from colonnade.runtime.event_log import progress_bar
 from colonnade.schema import AND, Column, bins_between, equal_bins, read_together
 from colonnade.schema.features import ColumnName, Feature, stored_names
 from colonnade.transport.direct import Transcript

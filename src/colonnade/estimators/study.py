@@ -37,7 +37,7 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
-from colonnade.runtime.progress import progress_bar
+from colonnade.runtime.event_log import progress_bar
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName
 from colonnade.steps.registry import STUDIES

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.audit.distinguish import Finding, distinguish
+from colonnade.audit import Finding, distinguish
 from colonnade.errors import BadInput
 from colonnade.papers.laws import GAMMA, PairSide, PartitionSketches, Sketching, least_floor, least_phantoms, sketching
 from colonnade.privacy.accounting import Price

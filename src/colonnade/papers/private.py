@@ -685,7 +685,7 @@ class PrivateGradient(Gradient):
 
     def coded(self, table: PrivateTable) -> SpilledRows:
         """Return everyone's row, and behind it the label: −1, 1, or 0 for none."""
-        return labelled_rows(self, table, lambda codes: np.where(codes < 0, 0, 2 * codes - 1), 1)
+        return labelled_rows(self, self.terms.scale, table, lambda codes: np.where(codes < 0, 0, 2 * codes - 1), 1)
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
         """Return this party's part of γω(⟨w, x⟩ − 2s) for some people, clipped to what the plan bounds it by."""

@@ -40,7 +40,7 @@ from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
-from colonnade.runtime.durable_file import replacing
+from colonnade.runtime.private_files import replacing
 from colonnade.runtime.workers import WorkersFailed
 from colonnade.steps.kind import is_conversation, require_known
 

@@ -16,8 +16,8 @@ def _presenter() -> Presenter:
         plot=plots.plot,
         plot_preview=plots.plot_preview,
         report=lambda study, path, federation: document.write([study], path, federation=federation),
-        study_html=plots.study_html,
-        preview_html=plots.preview_html,
+        study_html=document.study_html,
+        preview_html=document.preview_html,
         card_html=document.card_html,
     )
 

@@ -1,32 +1,29 @@
 """The privacy report: one self-contained HTML page that a data-protection officer can read, print, sign and keep.
 
-It opens with a summary of one page (`colonnade.report.document`). Then come the details: each study, the ledgers, the promise in
-full, software and proofs. Everything in it is public or was released: plan,
-statement, transcript, ledgers' lines and fitted attributes. No table is read.
+The first page is for somebody who reads one page and signs for one party: who learns what, what must not happen for it to hold,
+and a verdict per party. Then come the details: each study, the ledgers, the promise in full, software and proofs. Everything in
+it is public or was released: plan, statement, transcript, ledgers' lines and fitted attributes. No table is read.
 
-It is made by plain functions over `colonnade.report.markup`, without a template language: there is one page to make, escaping
-is by type and cannot be forgotten, and ``pip install colonnade`` alone suffices. Plots are added where matplotlib is
-installed (``colonnade[plots]``), and the report says so where it is not: the person who signs must not depend on somebody who
-can draw.
+There is no template language. What is not `Html` by type is text, and text is escaped: a report shows strings that parties
+supplied (names, columns, levels, titles), and there is no way to put a plain string into a page unescaped. Plots are added where
+matplotlib is installed (``colonnade[plots]``), and the report says so where it is not.
 
 Every law of a plan is shown with its sensitivity, its scale and its proof, rebuilt from public facts exactly as a party does.
 A step and its law are functions of plan, schema and price alone, so a reader arrives at the same figures as the party that
 drew the noise. The proof is the law's own documentation, copied into the report.
 
-The first page of a report: who learns what, what must not happen for it to hold, and a verdict per party.
-
-It is written for a data-protection officer who reads one page and signs for one party. The details follow it.
+Scorecards, and results in notebooks, are shown with the same elements.
 """
 
 import base64
+import html
 import inspect
-import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from math import isinf
+from math import isinf, isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,18 +33,172 @@ from colonnade._version import __version__
 from colonnade.coordinator.driver import NoJournal, losses_in, plan_accounts
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimators.answers import Delivery, Evaluation
+from colonnade.estimation.expected_errors import ExpectedError
+from colonnade.estimators.answers import Delivery, Evaluation, Preview
 from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NANO, Loss, total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted
-from colonnade.report import markup, plots
-from colonnade.report.markup import STYLE, Html, figure, join, raw, table, tag
-from colonnade.result import COORDINATOR
+from colonnade.report import plots
+from colonnade.result import COORDINATOR, PrivacyStatement
+from colonnade.runtime.private_files import put_in_place
 from colonnade.schema import Column, Schema
 from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
+
+_VOID = frozenset({"meta", "br", "img", "hr"})
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class Html(str):
+    """Markup that is already safe. Made by `tag`, `table`, `join` and, for constants of this package alone, `raw`."""
+
+    __slots__ = ()
+
+
+def raw(constant: str) -> Html:
+    """Mark a constant of this package as markup; never for anything that a party, a user or a file supplied."""
+    return Html(constant)
+
+
+def text(value: object) -> Html:
+    """Return a value as escaped text; control characters become a visible mark."""
+    if isinstance(value, Html):
+        return value
+    plain = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in str(value))
+    return Html(html.escape(plain, quote=True))
+
+
+def join(parts: Iterable[object]) -> Html:
+    """Return parts side by side, escaped unless they are markup."""
+    return Html("".join(text(part) for part in parts))
+
+
+def tag(name: str, /, *children: object, **attributes: str | None) -> Html:
+    """Return an element; children and attributes are escaped unless they are markup.
+
+    Examples
+    --------
+    >>> tag("p", "a < b", klass="note")
+    '<p class="note">a &lt; b</p>'
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError("not the name of an element")
+    given = {key.replace("klass", "class").replace("_", "-"): value for key, value in attributes.items()}
+    opening = "".join(f' {key}="{text(value)}"' for key, value in given.items() if value is not None)
+    return Html(f"<{name}{opening}>" if name in _VOID else f"<{name}{opening}>{join(children)}</{name}>")
+
+
+def table(columns: Sequence[object], rows: Iterable[Sequence[object]], *, caption: str | None = None) -> Html:
+    """Return a table with numbers to the right, in a frame that scrolls rather than overflows."""
+    rows = [list(row) for row in rows]
+    numbers = [bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
+    heads = [tag("th", name, scope="col", klass=_aligned(right)) for name, right in zip(columns, numbers, strict=True)]
+    head = tag("thead", tag("tr", *heads)) if any(columns) else Html("")
+    body = tag("tbody", *(tag("tr", *map(_cell, row)) for row in rows))
+    title = tag("caption", caption) if caption else Html("")
+    return tag("div", tag("table", title, head, body), klass="wide")
+
+
+def _cell(value: object) -> Html:
+    shown = figure(value) if isinstance(value, int | float) else value
+    return tag("td", shown, klass=_aligned(_is_number(value)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _aligned(right: bool) -> str | None:
+    return "number" if right else None
+
+
+def figure(value: float) -> str:
+    """Return a number as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isnan(value):
+        return "–"
+    if isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if 100 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+PROMISE = (
+    "Whatever the coordinator does, crashes, repeats or forges, and whatever up to c other parties see and pool with it (c is in "
+    "the signed plan; c ≤ t and c ≤ data parties − 1; default 1), what leaves party P about any one person is (ε, "
+    "δ)-differentially private with ε and δ no larger than P's own ledger shows. P's ledger never shows less than was released "
+    "and never exceeds P's cap. Where the coordinator is itself a compute node it is assumed to collude with no party. Where a "
+    "guarantee rests on a key that the parties share (sketches, secret batches), c = 0. Every statement prints its c and its "
+    "assumptions. Peers are semi-honest in their inputs: a party that shares unclipped values can amplify another's row past the "
+    "noise (a large multiple of one row's indicator opens that row); the code and every statement say so. Not covered: an "
+    "observer of timing on P's own host; more than t colluding compute nodes (for shared steps); denial of service. What is "
+    "weaker has to be admitted by name in each party's policy: event-level moments; and coresets, predictions to one party, and "
+    "intersection alignment (each party learns which of its own ids the others have; a union tells one party how many are in "
+    "common), which are not differentially private."
+)
+"""The promise of docs/explanation/promise.md, word for word. A test compares the two."""
+
+READING = (
+    "ε and δ say how much one person's record can change what an observer sees: for any two tables that differ in one unit, the "
+    "odds of anything that this observer sees change by a factor of at most e^ε, except with probability δ. The smaller, the "
+    "better hidden. The unit “person” is one person's whole record at all parties; “party” is one person's record at one party. "
+    "∞ means that nothing is guaranteed."
+)
+
+EXCEPT = "This promise is that of the private methods. The releases marked as not private are outside it."
+
+NONPRIVATE = (
+    "NOT PRIVATE. Exact values left the parties in this study. No noise protects anybody in them, no budget measures them, and "
+    "nothing in this report bounds what the coordinator could learn from them about one person. Every party allowed this by name "
+    "in its own policy."
+)
+
+
+STYLE = """
+:root { --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --field: #f6f8fa; --mark: #0072b2; --alarm: #a40e26; }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; color: var(--ink); background: #fff;
+  max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .25rem; }
+h2 { font-size: 1.25rem; margin: 2.2rem 0 .5rem; padding-top: .8rem; border-top: 2px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
+p, ul, dl { margin: .4rem 0 .8rem; }
+a { color: var(--mark); }
+.soft { color: var(--soft); }
+.receipt { background: var(--field); border-left: 4px solid var(--mark); padding: .6rem .8rem; }
+.receipt p { margin: .2rem 0; }
+div.receipt { margin: .6rem 0; }
+.bad { color: var(--alarm); }
+.alarm { background: #fff0f0; border: 3px solid var(--alarm); color: var(--alarm); padding: .8rem 1rem; font-weight: 700; }
+.promise { background: var(--field); padding: .8rem 1rem; border-radius: 4px; }
+.wide { overflow-x: auto; margin: .6rem 0 1rem; }
+table { border-collapse: collapse; width: 100%; font-size: .88rem; }
+caption { text-align: left; color: var(--soft); padding: .2rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line);
+  overflow-wrap: break-word; }
+th { font-weight: 600; white-space: nowrap; }
+th.number { text-align: right; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+figure { margin: 1rem 0; }
+figure img { width: 100%; max-width: 52rem; height: auto; display: block; }
+figcaption { color: var(--soft); font-size: .88rem; }
+code { font: .85em/1.4 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
+pre { font: .8rem/1.45 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; background: var(--field);
+  padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+.sign { display: flex; flex-wrap: wrap; gap: 2rem; margin-top: 2.5rem; }
+.sign div { flex: 1 1 14rem; border-top: 1px solid var(--ink); padding-top: .3rem; color: var(--soft); font-size: .88rem; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 10.5pt; }
+  .summary { break-after: page; } h2 { break-after: avoid; } figure, tr, .alarm, .receipt { break-inside: avoid; }
+  .wide { overflow: visible; } a { color: inherit; text-decoration: none; }
+  @page { margin: 18mm 16mm; }
+}
+"""
+
 
 Reported = Study | Delivery | Evaluation
 """What a report is written of: fitted estimators, deliveries of scores, and evaluations."""
@@ -130,7 +281,7 @@ def summary_section(
     """Return the summary: the trust picture of each study, a verdict per party, and what is left out of the report and why."""
     parts = [tag("h2", "Summary")]
     if any(not is_private(study) for study in studies):
-        parts.append(tag("p", markup.NONPRIVATE, klass="alarm", role="alert"))
+        parts.append(tag("p", NONPRIVATE, klass="alarm", role="alert"))
     for number, study in enumerate(studies, start=1):
         title = f"{type(study).__name__}, method {study.plan_.method!r}"
         heading = f"Study {number}: {title}" if len(studies) > 1 else title
@@ -140,13 +291,13 @@ def summary_section(
     if left_out:
         reasons = [tag("li", tag("strong", title), f": {reason}") for title, reason in left_out.items()]
         parts += [tag("h3", "Not in this report"), tag("ul", *reasons)]
-    parts.append(tag("p", markup.READING, klass="soft"))
+    parts.append(tag("p", READING, klass="soft"))
     return tag("section", *parts, klass="summary")
 
 
 def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -> list[Html]:
     """Return one card per party: the verdict, why, and what its ledger was charged, by its own account."""
-    accounts = _accounts_in_short(federation)
+    accounts = _accounts(federation) or {}
     cards = []
     for verdict in verdicts(studies):
         bad = verdict.word == NOT_PRIVATE
@@ -164,13 +315,6 @@ def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -
                 charged += f" No budget covers {uncovered} of its releases: not private."
         cards.append(tag("div", title, tag("p", verdict.reason), tag("p", charged, klass="soft"), klass="receipt"))
     return cards
-
-
-def _accounts_in_short(federation: Federation | None) -> dict[str, Accounted]:
-    try:
-        return {} if federation is None else federation._driver.accounts()
-    except (ColonnadeError, RuntimeError):  # closed, or out of reach
-        return {}
 
 
 def _charged(party: str, studies: Sequence[Reported], federation: Federation) -> str:
@@ -276,23 +420,28 @@ RELATIONS = {
 }
 
 
+OBSERVED = {
+    "observer": "observer",
+    "unit": "unit",
+    "epsilon": "ε",
+    "delta": "δ",
+    "epsilon_if_replaced": "ε if replaced",
+}
+
+
+def _observers(privacy: PrivacyStatement, **more: str) -> Html:
+    """Return a table of ε and δ for every observer and unit."""
+    shown = {**OBSERVED, **more}
+    return table(list(shown.values()), privacy.table()[list(shown)].astype(object).to_numpy().tolist())
+
+
 def observers_section(study: Reported) -> Html:
     """Return who could see what: ε and δ for every observer and unit."""
-    rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"])
-        for row in study.privacy_.table().to_dict("records")
-    ]
     note = (
         "“ε if replaced” is the same guarantee for a record replaced by another one instead of by nothing, where it is known. "
         "Names joined by + pool what they see."
     )
-    return join(
-        [
-            tag("h3", "Who could see what"),
-            table(["observer", "unit", "ε", "δ", "ε if replaced"], rows),
-            tag("p", note, klass="soft"),
-        ]
-    )
+    return join([tag("h3", "Who could see what"), _observers(study.privacy_), tag("p", note, klass="soft")])
 
 
 def assumptions_section(study: Reported) -> Html:
@@ -364,7 +513,7 @@ STUDY_SECTIONS: tuple[Callable[[Reported], Html], ...] = (
 def ledgers_section(studies: Sequence[Reported], federation: Federation | None) -> Html:
     """Return every party's ledger, line by line, and what remains. Without a federation, return what the studies cost."""
     heading = tag("h2", "Ledgers")
-    accounts = _accounts(federation)
+    accounts = _accounts(federation, in_words=True)
     if federation is None or accounts is None:
         rows = [
             (
@@ -391,9 +540,9 @@ def ledgers_section(studies: Sequence[Reported], federation: Federation | None) 
     )
 
 
-def _accounts(federation: Federation | None) -> dict[str, Accounted] | None:
+def _accounts(federation: Federation | None, *, in_words: bool = False) -> dict[str, Accounted] | None:
     try:
-        return None if federation is None else federation._driver.accounts(in_words=True)
+        return None if federation is None else federation._driver.accounts(in_words=in_words)
     except (ColonnadeError, RuntimeError):  # closed, or out of reach
         return None
 
@@ -416,21 +565,11 @@ def _account_lines(account: Accounted) -> Html:
     return join([tag("h3", account.party), table(["release", "ε on its own", ""], rows, caption=caption)])
 
 
-def software_section(found: Sequence[tuple[str, str]]) -> Html:
-    """Return which software made the releases."""
-    words = ", ".join(f"{name} {version}" for name, version in found)
-    return join([tag("h2", "Software"), tag("p", words)])
-
-
 def proofs_section(studies: Sequence[Reported]) -> Html:
     """Return the documentation of every mechanism that was used: guarantee, neighbours, adversary, numerics and tests."""
-    used: dict[type, NoiseWords] = {}
-    for study in studies:
-        for noise in noise_words_of(study.plan_, study.schema_):
-            if noise.proof is not None:
-                used.setdefault(noise.proof, noise)
+    used = [noise.proof for study in studies for noise in noise_words_of(study.plan_, study.schema_)]
     parts = [tag("h2", "Proofs")]
-    for kind in used:
+    for kind in dict.fromkeys(proof for proof in used if proof is not None):
         parts.append(tag("h3", f"{kind.__module__}.{kind.__qualname__}", id=_anchor(kind)))
         parts.append(tag("pre", proof_of(kind)))
     return join(parts)
@@ -478,12 +617,9 @@ def write(
         content = page(studies, federation=federation, title=title, left_out=left_out, letters=letters).encode()
         if len(content) <= LARGEST:
             break
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
     try:
-        draft.write_bytes(content)
-        draft.replace(target)
+        put_in_place(target, content)
     except OSError:
-        draft.unlink(missing_ok=True)
         raise BadInput("The report cannot be written.", remedy="Check the folder and its permissions.") from None
     return target
 
@@ -501,15 +637,6 @@ def page(
     if not studies or any(not hasattr(study, "privacy_") for study in studies):
         raise BadInput("Only a fitted study has a report.", remedy="Call fit(...) first.")
     name = title or ("Privacy report: " + ", ".join(dict.fromkeys(type(study).__name__ for study in studies)))
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", name),
-        tag("style", raw(STYLE)),
-    )
     body = tag(
         "body",
         _introduction(name, now),
@@ -517,7 +644,23 @@ def page(
         *_study_sections(studies, letters=letters),
         ledgers_section(studies, federation),
         _promise_section(studies),
-        _appendix(studies),
+        tag("h2", "Software"),
+        tag("p", ", ".join(_versions())),
+        proofs_section(studies),
+        tag("div", tag("div", "Name, role"), tag("div", "Date"), tag("div", "Signature"), klass="sign"),
+    )
+    return _document(name, body)
+
+
+def _document(title: str, body: Html) -> Html:
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", title),
+        tag("style", raw(STYLE)),
     )
     return join([raw("<!doctype html>\n"), tag("html", head, body, lang="en"), raw("\n")])
 
@@ -528,9 +671,9 @@ def _introduction(name: str, now: Callable[[], float]) -> Html:
 
 
 def _promise_section(studies: Sequence[Reported]) -> Html:
-    parts = [tag("h2", "The promise"), tag("p", markup.PROMISE, klass="promise")]
+    parts = [tag("h2", "The promise"), tag("p", PROMISE, klass="promise")]
     if any(not is_private(study) for study in studies):
-        parts.append(tag("p", markup.EXCEPT, klass="alarm"))
+        parts.append(tag("p", EXCEPT, klass="alarm"))
     return join(parts)
 
 
@@ -568,59 +711,23 @@ def _chart(study: Reported, *, drawn: bool) -> Html:
     )
 
 
-def _appendix(studies: Sequence[Reported]) -> Html:
-    return join(
-        [
-            software_section(_versions()),
-            proofs_section(studies),
-            tag(
-                "div",
-                tag("div", "Name, role"),
-                tag("div", "Date"),
-                tag("div", "Signature"),
-                klass="sign",
-            ),
-        ]
-    )
-
-
-def _versions() -> list[tuple[str, str]]:
+def _versions() -> list[str]:
     packages = ("numpy", "scipy", "pandas", "cryptography", "msgspec", "dp-accounting")
-    found = [("colonnade", __version__)]
-    for package in packages:
-        try:
-            found.append((package, metadata.version(package)))
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return [f"colonnade {__version__}", *(f"{package} {metadata.version(package)}" for package in packages)]
 
 
 COLUMNS = ("bin", "points", "people", "events", "event rate", "weight of evidence")
 
 
 def card_html(card: Any) -> Html:
-    """Return the page.
-
-    Parameters
-    ----------
-    card
-        A fitted scorecard.
-    """
+    """Return the page of a fitted scorecard."""
     title = f"Scorecard: {card.target}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("title", title),
-        tag("style", raw(STYLE)),
-    )
     values, rows = card.information_value_, card.binning_table_
     sections = [_column(name, values[name], rows[rows["column"] == name]) for name in card.importance_.index]
     body = tag(
         "body", tag("h1", title), *_head(card), *sections, *(tag("p", line) for line in card.receipt_.splitlines())
     )
-    return join([raw("<!doctype html>\n"), tag("html", head, body, lang="en"), raw("\n")])
+    return _document(title, body)
 
 
 def _head(card: Any) -> list[Html]:
@@ -651,3 +758,56 @@ def _column(name: str, value: float, rows: pd.DataFrame) -> Html:
 
 def _with_error(value: float, error: float, unit: str = "") -> str:
     return "–" if pd.isna(value) else f"{value:.2f} ± {error:.2f}{unit}"
+
+
+MOST_SHOWN = 20
+"""How many rows of a result a notebook shows."""
+
+
+def study_html(fitted: Any) -> Html:
+    """Return an estimator as HTML: its parameters and, once fitted, its result, its receipt and who could see what."""
+    parts = [tag("code", repr(fitted))]
+    if hasattr(fitted, "privacy_"):
+        whole = fitted.table()
+        top = whole.head(MOST_SHOWN).reset_index().astype(object)
+        more = f"The first {MOST_SHOWN} of {len(whole):,} rows; table() has all."
+        parts += [
+            table([str(name) for name in top.columns], top.to_numpy().tolist()),
+            *([tag("p", more)] if len(whole) > MOST_SHOWN else []),
+            *(tag("p", line) for line in fitted.receipt_.splitlines()),
+            tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
+        ]
+    return tag("div", *parts)
+
+
+def statement_html(privacy: PrivacyStatement) -> Html:
+    """Return a privacy statement as an HTML table, one row per observer and unit."""
+    assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
+    return join([_observers(privacy, relation="neighbours"), assumptions])
+
+
+def preview_html(shown: Preview) -> Html:
+    """Return a preview as HTML: charges, who may pool what they see, expected errors, errors at other ε, and warnings."""
+    charges = [(party, *row) for party, row in shown.table().iterrows()]
+    expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
+    expected += [(f"expected error of {error.quantity}", _span(error)) for error in shown.errors]
+    if shown.traffic is not None:
+        expected.append(("traffic", shown.traffic.words))
+    parts = [
+        tag("strong", f"{shown.title}: a preview; nothing is spent."),
+        *(tag("p", line) for line in shown.statement.trust.lines),
+        table(["party", "charge ε", "remaining ε", "would then remain ε"], charges),
+        table(["what", "expect"], expected),
+    ]
+    if len(shown.others):
+        rows = shown.others[["epsilon", "error"]].to_numpy().tolist()
+        parts.append(table(["ε", "expected error"], rows))
+    if shown.warnings:
+        parts.append(tag("ul", *(tag("li", warning) for warning in shown.warnings)))
+    return tag("div", *parts)
+
+
+def _span(error: ExpectedError) -> str:
+    if error.value is None:
+        return f"unknown, because {error.unknown}"
+    return f"{figure(error.value)} {error.unit}, whatever the data"

@@ -1,4 +1,4 @@
-"""Charts of what estimators learned, and their tables in notebooks.
+"""Charts of what estimators learned.
 
 Charts have sizes that fit their labels, colours that everybody can tell apart, and no global state. Labels are parties' own
 words: they are cut to a length that fits and never read as mathematics, whatever signs they contain. The functions are called
@@ -8,7 +8,8 @@ by name from `colonnade.estimators.frames`: a report looks at estimators, so no 
 import io
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.answers import Preview
-from colonnade.report.markup import Html, figure, join, table, tag
-from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
 
 if TYPE_CHECKING:
@@ -53,16 +51,9 @@ STYLE = {
 Array = NDArray[np.float64]
 
 
-def styled_figure(height: float, draw: Callable[["Figure"], None]) -> "Figure":
-    """Return a figure in the common style, drawn by a function and laid out so that nothing overflows.
-
-    Parameters
-    ----------
-    height
-        In inches.
-    draw
-        The function that puts axes on the figure.
-    """
+@contextmanager
+def styled_figure(height: float) -> "Iterator[Figure]":
+    """Give a figure in the common style, so many inches high; once it is drawn it is laid out so that nothing overflows."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -73,9 +64,8 @@ def styled_figure(height: float, draw: Callable[["Figure"], None]) -> "Figure":
         warnings.simplefilter("ignore")  # about characters that the font does not have
         figure: Figure = _notebook_figure(Figure)(figsize=(WIDTH, height), dpi=110, layout="constrained")
         FigureCanvasAgg(figure)
-        draw(figure)
+        yield figure
         figure.canvas.draw()
-    return figure
 
 
 def _notebook_figure(figure: Any) -> Any:
@@ -124,31 +114,21 @@ def shortened(label: object, longest: int = LONGEST_LABEL) -> str:
 
 
 def interval_chart(
-    labels: Sequence[object], values: Array, reach: Array, *, title: str, xlabel: str, zero: bool = False
+    labels: Sequence[object],
+    panels: Sequence[tuple[str, Array, Array]],
+    *,
+    title: str,
+    xlabel: str,
+    zero: bool = False,
 ) -> "Figure":
-    """Return values as points with intervals, one row per label, the first on top."""
-
-    def draw(figure: "Figure") -> None:
-        axes = figure.subplots()
-        _intervals(axes, labels, values, reach, zero=zero)
-        headline(figure, title, xlabel)
-
-    return styled_figure(_height(len(labels)), draw)
-
-
-def coefficient_chart(
-    panels: Sequence[tuple[str, Array, Array]], labels: Sequence[object], *, title: str, xlabel: str
-) -> "Figure":
-    """Return coefficients with intervals, one panel per class."""
-
-    def draw(figure: "Figure") -> None:
+    """Return values as points with intervals, one row per label, the first on top; one panel per (name, values, reach)."""
+    with styled_figure(len(panels) * _height(len(labels))) as figure:
         rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (name, values, reach) in zip(rows, panels, strict=True):
-            _intervals(axes, labels, values, reach, zero=True)
+            _intervals(axes, labels, values, reach, zero=zero)
             axes.set_title(shortened(name, 44))
         headline(figure, title, xlabel)
-
-    return styled_figure(len(panels) * _height(len(labels)), draw)
+    return figure
 
 
 def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool) -> None:
@@ -168,8 +148,7 @@ def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array,
 
 def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "Figure":
     """Return each row of profiles as a line over the names; values lie between 0 and 1."""
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(4.4) as figure:
         axes = figure.subplots()
         places = np.arange(len(names))
         for number, profile in enumerate(profiles):
@@ -182,8 +161,7 @@ def profile_chart(names: Sequence[object], profiles: Array, *, title: str) -> "F
         headline(figure, title)
         axes.set_yticks([0, 0.5, 1], ["lower", "middle", "upper"])
         figure.legend(loc="outside lower center", ncols=min(len(profiles), 5), frameon=False)
-
-    return styled_figure(4.4, draw)
+    return figure
 
 
 def heat_chart(
@@ -219,8 +197,7 @@ def scree_chart(axes: Any, values: Array, reach: Array, floor: float | None) -> 
 
 def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylabel: str) -> "Figure":
     """Return expected error against ε, both on logarithmic scales, with the ε of the study marked."""
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(3.4) as figure:
         axes = figure.subplots()
         axes.loglog(epsilons, errors, marker="o", color=COLOURS[0], lw=1.6)
         nearest = int(np.argmin(np.abs(np.log(epsilons / here))))
@@ -231,8 +208,7 @@ def curve_chart(epsilons: Array, errors: Array, *, here: float, title: str, ylab
         axes.set(xlabel="ε", ylabel=ylabel)
         axes.legend(frameon=False)
         headline(figure, title)
-
-    return styled_figure(3.4, draw)
+    return figure
 
 
 def headline(figure: "Figure", title: str, below: str = "") -> None:
@@ -297,14 +273,13 @@ def _counts(study: Any) -> "Figure":
     chosen = study.counts_.sort_values(ascending=False, kind="stable").head(MOST_ROWS)
     if study.counts_.index.nlevels == 1:  # the bins of one column keep their order
         chosen = study.counts_[study.counts_.index.isin(chosen.index)]
-    labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
+    labels = _labels(chosen.index)
     reach = NORMAL_95 * study.stderr_.reindex(chosen.index).to_numpy(dtype=float)
     left = len(study.counts_) - len(chosen)
     title = "People by " + " and ".join(shortened(name, 28) for name in study.counts_.index.names)
     return interval_chart(
         labels,
-        chosen.to_numpy(dtype=float),
-        reach,
+        [("", chosen.to_numpy(dtype=float), reach)],
         title=shortened(title, 62) + (f" ({len(chosen)} largest of {len(study.counts_):,})" if left else ""),
         xlabel="people; bars: 95 % intervals of the privacy noise",
     )
@@ -312,11 +287,11 @@ def _counts(study: Any) -> "Figure":
 
 def _centres(study: Any) -> "Figure":
     low, high = _bounds(study)
-    names, centres = _texts(study.feature_names_in_), np.asarray(study.cluster_centers_, dtype=float)
+    names, centres = _labels(study.feature_names_in_), np.asarray(study.cluster_centers_, dtype=float)
     shown = slice(0, MOST_ROWS)
     profiles = np.clip((centres - low) / (high - low), 0.0, 1.0)[:, shown]
-    some = f" (the first {MOST_ROWS} of {len(names)} columns)" if len(names) > MOST_ROWS else ""
-    return profile_chart(names[shown], profiles, title=f"{len(centres)} centres{some}")
+    title = f"{len(centres)} centres{_first(MOST_ROWS, len(names), ' columns')}"
+    return profile_chart(names[shown], profiles, title=title)
 
 
 def _bounds(study: Any) -> tuple[Array, Array]:
@@ -330,23 +305,26 @@ def _bounds(study: Any) -> tuple[Array, Array]:
     return np.array(low), np.array(high)
 
 
-def _texts(names: Iterable[object]) -> list[str]:
-    return [str(name) for name in names]
+def _labels(index: Any) -> list[str]:
+    return [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in index]
+
+
+def _first(shown: int, all_of_them: int, words: str = "") -> str:
+    """Say in a title that not everything is shown."""
+    return f" (the first {shown} of {all_of_them}{words})" if all_of_them > shown else ""
 
 
 def _components(study: Any) -> "Figure":
     loadings = np.asarray(study.components_, dtype=float).T[:MOST_ROWS]
-    names = _texts(study.feature_names_in_)[:MOST_ROWS]
+    names = _labels(study.feature_names_in_)[:MOST_ROWS]
     reach = NORMAL_95 * np.asarray(study.explained_variance_stderr_, dtype=float)
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(max(3.2, 1.1 + 0.32 * len(names))) as figure:
         left, right = figure.subplots(1, 2, width_ratios=[1.5, 1.0])
         heat_chart(left, loadings, [str(number + 1) for number in range(loadings.shape[1])], names)
         left.set(title="Loadings", xlabel="component")
         values = np.asarray(study.explained_variance_, dtype=float)
         scree_chart(right, values, reach, getattr(study, "noise_floor_", None))
-
-    return styled_figure(max(3.2, 1.1 + 0.32 * len(names)), draw)
+    return figure
 
 
 def _coefficients(study: Any) -> "Figure":
@@ -355,7 +333,7 @@ def _coefficients(study: Any) -> "Figure":
     low, high = _bounds(study)
     span = high - low
     shown = slice(0, MOST_ROWS)
-    names = _texts(study.feature_names_in_)[shown]
+    names = _labels(study.feature_names_in_)[shown]
     classes = [str(name) for name in getattr(study, "classes_", [])]
     titles = classes if len(values) > 1 else [""]
     panels = [
@@ -364,82 +342,22 @@ def _coefficients(study: Any) -> "Figure":
     ]
     unit = "log-odds" if classes else f"units of {shortened(study.target, 30)}"
     hollow = "; hollow: not determined" if np.isinf(errors[:, shown]).any() else ""
-    return coefficient_chart(
-        panels,
+    return interval_chart(
         names,
+        panels,
         title=f"{shortened(study.target, 40)}: effect of a column from its lower to its upper bound",
         xlabel=f"{unit}; bars: 95 % intervals of the privacy noise{hollow}",
+        zero=True,
     )
 
 
 def _value(study: Any) -> "Figure":
     return interval_chart(
         [f"moment of order {study.p:g}"],
-        np.array([study.value_]),
-        np.array([NORMAL_95 * study.stderr_]),
+        [("", np.array([study.value_]), np.array([NORMAL_95 * study.stderr_]))],
         title="Moment of sums over parties",
         xlabel="bars: 95 % intervals of the privacy noise",
     )
-
-
-LONGEST = 20
-"""How many rows of a result a notebook shows."""
-
-
-def study_html(fitted: Any) -> Html:
-    """Return an estimator as HTML: its parameters and, once fitted, its result, its receipt and who could see what."""
-    parts = [tag("code", repr(fitted))]
-    if hasattr(fitted, "privacy_"):
-        whole = fitted.table()
-        top = whole.head(LONGEST).reset_index().astype(object)
-        parts += [
-            table([str(name) for name in top.columns], top.to_numpy().tolist()),
-            *(
-                [tag("p", f"The first {LONGEST} of {len(whole):,} rows; table() has all.")]
-                if len(whole) > LONGEST
-                else []
-            ),
-            *(tag("p", line) for line in fitted.receipt_.splitlines()),
-            tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
-        ]
-    return tag("div", *parts)
-
-
-def statement_html(privacy: PrivacyStatement) -> Html:
-    """Return a privacy statement as an HTML table, one row per observer and unit."""
-    rows = [
-        (row["observer"], row["unit"], row["epsilon"], row["delta"], row["epsilon_if_replaced"], row["relation"])
-        for row in privacy.table().to_dict("records")
-    ]
-    assumptions = tag("ul", *(tag("li", words) for words in (privacy.pooling, *privacy.assumptions)))
-    return join([table(["observer", "unit", "ε", "δ", "ε if replaced", "neighbours"], rows), assumptions])
-
-
-def preview_html(shown: Preview) -> Html:
-    """Return a preview as HTML: charges, who may pool what they see, expected errors, errors at other ε, and warnings."""
-    charges = [(party, *row) for party, row in shown.table().iterrows()]
-    expected = [("may pool what they see", shown.statement.pooling), *shown.expected.items()]
-    expected += [(f"expected error of {error.quantity}", _span(error)) for error in shown.errors]
-    if shown.traffic is not None:
-        expected.append(("traffic", shown.traffic.words))
-    parts = [
-        tag("strong", f"{shown.title}: a preview; nothing is spent."),
-        *(tag("p", line) for line in shown.statement.trust.lines),
-        table(["party", "charge ε", "remaining ε", "would then remain ε"], charges),
-        table(["what", "expect"], expected),
-    ]
-    if len(shown.others):
-        rows = shown.others[["epsilon", "error"]].to_numpy().tolist()
-        parts.append(table(["ε", "expected error"], rows))
-    if shown.warnings:
-        parts.append(tag("ul", *(tag("li", warning) for warning in shown.warnings)))
-    return tag("div", *parts)
-
-
-def _span(error: ExpectedError) -> str:
-    if error.value is None:
-        return f"unknown, because {error.unknown}"
-    return f"{figure(error.value)} {error.unit}, whatever the data"
 
 
 MOST_PANELS = 12
@@ -452,20 +370,17 @@ def described_chart(study: Any) -> "Figure":
     columns = list(dict.fromkeys(study.counts_.index.get_level_values("column")))
     shown = columns[:MOST_PANELS]
     rows = -(-len(shown) // PANELS_IN_A_ROW)
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(0.6 + 2.2 * rows) as figure:
         panels = figure.subplots(rows, PANELS_IN_A_ROW, squeeze=False).ravel()
         for axes, name in zip(panels, shown, strict=False):
             _histogram(axes, study.counts_[name], study.stderr_[name])
             axes.set_title(shortened(name, 30))
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
-        some = f" (the first {len(shown)} of {len(columns)})" if len(columns) > len(shown) else ""
-        figure.suptitle(
-            f"People by value{some}; bars: 95 % intervals of the privacy noise", x=0.01, ha="left", fontsize=10.5
+        headline(
+            figure, f"People by value{_first(len(shown), len(columns))}; bars: 95 % intervals of the privacy noise"
         )
-
-    return styled_figure(0.6 + 2.2 * rows, draw)
+    return figure
 
 
 def _histogram(axes: Any, counts: Any, errors: Any) -> None:
@@ -484,15 +399,14 @@ def quantile_chart(study: Any) -> "Figure":
     labels = [f"{share:.4g}" for share in study.values_.index]
     return interval_chart(
         labels,
-        study.values_.to_numpy(dtype=float),
-        np.zeros(len(labels)),
+        [("", study.values_.to_numpy(dtype=float), np.zeros(len(labels)))],
         title=f"Quantiles of {shortened(study.column, 40)}",
         xlabel=f"ranks are within {2 * float(study.rank_error_.max()):.2%} of the people (two standard errors)",
     )
 
 
 MOST_COLUMNS = 16
-FULL = 160
+MOST_NUMBERED_CELLS = 160
 """Cells beyond which no numbers are written into a map."""
 
 
@@ -513,12 +427,11 @@ def group_chart(study: Any) -> "Figure":
     chosen = chosen[np.isfinite(chosen[shown].to_numpy(dtype=float))].head(MOST_ROWS)
     ends = study.conf_int().reindex(chosen.index)
     reach = (ends[f"{shown}_high"] - ends[f"{shown}_low"]).to_numpy(dtype=float) / 2
-    labels = [" / ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in chosen.index]
+    labels = _labels(chosen.index)
     left = f" ({len(chosen)} largest of {len(table):,})" if len(chosen) < len(table) else ""
     return interval_chart(
         labels,
-        chosen[shown].to_numpy(dtype=float),
-        reach,
+        [("", chosen[shown].to_numpy(dtype=float), reach)],
         title=shortened(words, 62) + left,
         xlabel="bars: 95 % intervals of the privacy noise",
     )
@@ -537,8 +450,7 @@ def _map(table: Any, shown: str, *, title: str) -> "Figure":
     values = table[shown].to_numpy(dtype=float).reshape(len(rows), len(columns))[:MOST_ROWS]
     small = table["small"].to_numpy(dtype=bool).reshape(len(rows), len(columns))[:MOST_ROWS]
     kept = np.ma.masked_where(small | ~np.isfinite(values), values)
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(max(3.2, 1.5 + 0.3 * len(values))) as figure:
         axes = figure.subplots()
         axes.set_facecolor("#eceff2")
         image = axes.imshow(kept, cmap="viridis", aspect="auto")
@@ -549,32 +461,27 @@ def _map(table: Any, shown: str, *, title: str) -> "Figure":
         if len(columns) > 6:
             axes.tick_params(axis="x", rotation=40)
         figure.colorbar(image, ax=axes, shrink=0.85).outline.set_edgecolor(SOFT)
-        figure.suptitle(shortened(title, 84), x=0.01, ha="left", fontsize=10.5)
-        figure.supxlabel("grey: groups that are too small for their noise", x=0.01, ha="left", fontsize=9.5)
-        if values.size <= FULL and kept.count():
+        headline(figure, title, "grey: groups that are too small for their noise")
+        if values.size <= MOST_NUMBERED_CELLS and kept.count():
             middle = (kept.min() + kept.max()) / 2
             for (row, column), value in np.ndenumerate(values):
                 if not np.ma.getmaskarray(kept)[row, column]:
                     colour = "white" if value < middle else INK
                     axes.text(column, row, f"{value:.4g}", ha="center", va="center", color=colour, fontsize=7.5)
-
-    return styled_figure(max(3.2, 1.5 + 0.3 * len(values)), draw)
+    return figure
 
 
 def correlation_chart(study: Any) -> "Figure":
     """Every column against every other, the first ones of many."""
     matrix = np.asarray(study.correlation_, dtype=float)[:MOST_ROWS, :MOST_ROWS]
     names = [str(name) for name in study.correlation_.columns]
-    some = f" (the first {MOST_ROWS} of {len(names)} columns)" if len(names) > MOST_ROWS else ""
     shown = names[:MOST_ROWS]
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(max(3.2, 1.4 + 0.32 * len(shown))) as figure:
         axes = figure.subplots()
         heat_chart(axes, matrix, [shortened(name, 20) for name in shown], shown)
         axes.tick_params(axis="x", rotation=40)
-        headline(figure, f"Correlations{some}")
-
-    return styled_figure(max(3.2, 1.4 + 0.32 * len(shown)), draw)
+        headline(figure, f"Correlations{_first(MOST_ROWS, len(names), ' columns')}")
+    return figure
 
 
 def agreement_chart(study: Any) -> "Figure":
@@ -584,22 +491,20 @@ def agreement_chart(study: Any) -> "Figure":
     for (one, other), value in study.pair_trends_.items():
         if one in names and other in names:
             matrix[names.index(one), names.index(other)] = matrix[names.index(other), names.index(one)] = value
-
-    def draw(figure: "Figure") -> None:
+    with styled_figure(max(3.2, 1.1 + 0.36 * len(names))) as figure:
         axes = figure.subplots()
         heat_chart(axes, matrix, [str(number + 1) for number in range(len(names))], _numbered(names), share=True)
         headline(
             figure, "Agreement with people, column by column and pair by pair", "1: as the people; 0: nothing alike"
         )
-
-    return styled_figure(max(3.2, 1.1 + 0.36 * len(names)), draw)
+    return figure
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
     return [f"{shortened(name, 26)}  {number}" for number, name in enumerate(names, start=1)]
 
 
-ACROSS = 3
+SHAPES_IN_A_ROW = 3
 MOST_SHAPE_LABELS = 6
 """How many bins are named below a panel."""
 LONGEST_BIN = 12
@@ -616,11 +521,10 @@ def shape_panel(study: Any) -> "Figure":
     shapes, order = study.shape_functions_, list(study.importance_.index)
     classes = _by_class(shapes)
     shown = order[:MOST_PANELS]
-    rows = -(-len(shown) // ACROSS)
+    rows = -(-len(shown) // SHAPES_IN_A_ROW)
     unit = getattr(study, "effect_unit", "log-odds")
-
-    def draw(figure: "Figure") -> None:
-        every = figure.subplots(rows, min(ACROSS, len(shown)), squeeze=False).ravel()
+    with styled_figure(0.9 + 2.1 * rows) as figure:
+        every = figure.subplots(rows, min(SHAPES_IN_A_ROW, len(shown)), squeeze=False).ravel()
         largest = _reach(shapes)
         for axes, name in zip(every, shown, strict=False):
             own = _by_class(shapes[shapes["column"] == name])
@@ -647,8 +551,7 @@ def shape_panel(study: Any) -> "Figure":
             f"{shortened(study.target, 40)}: effect of each column{left}",
             f"{unit} against the average person; bands: noise 95 %; grey: people{hollow}",
         )
-
-    return styled_figure(0.9 + 2.1 * rows, draw)
+    return figure
 
 
 def _reach(shapes: pd.DataFrame) -> float:

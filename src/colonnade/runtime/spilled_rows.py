@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 
 BLOCK = 65_536
-NEAR = 1 << 16
+NEAR_BYTES = 1 << 16
 """Bytes between two rows that are read together."""
-RUN = 1 << 22
+NUMBERS_SORTED_AT_ONCE = 1 << 22
 """How many numbers are sorted at a time."""
 
 
@@ -111,7 +111,7 @@ class SpilledRows:
         ascending = places[order]
         first = 0
         while first < len(ascending):
-            last = int(np.searchsorted(ascending, ascending[first] + 1 + NEAR // self._row_bytes))
+            last = int(np.searchsorted(ascending, ascending[first] + 1 + NEAR_BYTES // self._row_bytes))
             some = self.read(int(ascending[first]), int(ascending[last - 1]) + 1)
             found[order[first:last]] = some[ascending[first:last] - ascending[first]]
             first = last
@@ -142,11 +142,11 @@ class SpilledRows:
 
 
 def _runs(numbers: Iterable[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
-    """Gather numbers to arrays of `RUN` or a little more, but for the last one."""
+    """Gather numbers to arrays of `NUMBERS_SORTED_AT_ONCE` or a little more, but for the last one."""
     waiting: list[NDArray[np.int64]] = []
     for some in numbers:
         waiting.append(some)
-        if sum(map(len, waiting)) >= RUN:
+        if sum(map(len, waiting)) >= NUMBERS_SORTED_AT_ONCE:
             yield np.concatenate(waiting)
             waiting = []
     if waiting:

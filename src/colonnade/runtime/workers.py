@@ -1,6 +1,5 @@
-"""Who works for a member besides its own process: workers that are given functions and hand back results.
-
-Memory that a member of a study frees is kept for its next arrays, instead of going back to the system.
+"""Who works for a member besides its own process: workers that are given functions and hand back results; and
+memory that a member frees, which is kept for its next arrays (`keep_freed_memory`).
 
 A study on shares makes and frees arrays and letters of a few megabytes, many times over. By default glibc hands blocks of that
 size back to the system when they are freed, and the system clears every page again when the next one is written. For a matrix of
@@ -56,7 +55,7 @@ def asking_workers() -> Iterator[None]:
         raise WorkersFailed from error
 
 
-KEPT = 256 << 20
+KEPT_BYTES = 256 << 20
 """Bytes at the end of the heap that are not handed back."""
 LARGEST_BLOCK = 32 << 20
 """Blocks above this still come from the system and go back to it: glibc allows no higher limit."""
@@ -77,4 +76,4 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(_MMAP_THRESHOLD, LARGEST_BLOCK) and mallopt(_TRIM_THRESHOLD, KEPT))
+    return bool(mallopt(_MMAP_THRESHOLD, LARGEST_BLOCK) and mallopt(_TRIM_THRESHOLD, KEPT_BYTES))

@@ -45,12 +45,6 @@ def compute_on(compute: str) -> None:
     _chosen["compute"] = compute
 
 
-def computes_on() -> str:
-    """Return what shares are multiplied on, in words."""
-    name = None if _chosen["compute"] == "cpu" else _gpu()
-    return "the processor" if name is None else name
-
-
 def gram_on_device(moduli: Sequence[int], columns: int) -> "GramOnDevice | None":
     """Return what multiplies on the GPU, if it was chosen and gains; else ``None``."""
     compute = _chosen["compute"]

@@ -165,13 +165,6 @@ class GramOnDevice:
                 self.multiply()
         return True
 
-    def add_resident(self, elements: Any) -> None:
-        """Add rows that are on the device already, as an int64 tensor of columns by rows."""
-        for start in range(0, elements.shape[1], self._rows):
-            self._write(elements[:, start : start + self._rows], 0)
-            self._filled = min(self._rows, elements.shape[1] - start)
-            self.multiply()
-
     def _write(self, elements: Any, column: int) -> None:
         """Write the digits of some columns behind the rows that are there."""
         columns, rows = elements.shape

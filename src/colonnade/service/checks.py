@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shutil
 import socket
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
 from colonnade.protocol import agreement, codec
 from colonnade.secure.keys import Identity
-from colonnade.service.health import LEAST_FREE, THIS_SOFTWARE_EXISTS, Check, CheckFailed
+from colonnade.service.health import CLOCK_SLACK, THIS_SOFTWARE_EXISTS, Check, CheckFailed, require_room
 from colonnade.service.party_folder import PartyFolder
 
 OLDEST_PYTHON = (3, 11)
@@ -39,7 +38,7 @@ OPTIONAL = {
 
 def machine_checks(directory: Path) -> list[tuple[str, Check]]:
     """Return every check by name; ledgers are to be kept in ``directory``."""
-    return [*MACHINE_CHECKS.items(), ("disk", lambda: disk(directory))]
+    return [*((check.__name__, check) for check in MACHINE_CHECKS), ("disk", lambda: disk(directory))]
 
 
 def python() -> str:
@@ -158,14 +157,8 @@ def disk(directory: Path) -> str:
                     raise CheckFailed("what was written to disk is not there")
     except (OSError, ColonnadeError):
         raise CheckFailed("ledgers cannot be kept in this directory; choose another with --directory") from None
-    free = shutil.disk_usage(directory).free
-    if free < LEAST_FREE:
-        raise CheckFailed(
-            f"only {free // 2**20} MB are free in this directory; make room: a full disk refuses every study"
-        )
-    return (
-        f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms; {free // 2**20:,} MB free"
-    )
+    free = require_room(directory)
+    return f"a ledger can be kept in {directory}; a durable debit takes {seconds * 1000:.1f} ms; {free:,} MB free"
 
 
 def compiler() -> str:
@@ -213,46 +206,36 @@ KNOWN_ANSWERS: dict[str, object] = {
 }
 """Under the key 00 01 … 1f: eight bytes of the stream, eight draws of scale 5, eight of variance 25."""
 
-MACHINE_CHECKS: dict[str, Check] = {
-    "python": python,
-    "packages": packages,
-    "extras": extras,
-    "entropy": entropy,
-    "samplers": samplers,
-    "keys": keys,
-    "clock": clock,
-    "ports": ports,
-    "compiler": compiler,
-    "algebra": algebra,
-}
-
-
-CLOCK_TOLERANCE = 300.0
-"""Seconds by which a clock may lie before a ledger's last row: two machines that share a disk are not that far apart."""
+MACHINE_CHECKS = (python, packages, extras, entropy, samplers, keys, clock, ports, compiler, algebra)
 
 
 def member_checks(folder: Path) -> list[tuple[str, Check]]:
     """Return the checks of one member's folder by name; each returns words, or raises `CheckFailed` with what to do."""
 
-    def guarded(check: Callable[[Path], str]) -> Check:
+    def guarded(check: MemberCheck) -> Check:
         def run() -> str:
             try:
-                return check(folder)
+                member = PartyFolder(folder)
+                return check(member, agreement.read_agreement(member.papers) if member.papers.exists() else None)
             except ColonnadeError as error:
                 raise CheckFailed(f"{error.message} {error.remedy}") from None
 
         return run
 
-    return [(name, guarded(check)) for name, check in MEMBER_CHECKS.items()]
+    return [(check.__name__, guarded(check)) for check in MEMBER_CHECKS]
 
 
-def identity(folder: Path) -> str:
+MemberCheck = Callable[[PartyFolder, agreement.FederationAgreement | None], str]
+NO_PAPERS = "there are no papers yet"
+NO_DATA = "a compute node has none"
+
+
+def identity(member: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
     """Check that the identity key is there, readable by its owner alone, and the one that the papers name."""
-    member = PartyFolder(folder)
     public = member.identity().public.hex()
-    if not member.papers.exists():
-        return f"{member.name}: identity.key is private and sound; there are no papers yet"
-    pinned = agreement.read_agreement(member.papers).pinned().get(member.name)
+    if papers is None:
+        return f"{member.name}: identity.key is private and sound; {NO_PAPERS}"
+    pinned = papers.pinned().get(member.name)
     if pinned is None or pinned.key.hex() != public:
         raise BadInput(
             "The papers name another key than identity.key.", remedy="Have new papers made with this member's card."
@@ -260,15 +243,14 @@ def identity(folder: Path) -> str:
     return f"{member.name}: identity.key is private and sound, and the papers name it"
 
 
-def schema(folder: Path) -> str:
+def schema(member: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
     """Check that schema.toml says what the papers say was agreed."""
-    member = PartyFolder(folder)
     if member.role == "compute":
-        return "a compute node has none"
+        return NO_DATA
     described = member.schema()
-    if not member.papers.exists():
-        return f"{len(described)} columns are described; there are no papers yet"
-    signatory = agreement.read_agreement(member.papers).members.get(member.name)
+    if papers is None:
+        return f"{len(described)} columns are described; {NO_PAPERS}"
+    signatory = papers.members.get(member.name)
     if signatory is None or signatory.schema != codec.schema_digest(described):
         raise SchemaMismatch(
             "schema.toml is not the schema of the papers.",
@@ -277,50 +259,46 @@ def schema(folder: Path) -> str:
     return f"{len(described)} columns, as in the papers"
 
 
-def permissions(folder: Path) -> str:
+def permissions(member: PartyFolder, _: object) -> str:
     """Check that no other user of the machine can read a key, or change a folder or a policy."""
-    PartyFolder(folder).require_safe()
+    member.require_safe()
     return "keys, folders, policy and schema are this user's alone to change"
 
 
-def certificate(folder: Path) -> str:
+def certificate(member: PartyFolder, _: object) -> str:
     """Check that the relay can connect with its certificate, and say until when."""
-    kit = PartyFolder(folder).kit
-    if not kit.certificate_file.exists():
+    if not member.kit.certificate_file.exists():
         return "there is none yet: colonnade party install"
-    kit.credentials()
-    return "; ".join(f"{file} {found.words(time.time())}" for file, found in kit.certificates().items())
+    member.kit.credentials()
+    return "; ".join(f"{file} {found.words(time.time())}" for file, found in member.kit.certificates().items())
 
 
-def signatures(folder: Path) -> str:
+def signatures(_: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
     """Check that every member has signed the papers."""
-    member = PartyFolder(folder)
-    if not member.papers.exists():
-        return "there are no papers yet"
-    missing = agreement.read_agreement(member.papers).missing()
+    if papers is None:
+        return NO_PAPERS
+    missing = papers.missing()
     return "all members have signed" if not missing else f"still to sign: {', '.join(missing)}"
 
 
-def ledger(folder: Path) -> str:
+def ledger(member: PartyFolder, _: object) -> str:
     """Check that the ledger is whole, has the policy's cap, and does not lie in the future."""
-    member = PartyFolder(folder)
-    if member.role == "compute" or not (folder / "ledger.sqlite").exists():
-        return "there is none yet" if member.role == "data" else "a compute node has none"
+    if member.role == "compute" or not (member.path / "ledger.sqlite").exists():
+        return "there is none yet" if member.role == "data" else NO_DATA
     with member.ledger() as opened:
         last = max((entry.when.timestamp() for entry in opened.entries()), default=0.0)
         rows, remaining = opened.head().sequence, opened.remaining()
-    if last > time.time() + CLOCK_TOLERANCE:
+    if last > time.time() + CLOCK_SLACK:
         raise BadInput("The ledger's last row lies in the future.", remedy="Set the clock: it has gone back.")
     return f"{rows} rows check; remaining ε={remaining:.4g}"
 
 
-def data(folder: Path) -> str:
+def data(member: PartyFolder, _: object) -> str:
     """Check that a table is loaded, and that its copy is what was loaded and fits schema, policy and papers."""
-    member = PartyFolder(folder)
     if member.role == "compute":
-        return "a compute node has none"
-    people = member.check_data() if (folder / "ledger.sqlite").exists() else None
-    return "no table is loaded yet" if people is None else f"{data_version(folder)}; {people:,} people check"
+        return NO_DATA
+    people = member.check_data() if (member.path / "ledger.sqlite").exists() else None
+    return "no table is loaded yet" if people is None else f"{data_version(member.path)}; {people:,} people check"
 
 
 def data_version(path: Path) -> str:
@@ -340,12 +318,11 @@ def version_in_words(opened: SqliteLedger) -> str:
     return f"version {opened.current_version()}, declared {declared[-1]:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def coordinator_port(folder: Path) -> str:
+def coordinator(_: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
     """Check that the coordinator's port answers from here."""
-    member = PartyFolder(folder)
-    if not member.papers.exists():
-        return "there are no papers yet"
-    where = agreement.read_agreement(member.papers).coordinator
+    if papers is None:
+        return NO_PAPERS
+    where = papers.coordinator
     try:
         with socket.create_connection((where.host, where.port), timeout=3.0):
             return f"{where.host}:{where.port} answers"
@@ -355,13 +332,6 @@ def coordinator_port(folder: Path) -> str:
         ) from None
 
 
-MEMBER_CHECKS: dict[str, Callable[[Path], str]] = {
-    "permissions": permissions,
-    "identity": identity,
-    "certificate": certificate,
-    "schema": schema,
-    "signatures": signatures,
-    "ledger": ledger,
-    "data": data,
-    "coordinator": coordinator_port,
-}
+MEMBER_CHECKS: tuple[MemberCheck, ...] = (
+    permissions, identity, certificate, schema, signatures, ledger, data, coordinator
+)  # fmt: skip

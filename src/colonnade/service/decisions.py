@@ -1,35 +1,49 @@
-"""Decisions of a served party's owner, made in the party's folder: approve a study, raise a cap, forget a person.
+"""Decisions of a served party's owner, made in the party's folder: approve a study, raise a cap, erase a person, put back a
+lost ledger.
 
 The party may be running: its guard reads the ledger before each request. Decisions are signed with the party's identity key.
 
-Erasing people from a served party: their rows, the row orders that name them, and scores that were delivered about them.
+*Erasing people* deletes their rows, the row orders that name them, and scores that were delivered about them. The table without
+them is loaded as the next version of the data. So everything that belongs to the old version ends: its copy, its row orders,
+its reservations and kept answers. A version is public, so one is declared whether or not these people had a row: otherwise
+somebody who knows that they asked to be erased could tell from it whether they were there.
 
-The table without them is loaded as the next version of the data. So everything that belongs to the old version ends: its copy,
-its row orders, its reservations and kept answers. A version is public, so one is declared whether or not these people had a row:
-otherwise somebody who knows that they asked to be erased could tell from it whether they were there.
+What has left the party cannot be taken back, and the ledger is never rewritten: `WHAT_STAYS` says so, and the command prints
+it.
 
-What has left the party cannot be taken back, and the ledger is never rewritten: `WHAT_STAYS` says so, and the command prints it.
+*Putting back a ledger.* Every member remembers the highest head that it has seen of every party's ledger (`peers.heads`), and
+so does the coordinator, which has no key to sign with. After a disk was lost, its party asks the others for what they remember.
+`colonnade ledger restore` holds the back-up against it: one that is behind is refused, and what is put back has to pass every
+row that anybody has seen.
 """
 
 import csv
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import feather, parquet
 
-from colonnade.errors import BadInput
+from colonnade.conversations.memory import LedgerHeads
+from colonnade.errors import BadInput, ColonnadeError
+from colonnade.party.ledger.backup import Evidence, Restored, restore
 from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision, RefusedStudies, RefusedStudy
+from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
+from colonnade.party.ledger.rows import Head
 from colonnade.party.ledger.words import Reading, analysts_beside, read_rows
 from colonnade.party.policy import Permission, Policy
-from colonnade.privacy.accounting import nano_epsilon
-from colonnade.runtime.durable_file import replacing
-from colonnade.service.party_folder import PartyFolder
+from colonnade.privacy.accounting import NANO, nano_epsilon
+from colonnade.protocol import agreement
+from colonnade.runtime.private_files import lock_folder, replacing
+from colonnade.secure.keys import Identity, PublicIdentity, frame
+from colonnade.service import toml_parts
+from colonnade.service.party_folder import PartyFolder, loaded_version
 
 if TYPE_CHECKING:
     from colonnade.privacy.accounting import Budget
@@ -210,10 +224,7 @@ def approve(folder: Path, study: RefusedStudy, *, days: float, reason: str) -> i
     member = PartyFolder(folder)
     with member.ledger() as ledger:
         until = int((ledger.now().timestamp() + days * 86_400) * 1_000_000)
-        version = ledger.current_version()
-        if version is None:
-            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
-        decision = Approval(plan=study.hash.hex(), version=version, until=until, reason=reason)
+        decision = Approval(plan=study.hash.hex(), version=loaded_version(ledger), until=until, reason=reason)
         return ledger.decide(decision.signed(ledger.identity, member.identity()))
 
 
@@ -239,3 +250,132 @@ def raise_cap(folder: Path, reason: str) -> "tuple[Budget, Budget]":
         decision = CapDecision(nano=wanted.nano, delta=wanted.delta, reason=reason)
         ledger.decide(decision.signed(ledger.identity, member.identity()))
         return before, ledger.budget
+
+
+class Attestation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One member's word on how far another's ledger had come.
+
+    Parameters
+    ----------
+    by, about
+        Who says it, and about whom.
+    federation
+        The hash of the papers that both signed.
+    ledger, sequence, root, total
+        The highest head that was seen: the ledger's identity, its last row, the root of all rows, and its total ε in
+        nano-units. Row 0 and no root where none was ever seen.
+    refused
+        Whether it holds two signed heads that cannot share one history: then no memory of the party's own is complete.
+    signature
+        Of the member that says it, in hexadecimal; empty from the coordinator.
+    """
+
+    by: str
+    about: str
+    federation: str
+    ledger: str
+    sequence: int = 0
+    root: str = ""
+    total: int = 0
+    refused: bool = False
+    signature: str = ""
+
+    def signed(self, identity: Identity) -> "Attestation":
+        """Return it with a signature."""
+        return msgspec.structs.replace(self, signature=identity.sign(self._said()).hex())
+
+    def check(self, identity: PublicIdentity) -> None:
+        """Refuse it if the member did not sign it."""
+        try:
+            identity.verify(self._said(), bytes.fromhex(self.signature))
+        except (ColonnadeError, ValueError):
+            raise BadInput(
+                f"What {self.by} attests is not signed with its key.",
+                remedy=f"Have {self.by} print it again: colonnade party attest.",
+            ) from None
+
+    def _said(self) -> bytes:
+        fields = (self.by, self.about, self.federation, self.ledger, self.sequence, self.root, self.total)
+        return frame("colonnade ledger attestation v2", *fields, int(self.refused))
+
+    @property
+    def head(self) -> Head | None:
+        """The head that was seen, if one was."""
+        if not self.root:
+            return None
+        return Head(self.ledger, self.sequence, b"", self.total, bytes.fromhex(self.root))
+
+    def text(self) -> str:
+        """Return it as TOML."""
+        return toml_parts.lines_of(msgspec.structs.asdict(self))
+
+
+def attest(folder: PartyFolder, about: str) -> Attestation:
+    """Return what a member remembers of a party's ledger, signed."""
+    papers = agreement.read_agreement(folder.papers).check()
+    if about == folder.name:
+        raise BadInput("A party's own memory is its ledger.head.", remedy="Name another party with --about.")
+    return _remembered(papers, folder.name, about, [folder.path / "peers.heads"]).signed(folder.identity())
+
+
+def attest_as_coordinator(papers: agreement.FederationAgreement, state: Path, about: str) -> Attestation:
+    """Return what the coordinator remembers of a party's ledger. Nobody signs it: it can only make a charge larger."""
+    files = [state / "studies.heads", state / "node.heads"]
+    return _remembered(papers, agreement.COORDINATOR, about, files)
+
+
+def _remembered(papers: agreement.FederationAgreement, by: str, about: str, files: Iterable[Path]) -> Attestation:
+    if about not in papers.parties:
+        raise BadInput(f"The papers name no party {about!r}.", remedy=f"Use one of {', '.join(papers.parties)}.")
+    ledgers = {name: papers.members[name].ledger for name in papers.parties}
+    said = Attestation(by=by, about=about, federation=papers.identity, ledger=ledgers[about])
+    for path in files:
+        heads = LedgerHeads(ledgers, path)
+        found, refused = heads.known(about), said.refused or heads.evidence(about) is not None
+        if found is not None and found.sequence >= said.sequence:
+            said = msgspec.structs.replace(said, sequence=found.sequence, root=found.root.hex(), total=found.total)
+        said = msgspec.structs.replace(said, refused=refused)
+    return said
+
+
+def restore_ledger(
+    folder: PartyFolder, backup: Path | None, attested: Iterable[Path], *, forfeit: bool, spent: float | None = None
+) -> Restored:
+    """Put a back-up of a party's ledger in place, held against what the party itself and the others remember of it.
+
+    Without ``backup`` the ledger that is in place stays, and what it has forgotten is written off: it is the one that went back,
+    so its own memory says nothing. ``spent`` is the total that the party's owner knows from records of its own.
+    """
+    if backup is None and not forfeit:
+        raise BadInput("Name the back-up to put in place.", remedy="Or write off what the ledger forgot: --forfeit.")
+    with lock_folder(folder.path):
+        path = folder.path / "ledger.sqlite"
+        papers = agreement.read_agreement(folder.papers).check() if folder.papers.exists() else None
+        own = HeadMemory(path).read()
+        words = [_read(one, folder.name, papers) for one in attested]
+        heads = [head for head in (own, *(one.head for one in words)) if head is not None]
+        # a memory that others have seen more than was put back from somewhere, and says nothing of what came after it
+        newest = own is not None and all(head.sequence <= own.sequence for head in heads)
+        trusted = newest and backup is not None and not any(one.refused for one in words)
+        total = own.nano / NANO if own is not None and trusted else None
+        evidence = Evidence(heads, total, folder.budget().delta, spent)
+        owner = folder.identity() if forfeit else None
+        return restore(backup or path, path, party=folder.name, evidence=evidence, forfeit=owner)
+
+
+def _read(path: Path, about: str, papers: agreement.FederationAgreement | None) -> Attestation:
+    try:
+        found = msgspec.convert(dict(toml_parts.parse(path)), Attestation)
+        sound = found.head is None or len(found.head.root) == 32
+    except (msgspec.ValidationError, ValueError):
+        sound = False
+    if not sound:
+        raise BadInput(f"{path.name} is not what `colonnade party attest` prints.", remedy="Have it printed again.")
+    known = () if papers is None else (agreement.COORDINATOR, *papers.members)
+    if papers is None or found.federation != papers.identity or found.about != about or found.by not in known:
+        raise BadInput(
+            f"{path.name} is about another federation or party.", remedy=f"Have it printed with --about {about}."
+        )
+    if found.by != agreement.COORDINATOR:
+        found.check(papers.pinned()[found.by])
+    return found

@@ -1,30 +1,320 @@
 """Setting up a federation: the papers that every member signs (federation.toml), and certificates for the network.
 
 Every site makes its own key, the coordinator too, and sends a signing request with its card. The federation's authority
-(`colonnade.service.authority`) signs requests. It lies beside the federation's folder, not in it: the folder is sent to
-everybody, and holds no private key. Certificates last about a year. Renewing makes new ones, to the same keys or to new ones,
-while the federation runs. They open a connection and nothing else: towards its peers a party is known by the identity key in
-the signed papers.
+(`CertificateAuthority`) signs requests, and holds no site's key. It lies beside the federation's folder, not in it: the folder
+is sent to everybody, and holds no private key. Certificates last about a year. Renewing makes new ones, to the same keys or to
+new ones, while the federation runs. They open a connection and nothing else: towards its peers a party is known by the identity
+key in the signed papers. So an authority cannot speak for a party to its peers, read letters or draw on a budget.
+
+::
+
+    authority/
+    ├── authority.crt   its own certificate
+    ├── authority.key   its key; 0600: keep the folder offline
+    ├── former.crt      the authority before it, while that is still trusted
+    └── bridge.crt      this authority's key, certified by the former one
+
+*The same key, a new date.* An authority that would end before a certificate does is given a new certificate to the same key.
+Sites that have only the old one accept what is signed now, and the other way round, until the old date.
+
+*A new key.* The former authority certifies the new key. That bridge travels with every certificate, so a site that knows only
+the former authority accepts it; new kits name both. So sites change over one by one, and nothing stops. Once all have, the
+former authority is forgotten.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import ipaddress
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from colonnade.errors import BadInput
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.protocol import agreement
-from colonnade.runtime.private_files import read_hex, write_new
-from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.runtime.private_files import read_hex, replace_file, require_private, write_new
+from colonnade.secure.keys import Identity, PublicIdentity, frame
 from colonnade.secure.shamir import FEWEST_NODES
-from colonnade.service import served_party, toml_parts
-from colonnade.service.authority import REQUEST_KEYS, VALID_DAYS, CertificateAuthority, SiteRequest
+from colonnade.service import toml_parts
 from colonnade.service.party_folder import PartyFolder
-from colonnade.transport.kit import Certificate, Kit
+from colonnade.transport.kit import (
+    Certificate,
+    Kit,
+    key_bytes,
+    new_rsa_key,
+    pem,
+    read_certificates,
+    read_key,
+    site_name,
+)
+
+VALID_DAYS = 360.0
+"""Days that a site's certificate lasts, unless said otherwise."""
+
+AUTHORITY_DAYS = 1_825.0
+"""Days that the authority's own certificate lasts."""
+
+REQUEST_KEYS = ("name", "request", "request_signature")
+
+SLACK = timedelta(minutes=5)
+"""How far back a certificate begins: a site whose clock is slow can use it at once."""
+
+
+@dataclass(frozen=True)
+class Issued:
+    """What a site is given: its certificate, with the bridge to a former authority if there is one, and whom to trust."""
+
+    certificate: bytes
+    roots: bytes
+
+    def write(self, folder: Path, role: str) -> None:
+        """Put it into a folder for the site to fetch. Nothing in it is secret."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(folder / f"{role}.crt", self.certificate)
+        replace_file(folder / "rootCA.pem", self.roots)
+
+
+class CertificateAuthority:
+    """The authority in a folder.
+
+    Parameters
+    ----------
+    folder
+        Where it is kept.
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+        if not (folder / "authority.key").exists():
+            raise BadInput(
+                f"There is no certificate authority in {folder}.",
+                remedy="Bring the folder back that `colonnade federation init` made, or make a new one with --new-authority.",
+            )
+        require_private(folder)
+        self._key = read_key(folder / "authority.key")
+        self.certificate = read_certificates(folder / "authority.crt", "Restore it from a copy.")[0]
+
+    @classmethod
+    def create(
+        cls, folder: Path, *, days: float = AUTHORITY_DAYS, clock: Callable[[], float] = time.time
+    ) -> "CertificateAuthority":
+        """Make an authority; refuse a folder that has one."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        key = new_rsa_key()
+        write_new(folder / "authority.key", key_bytes(key))
+        write_new(folder / "authority.crt", pem(_root(key, _authority_name(key), clock(), days)))
+        return cls(folder, clock=clock)
+
+    def issue(self, key: rsa.RSAPublicKey, name: str, *, host: str | None = None, days: float = VALID_DAYS) -> Issued:
+        """Certify a site's key in its name. ``host`` makes it the coordinator's: only that one may be connected to.
+
+        It never outlasts the authority. An authority that would end first is given a new date (`prolong`).
+        """
+        now = datetime.fromtimestamp(self._clock(), UTC)
+        ends = min(now + timedelta(days=days), self.certificate.not_valid_after_utc)
+        uses = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if host else [])]
+        subject = x509.Name(
+            [x509.NameAttribute(NameOID.COMMON_NAME, name), x509.NameAttribute(NameOID.ORGANIZATION_NAME, name)]
+        )
+        made = (
+            _builder(subject, self.certificate.subject, key, self._key.public_key(), now - SLACK, ends)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_host_name(host or name)]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        former, bridge = self._read("former.crt"), self._read("bridge.crt")
+        return Issued(pem(made) + bridge, pem(self.certificate) + former)
+
+    def prolong(self, *, days: float = VALID_DAYS) -> bool:
+        """Give the authority's key a new certificate if the present one ends before one made now would; return whether."""
+        now = self._clock()
+        if self.certificate.not_valid_after_utc.timestamp() >= now + days * 86_400:
+            return False
+        self._become(self._key, _root(self._key, self.certificate.subject, now, max(AUTHORITY_DAYS, days)))
+        return True
+
+    def replace_key(self) -> None:
+        """Go over to a new key, certified by the one before, which stays trusted until it is forgotten."""
+        now = self._clock()
+        key = new_rsa_key()
+        root = _root(key, _authority_name(key), now, AUTHORITY_DAYS)
+        self.forget_former()
+        ends = self.certificate.not_valid_after_utc
+        if ends > root.not_valid_before_utc:  # one that has ended is trusted by nobody, and vouches for nothing
+            bridge = _authority_certificate(
+                root.subject,
+                key.public_key(),
+                self.certificate.subject,
+                self._key,
+                (root.not_valid_before_utc, ends),
+            )
+            replace_file(self._folder / "former.crt", pem(self.certificate))
+            replace_file(self._folder / "bridge.crt", pem(bridge))
+        self._become(key, root)
+
+    def forget_former(self) -> None:
+        """Trust the present authority alone: kits that are made from now on do not know the former one."""
+        for name in ("former.crt", "bridge.crt"):
+            (self._folder / name).unlink(missing_ok=True)
+
+    def _become(self, key: rsa.RSAPrivateKey, certificate: x509.Certificate) -> None:
+        replace_file(self._folder / "authority.key", key_bytes(key))
+        replace_file(self._folder / "authority.crt", pem(certificate))
+        self._key, self.certificate = key, certificate
+
+    def _read(self, name: str) -> bytes:
+        path = self._folder / name
+        return path.read_bytes() if path.exists() else b""
+
+
+@dataclass(frozen=True)
+class SiteRequest:
+    """A site's signing request: the key it made, proved by that key, and said to be its own by its identity key.
+
+    Parameters
+    ----------
+    name
+        The name that the certificate is to be in.
+    request
+        The signing request, as PEM.
+    request_signature
+        The member's signature over both, in hexadecimal; empty from a coordinator that has no identity.
+    """
+
+    name: str
+    request: str
+    request_signature: str = ""
+
+    @classmethod
+    def made(cls, name: str, request: bytes, identity: Identity) -> "SiteRequest":
+        """Sign a request with the member's identity key."""
+        return cls(name, request.decode(), identity.sign(_asked(name, request.decode())).hex())
+
+    @classmethod
+    def taken_from(cls, document: toml_parts.Table, where: str) -> "SiteRequest":
+        """Read a request out of a card, or out of a file of its own."""
+        if "request" not in document:
+            raise BadInput(
+                f"{where} holds no certificate request.",
+                remedy="Have the member make it again with this version: colonnade party card, or party request.",
+            )
+        entries = {key: toml_parts.text_of(document, key, where) for key in REQUEST_KEYS if key in document}
+        return cls(**{"name": "", **entries})
+
+    @classmethod
+    def read(cls, path: Path) -> "SiteRequest":
+        """Read a request from a file."""
+        return cls.taken_from(toml_parts.parse(path, REQUEST_KEYS), path.name)
+
+    def text(self) -> str:
+        """Return the request as TOML."""
+        return toml_parts.lines_of(asdict(self))
+
+    def key_of_member(self, identity: PublicIdentity) -> rsa.RSAPublicKey:
+        """Return the key; refuse a request that the member with this identity did not sign."""
+        try:
+            identity.verify(_asked(self.name, self.request), bytes.fromhex(self.request_signature))
+        except (ColonnadeError, ValueError):
+            raise BadInput(
+                f"The certificate request of {self.name} is not signed with its identity key.",
+                remedy=f"Have {self.name} make it again: colonnade party request.",
+            ) from None
+        return self.key()
+
+    def key(self) -> rsa.RSAPublicKey:
+        """Return the key; refuse a request for another name, or that the key itself did not sign."""
+        try:
+            request = x509.load_pem_x509_csr(self.request.encode())
+            key = request.public_key()
+            sound = request.is_signature_valid and site_name(request.subject) == self.name
+        except (ValueError, TypeError):
+            sound, key = False, None
+        if not sound or not isinstance(key, rsa.RSAPublicKey) or not 2_048 <= key.key_size <= 8_192:
+            raise BadInput(
+                f"The certificate request of {self.name} is damaged, in another name, or not for an RSA key of 2048 bits.",
+                remedy="Have it made again: colonnade party request.",
+            )
+        return key
+
+
+def _asked(name: str, request: str) -> bytes:
+    return frame("colonnade certificate request v1", name, request)
+
+
+def _authority_name(key: rsa.RSAPrivateKey) -> x509.Name:
+    """Name an authority after its key, so that two generations are never taken for one."""
+    mark = x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest.hex()[:12]
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"colonnade authority {mark}")])
+
+
+def _root(key: rsa.RSAPrivateKey, name: x509.Name, now: float, days: float) -> x509.Certificate:
+    begins = datetime.fromtimestamp(now, UTC)
+    return _authority_certificate(name, key.public_key(), name, key, (begins - SLACK, begins + timedelta(days=days)))
+
+
+def _authority_certificate(
+    subject: x509.Name,
+    key: rsa.RSAPublicKey,
+    issuer: x509.Name,
+    signer: rsa.RSAPrivateKey,
+    time_span: tuple[datetime, datetime],
+) -> x509.Certificate:
+    usage = dict.fromkeys(
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "encipher_only",
+            "decipher_only",
+        ),
+        False,
+    )
+    return (
+        _builder(subject, issuer, key, signer.public_key(), *time_span)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **usage), critical=True)
+        .sign(signer, hashes.SHA256())
+    )
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: rsa.RSAPublicKey,
+    signer: rsa.RSAPublicKey,
+    begins: datetime,
+    ends: datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+    )
+
+
+def _host_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def provision(workspace: str | Path, *, host: str, sites: Sequence[str], kits: str | Path) -> dict[str, Path]:
@@ -112,37 +402,26 @@ def _card_of_coordinator(path: Path) -> tuple[SiteRequest, PublicIdentity]:
             f"There is no coordinator's card {path}.",
             remedy="Where the coordinator will run: colonnade coordinator init FOLDER --host HOST.",
         )
-    document = toml_parts.parse(path)
-    toml_parts.refuse_unknown(document, ("identity", *REQUEST_KEYS), path.name)
+    document = toml_parts.parse(path, ("identity", *REQUEST_KEYS))
     asked = SiteRequest.taken_from(document, path.name)
-    try:
-        identity = PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", path.name)))
-    except ValueError:
-        raise BadInput(
-            f"{path.name} is not a coordinator's card.", remedy="Make it again: colonnade coordinator init."
-        ) from None
+    identity = _identity_in(document, path.name, "Make it again: colonnade coordinator init.")
     asked.key_of_member(identity)
     return asked, identity
+
+
+def _identity_in(document: toml_parts.Table, name: str, remedy: str) -> PublicIdentity:
+    try:
+        return PublicIdentity(bytes.fromhex(toml_parts.text_of(document, "identity", name)))
+    except ValueError:
+        raise BadInput(f"{name} is not a card: its identity is no public key.", remedy=remedy) from None
 
 
 def _key_in_use(kit: Kit) -> rsa.RSAPublicKey | None:
     """Return the key that a site's last certificate was made for."""
     if not kit.certificate_file.is_file():
         return None
-    key = x509.load_pem_x509_certificate(kit.certificate_file.read_bytes()).public_key()
+    key = read_certificates(kit.certificate_file)[0].public_key()
     return key if isinstance(key, rsa.RSAPublicKey) else None
-
-
-@dataclass(frozen=True)
-class PublicList:
-    """A public list of the people who take part: a file, and its id column."""
-
-    path: Path
-    column: str
-
-    def alignment(self) -> agreement.AgreedAlignment:
-        """Return the order of rows that the list fixes."""
-        return served_party.public_alignment(self.path, self.column)
 
 
 def create_federation(
@@ -158,7 +437,7 @@ def create_federation(
     committee: Sequence[str] = (),
     min_people: int,
     max_epsilon: float | None,
-    people: PublicList | None,
+    alignment: agreement.AgreedAlignment | None,
     days: float = VALID_DAYS,
 ) -> dict[str, Path]:
     """Write the papers and sign one certificate per site; return the folder of each by site.
@@ -188,8 +467,8 @@ def create_federation(
         The only members that compute on shares, where not everybody does: an odd number, 2t + 1.
     min_people, max_epsilon
         The least that every policy asks for.
-    people
-        A public list of people; ``None`` where the parties align their rows by themselves.
+    alignment
+        The order of rows that a public list of people fixes; ``None`` where the parties align their rows by themselves.
     days
         How long the certificates last.
     """
@@ -205,7 +484,7 @@ def create_federation(
             raise BadInput(f"No card is that of {party!r}.", remedy=f"The cards are those of {', '.join(members)}.")
     for party in (*not_computing, *(set(members) - set(committee) if committee else ())):
         members[party] = msgspec.structs.replace(members[party], computes=False)
-    keys = {one.name: one.key_of_member(_public(signatory)) for one, signatory in found}
+    keys = {one.name: one.key_of_member(PublicIdentity(bytes.fromhex(signatory.identity))) for one, signatory in found}
     if len(members) == FEWEST_NODES - 1:
         members[agreement.COORDINATOR] = _third_node(coordinator_identity)
     papers = agreement.FederationAgreement(
@@ -215,7 +494,7 @@ def create_federation(
         collusion=collusion,
         threshold=max(1, collusion) if threshold is None else threshold,
         floor=agreement.Floor(min_people=min_people, max_epsilon=max_epsilon),
-        alignment=None if people is None else people.alignment(),
+        alignment=alignment,
     )
     (folder / "kits").mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = _authority(authority_folder(folder))
@@ -264,13 +543,9 @@ def sign(path: Path, folder: Path) -> tuple[str, agreement.FederationAgreement]:
 def introduce_analyst(path: Path, card: Path, folder: Path) -> tuple[str, str]:
     """Add an analyst to the papers, signed by the member of a folder; return the analyst's name and the member's."""
     member = PartyFolder(folder)
-    document = toml_parts.parse(card)
-    toml_parts.refuse_unknown(document, ("name", "identity"), card.name)
-    name, key = (toml_parts.text_of(document, field, card.name) for field in ("name", "identity"))
-    try:
-        identity = PublicIdentity(bytes.fromhex(key))
-    except ValueError:
-        raise BadInput(f"{card.name} is not an analyst's card.", remedy="Use what `analyst init` wrote.") from None
+    document = toml_parts.parse(card, ("name", "identity"))
+    name = toml_parts.text_of(document, "name", card.name)
+    identity = _identity_in(document, card.name, "Use what `analyst init` wrote.")
     found = agreement.read_agreement(path).check()
     introduced = agreement.introduced(found, member.name, member.identity(), name, identity)
     path.write_text(introduced.text(), encoding="utf-8")
@@ -348,10 +623,9 @@ def renew(folder: Path, wanted: Renewal) -> dict[str, Certificate]:
 
 def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
     """Read a member's card: what the papers say of it, and its request for a certificate."""
-    document = toml_parts.parse(path)
-    fields = ("name", *agreement.Signatory.__struct_fields__)
-    toml_parts.refuse_unknown(document, (*fields, *REQUEST_KEYS), path.name)
-    entries = {key: value for key, value in document.items() if key in fields and key != "name"}
+    fields = agreement.Signatory.__struct_fields__
+    document = toml_parts.parse(path, (*fields, *REQUEST_KEYS))
+    entries = {key: value for key, value in document.items() if key in fields}
     try:
         signatory = msgspec.convert(entries, agreement.Signatory)
     except msgspec.ValidationError as error:
@@ -364,10 +638,6 @@ def _card(path: Path) -> tuple[SiteRequest, agreement.Signatory]:
             f"{path.name} is not a member's card. {what}", remedy="Make it again: colonnade party card."
         ) from None
     return SiteRequest.taken_from(document, path.name), signatory
-
-
-def _public(signatory: agreement.Signatory) -> PublicIdentity:
-    return PublicIdentity(bytes.fromhex(signatory.identity))
 
 
 def _third_node(identity: PublicIdentity) -> agreement.Signatory:

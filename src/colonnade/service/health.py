@@ -26,7 +26,9 @@ from colonnade.protocol import codec, messages
 from colonnade.runtime.event_log import read_status
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
-from colonnade.transport.kit import Certificate, read_known
+from colonnade.transport.kit import Certificate
+
+CARRIED = ("bytes_in", "bytes_out", "direct_in", "direct_out")
 
 STALE = 10.0
 """Seconds after which a relay that writes its status every second is not running."""
@@ -42,40 +44,40 @@ class MemberStatus:
         The member's.
     account
         The guard's answer to a request for its account. ``None`` where it does not answer.
-    answered, refused, last
-        How many requests it has answered and refused, and what was last asked, in public words.
-    running, connected
-        Whether the relay is running, and whether the coordinator is there.
-    bytes_in, bytes_out
-        What the relay has carried from and to the coordinator.
-    direct_in, direct_out
-        What it has carried from and to other members directly.
-    stopped
-        Why the guard does not answer, where it refused to run; for the owner.
-    fault
-        Why the relay does not connect, where a certificate is the reason.
-    certificates
-        The relay's certificate and its authority's, by file.
+    last, stopped
+        What the guard was last asked, in public words; and why it does not answer, where it refused to run, for the owner.
     counts
         What the guard has counted since it was started.
+    relay
+        What the relay wrote of itself in the last seconds: whether it is connected, why not if a certificate is the reason, and
+        the bytes that it has carried from and to the coordinator, and other members directly. ``None`` where it is not running.
+    certificates
+        The relay's certificate and its authority's, by file.
     """
 
     name: str
     role: str
     account: messages.Reply | None
-    answered: int
-    refused: int
     last: str
-    running: bool
-    connected: bool
-    bytes_in: int
-    bytes_out: int
-    direct_in: int = 0
-    direct_out: int = 0
-    stopped: str = ""
-    fault: str | None = None
-    certificates: Mapping[str, Certificate] = field(default_factory=dict)
-    counts: "RequestCounts" = field(default_factory=lambda: RequestCounts())  # noqa: PLW0108  # it is defined below
+    stopped: str
+    counts: "RequestCounts"
+    relay: Mapping[str, Any] | None
+    certificates: Mapping[str, Certificate]
+
+    @property
+    def connected(self) -> bool:
+        """Whether the coordinator is there."""
+        return self.relay is not None and bool(self.relay["connected"])
+
+    @property
+    def fault(self) -> str | None:
+        """Why the relay does not connect, where a certificate is the reason."""
+        return None if self.relay is None else self.relay["fault"]
+
+    @property
+    def carried(self) -> dict[str, int]:
+        """Bytes, by way and direction."""
+        return {way: 0 if self.relay is None else self.relay[way] for way in CARRIED}
 
     @property
     def refusal(self) -> str:
@@ -101,15 +103,12 @@ class MemberStatus:
             "stopped": self.stopped or None,
             "data": data,
             "last": self.last or None,
-            "answered": self.answered,
-            "refused": self.refused,
-            "relay": self.running,
+            "answered": self.counts.requests.total(),
+            "refused": self.counts.refusals.total(),
+            "relay": self.relay is not None,
             "connected": self.connected,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "direct_in": self.direct_in,
-            "direct_out": self.direct_out,
-            "fault": self.fault or None,
+            **self.carried,
+            "fault": self.fault,
             "certificates": {str(file): one.words(now) for file, one in self.certificates.items()},
             "budget": None if self.budget is None else dict(zip(("spent", "cap", "delta"), self.budget, strict=True)),
         }
@@ -120,25 +119,15 @@ def member_status(path: Path) -> MemberStatus:
     member = PartyFolder(path.resolve())
     account = _asked(member, messages.GetAccount())
     guard = read_status(member.path / "guard.status") or {}
-    relay = read_status(member.path / "relay.status", newer_than=STALE)
-    found = relay or {"connected": False, "bytes_in": 0, "bytes_out": 0}
     return MemberStatus(
         name=member.name,
         role=member.role,
         account=account,
-        answered=guard.get("answered", 0),
-        refused=guard.get("refused", 0),
         last=" ".join(f"{key}={value}" for key, value in guard.get("last", {}).items()),
-        running=relay is not None,
-        connected=found["connected"],
-        bytes_in=found["bytes_in"],
-        bytes_out=found["bytes_out"],
-        direct_in=found.get("direct_in", 0),
-        direct_out=found.get("direct_out", 0),
         stopped=guard.get("stopped", "") if account is None else "",
-        fault=found.get("fault"),
-        certificates=member.kit.certificates(),
         counts=RequestCounts.read(guard),
+        relay=read_status(member.path / "relay.status", newer_than=STALE),
+        certificates=member.kit.certificates(),
     )
 
 
@@ -167,11 +156,6 @@ def _asked(member: PartyFolder, request: messages.Request) -> messages.Reply | N
         return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(request)))
     except ColonnadeError:
         return None
-
-
-def known_certificates(state: Path) -> dict[str, Certificate]:
-    """Return the certificates that a coordinator has seen, its own among them, by site."""
-    return read_known(state / "certificates.status")
 
 
 @dataclass
@@ -247,7 +231,7 @@ def ready_checks(folder: Path) -> list[tuple[str, Check]]:
         ("ledger", lambda: _keeps_account(found)),
         ("connection", lambda: _connected(found)),
         ("certificate", lambda: _in_time(found)),
-        ("disk", lambda: _room(folder)),
+        ("disk", lambda: _has_room(folder)),
         ("clock", lambda: _clock(folder)),
     ]
 
@@ -273,7 +257,7 @@ def _keeps_account(found: MemberStatus, *, waits: bool = False) -> str:
 def _connected(found: MemberStatus) -> str:
     if not found.connected:
         raise CheckFailed(
-            found.fault or ("waiting for the coordinator" if found.running else "the relay is not running")
+            found.fault or ("the relay is not running" if found.relay is None else "waiting for the coordinator")
         )
     return "connected to the coordinator"
 
@@ -290,11 +274,17 @@ def _in_time(found: MemberStatus) -> str:
     return "; ".join(f"{file} {one.words(now)}" for file, one in found.certificates.items())
 
 
-def _room(folder: Path) -> str:
+def _has_room(folder: Path) -> str:
+    require_room(folder)
+    return "has room"
+
+
+def require_room(folder: Path) -> int:
+    """Return how many MB are free on a folder's disk; a disk that is nearly full fails the check."""
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE:
         raise CheckFailed(f"only {free // 2**20} MB are free; make room: a full disk refuses every study")
-    return "has room"
+    return free // 2**20
 
 
 def _clock(folder: Path) -> str:
@@ -307,7 +297,7 @@ def _clock(folder: Path) -> str:
 
 
 CLOCK_SLACK = 300.0
-"""Seconds by which a clock may be set back: time servers correct that much in one step."""
+"""Seconds by which a clock may be set back: time servers correct that much in one step, and machines that share a disk differ."""
 
 
 # Metrics -------------------------------------------------------------------------------------------------------------------
@@ -331,13 +321,8 @@ Budget = tuple[float, float, float]
 """ε spent, the cap and its δ."""
 
 
-def metrics(folder: Path) -> str:
-    """Return a member's metrics in Prometheus' text format."""
-    return _metrics(member_status(folder))
-
-
-def _metrics(found: MemberStatus, known: Budget | None = None) -> str:
-    """``known`` is what is shown of a ledger that does not answer."""
+def metrics(found: MemberStatus, known: Budget | None = None) -> str:
+    """Return a member's metrics in Prometheus' text format; ``known`` is what is shown of a ledger that does not answer."""
     now, budget = time.time(), found.budget or known
     values: dict[str, list[tuple[str, float]]] = {
         "colonnade_up": [("", float(found.account is not None and not found.refusal))],
@@ -349,8 +334,10 @@ def _metrics(found: MemberStatus, known: Budget | None = None) -> str:
             (f'code="{code}"', count) for code, count in sorted(found.counts.refusals.items())
         ],
         "colonnade_rounds_total": [("", found.counts.rounds)],
-        "colonnade_bytes_total": [('direction="in"', found.bytes_in), ('direction="out"', found.bytes_out)],
-        "colonnade_direct_bytes_total": [('direction="in"', found.direct_in), ('direction="out"', found.direct_out)],
+        "colonnade_bytes_total": [(f'direction="{way}"', found.carried[f"bytes_{way}"]) for way in ("in", "out")],
+        "colonnade_direct_bytes_total": [
+            (f'direction="{way}"', found.carried[f"direct_{way}"]) for way in ("in", "out")
+        ],
         "colonnade_certificate_days_left": [
             (f'certificate="{file}"', round(one.days_left(now), 3)) for file, one in found.certificates.items()
         ],
@@ -396,7 +383,7 @@ def serve_health(folder: Path, port: int) -> None:
         found = member_status(folder)
         if found.budget is not None:
             known[:] = [found.budget]
-        return _metrics(found, known[0] if known else None)
+        return metrics(found, known[0] if known else None)
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10.0  # a client that says nothing does not stay

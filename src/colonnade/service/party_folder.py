@@ -18,7 +18,7 @@
 
 A compute node has no data, and so neither schema nor policy nor ledger.
 
-Copies of a served party's table, one per declared version of its data.
+*Copies of a served party's table* (`Snapshots`), one per declared version of its data.
 
 ::
 
@@ -55,8 +55,15 @@ import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import agreement, codec
-from colonnade.runtime.durable_file import replacing, sync_folder
-from colonnade.runtime.private_files import read_hex, replace_file, require_private, require_unchangeable, write_new
+from colonnade.runtime.private_files import (
+    read_hex,
+    replace_file,
+    replacing,
+    require_private,
+    require_unchangeable,
+    sync_folder,
+    write_new,
+)
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service import toml_parts
 from colonnade.transport.kit import Certificate, Kit
@@ -66,7 +73,7 @@ if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
     from colonnade.party.table.checking import TableCheck
     from colonnade.party.table.dask_cluster import Cluster
-    from colonnade.service.authority import SiteRequest
+    from colonnade.service.federation_setup import SiteRequest
     from colonnade.service.served_party import ServedParty, TableTerms
 
 
@@ -270,6 +277,14 @@ def column_line(column: str, kinds: Iterable[object]) -> str:
     return f"# {name} = {{ lower = , upper =  }}  # {kind}: not a number, a text, a date or a truth value"
 
 
+def loaded_version(ledger: "SqliteLedger") -> int:
+    """Return the data version that a ledger has declared last; refuse if no table was ever loaded."""
+    version = ledger.current_version()
+    if version is None:
+        raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+    return version
+
+
 @dataclass(frozen=True)
 class PartyFolder:
     """A member's folder.
@@ -310,9 +325,8 @@ class PartyFolder:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         folder = cls(path)
-        entries = {"name": name, "role": role, **({"direct": direct} if direct else {})}
-        lines = [f"{key} = {json.dumps(value)}\n" for key, value in entries.items()]
-        (path / "member.toml").write_text("".join(lines), encoding="utf-8")
+        entries = {"name": name, "role": role, "direct": direct}
+        (path / "member.toml").write_text(toml_parts.lines_of(entries) + "\n", encoding="utf-8")
         if test_key is not None:
             write_new(path / "test.key", f"{test_key.hex()}\n".encode())
         identity = folder.randomness().bytes(32)
@@ -362,9 +376,7 @@ class PartyFolder:
     # What is in it ------------------------------------------------------------------------------------------------------
 
     def _member(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "member.toml")
-        toml_parts.refuse_unknown(document, ("name", "role", "direct"), "member.toml")
-        return document
+        return toml_parts.parse(self.path / "member.toml", ("name", "role", "direct"))
 
     @property
     def name(self) -> str:
@@ -412,9 +424,7 @@ class PartyFolder:
         return toml_parts.policy_of(toml_parts.as_table(self._policy_file().get("policy", {}), "policy"), "policy.toml")
 
     def _policy_file(self) -> toml_parts.Table:
-        document = toml_parts.parse(self.path / "policy.toml")
-        toml_parts.refuse_unknown(document, ("budget", "policy"), "policy.toml")
-        return document
+        return toml_parts.parse(self.path / "policy.toml", ("budget", "policy"))
 
     def _schema_file(self) -> toml_parts.Table:
         document = toml_parts.parse(self.path / "schema.toml")
@@ -444,9 +454,7 @@ class PartyFolder:
     def loaded(self) -> "tuple[TableTerms, list[Path]]":
         """Return how tables are opened, and the copy of the table of the current version; refuse if none was loaded."""
         with self.ledger() as ledger:
-            version = ledger.current_version()
-        if version is None:
-            raise BadInput("No table was loaded into this folder.", remedy="colonnade party load FOLDER FILE")
+            version = loaded_version(ledger)
         return self._table_terms(self._papers_so_far()), self._snapshots.files(version)
 
     def ledger(self, *, change_cap: bool = False) -> "SqliteLedger":
@@ -484,7 +492,7 @@ class PartyFolder:
         """Return the card as TOML, with a request for a certificate to the site's own key."""
         entries = {"name": self.name, **msgspec.structs.asdict(self.card()), **asdict(self.certificate_request())}
         del entries["computes"]  # the papers say who computes
-        return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value)
+        return toml_parts.lines_of(entries)
 
     # Its certificate ----------------------------------------------------------------------------------------------------
 
@@ -495,7 +503,7 @@ class PartyFolder:
 
     def certificate_request(self, *, new_key: bool = False) -> "SiteRequest":
         """Return a request for a certificate, signed with the identity key; the key to it is made here, and stays here."""
-        from colonnade.service.authority import SiteRequest
+        from colonnade.service.federation_setup import SiteRequest
 
         return SiteRequest.made(self.name, self.kit.request(self.name, new_key=new_key), self.identity())
 

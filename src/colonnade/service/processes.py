@@ -29,15 +29,15 @@ from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskF
 from colonnade.protocol import agreement, codec, messages
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import lock_folder
+from colonnade.service import toml_parts
 from colonnade.service.health import RequestCounts, require_port, serve_health
 from colonnade.service.party_folder import PartyFolder
+from colonnade.transport import links
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
-from colonnade.transport.mailbox import erase_mail
 
 if TYPE_CHECKING:
     from colonnade.party.refusals import RowsFailed
-    from colonnade.service.post_office import MemberLinks
 
 
 REFUSED = 1
@@ -269,7 +269,7 @@ LARGEST_REFUSAL = 65_536
 QUIET = frozenset({"GetAccount", "GetDescription"})
 """Requests that ask for nothing but public facts, which monitors repeat; they are counted and not logged."""
 
-ROOM = 1 << 20
+ROOM_BYTES = 1 << 20
 """Bytes that must fit on a disk that was full before a ledger is opened again; there are this many seconds between two tries."""
 ROOM_SECONDS = 1.0
 
@@ -330,7 +330,7 @@ def serve_member(
         except ColonnadeError as error:
             log.event("papers-refused", code=error.code)
             raise
-        listen = _listening_place(folder, direct_listen) if direct else None
+        listen = where_to_listen(folder, direct_listen) if direct else None
         children: dict[str, Callable[[], None]] = {
             "guard": lambda: run_guard(folder, stream, change_cap=change_cap, report=report, compute=compute),
             "relay": lambda: run_relay(folder, stream, report, listen),
@@ -393,7 +393,7 @@ def _await_room(folder: Path) -> None:
         time.sleep(ROOM_SECONDS)
         try:
             with probe.open("wb") as file:
-                file.write(bytes(ROOM))
+                file.write(bytes(ROOM_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
@@ -420,7 +420,7 @@ def run_relay(
 
     ``direct`` is what it listens on for its peers; without it there are no direct links.
     """
-    from colonnade.service.relay import SiteRelay
+    from colonnade.service.relay import MemberLinks, SiteRelay
 
     where = agreement.read_agreement(folder.papers).coordinator
     log = Log(stream, folder.name, "relay")
@@ -430,10 +430,10 @@ def run_relay(
         if ended.wait(0.05):
             os._exit(0)
     # only now: peers, too, see whether somebody listens
-    links = None if direct is None else _open_links(folder, direct, log)
+    direct_links = None if direct is None else MemberLinks(folder, direct, log)
     relay = SiteRelay(
         folder.name,
-        guard=folder.socket if links is None else links.socket,
+        guard=folder.socket if direct_links is None else direct_links.socket,
         address=where.address,
         kit=folder.kit.folder,
         host=where.host,
@@ -442,8 +442,8 @@ def run_relay(
     )
     while not ended.wait(1.0):
         relay.tick()
-        if links is not None:
-            links.tick()
+        if direct_links is not None:
+            direct_links.tick()
         write_status(
             folder.path / "relay.status",
             {
@@ -452,32 +452,47 @@ def run_relay(
                 "fault": None if relay.fault is None else relay.fault.message,
                 "bytes_in": relay.bytes_in,
                 "bytes_out": relay.bytes_out,
-                "direct_in": 0 if links is None else links.bytes_in,
-                "direct_out": 0 if links is None else links.bytes_out,
+                "direct_in": 0 if direct_links is None else direct_links.bytes_in,
+                "direct_out": 0 if direct_links is None else direct_links.bytes_out,
             },
         )
     relay.close()
-    if links is not None:
-        links.close()
+    if direct_links is not None:
+        direct_links.close()
     os._exit(0)  # FLARE may have left threads behind
 
 
 def _erase_mail(folder: PartyFolder) -> None:
     """Erase letters that came directly, before a member begins and after it has ended: no guard has a run that they are for."""
-    erase_mail(folder.path / "mail")
+    links.erase(folder.path / "mail")
     (folder.path / "post.sock").unlink(missing_ok=True)
 
 
-def _listening_place(folder: PartyFolder, chosen: str | None) -> str:
-    from colonnade.service.post_office import where_to_listen
+def where_to_listen(folder: PartyFolder, chosen: str | None = None) -> str:
+    """Return what a member listens on for its peers; refuse where its policy does, or the papers have no address of it.
 
-    return where_to_listen(folder, chosen)
-
-
-def _open_links(folder: PartyFolder, listen: str, log: Log) -> "MemberLinks":
-    from colonnade.service.post_office import MemberLinks
-
-    return MemberLinks(folder, listen, log)
+    Parameters
+    ----------
+    folder
+        The member's folder.
+    chosen
+        Another address than the one in the papers, for a machine that is reached by a name that is not its own.
+    """
+    rules = toml_parts.parse(folder.path / "policy.toml").get("policy", {}) if folder.role == "data" else {}
+    if toml_parts.as_table(rules, "policy").get("direct_links", True) is not True:
+        raise BadInput(
+            "This party's policy forbids direct links.",
+            remedy="Serve it without --direct, or change direct_links in policy.toml.",
+        )
+    addresses = agreement.read_agreement(folder.papers).direct_addresses()
+    if folder.name not in addresses:
+        raise BadInput(
+            "The papers have no address at which the other members reach this one.",
+            remedy='Write direct = "HOST:PORT" into member.toml, and have new papers made from the new card.',
+        )
+    listen = chosen or addresses[folder.name]
+    agreement.address_of(listen)
+    return listen
 
 
 class MonitoredEndpoint:
@@ -511,8 +526,6 @@ class MonitoredEndpoint:
         self._is_refused = False
         self._is_full = False
         self._ending = False
-        self._answered = 0
-        self._refused = 0
         self._counts = RequestCounts()
         self._last: dict[str, str | int] = {}
         self._is_news = threading.Event()
@@ -581,11 +594,9 @@ class MonitoredEndpoint:
         decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
         with self._lock:
-            self._answered += 1
             self._is_news.set()
             self._counts.note(kind, refused)
             if refused is not None:
-                self._refused += 1
                 self._log.event("refused", code=refused, **kind)
                 if refused == DiskFull.code and not self._is_full:
                     self._is_full = True
@@ -617,8 +628,6 @@ class MonitoredEndpoint:
                 return  # the file says why
             content = {
                 "pid": os.getpid(),
-                "answered": self._answered,
-                "refused": self._refused,
                 "last": self._last,
                 **self._counts.content(),
             }

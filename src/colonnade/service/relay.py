@@ -2,6 +2,7 @@
 but its certificate's, it reads nothing in what it carries, and it holds at most a block of it each way.
 """
 
+import contextlib
 import math
 import os
 import select
@@ -12,10 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
+from colonnade.party.serving import serve
+from colonnade.protocol import agreement
 from colonnade.protocol.codec import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
-from colonnade.transport.engine import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
-from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit
+from colonnade.service.party_folder import PartyFolder
+from colonnade.transport.direct import UnixEndpoint
+from colonnade.transport.flare import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
+from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit, KitWatch
+from colonnade.transport.links import Link, Listener, Mailbox, PostOffice
 
 PATIENCE = 2.0
 """Seconds that one call waits for the guard before it is told to ask again."""
@@ -24,14 +30,14 @@ IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
 AT_ONCE = 64
-PASSAGES_KEPT = 32
+MESSAGES_KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
 _PREFIX = 8
 _DAY = 86_400.0
 
 
-class Passage:
+class RelayedMessage:
     """One message on its way through: a connection to the guard, and where it stands.
 
     Parameters
@@ -198,7 +204,7 @@ class SiteRelay:
         self._log = log or Log(None, site, "relay")
         self._lock = threading.Lock()
         self._session = b""
-        self._passages: dict[int, Passage] = {}
+        self._messages: dict[int, RelayedMessage] = {}
         self.bytes_in = 0
         self.bytes_out = 0
         self._open: Callable[[], Line] = lambda: Line(
@@ -214,7 +220,7 @@ class SiteRelay:
         )
         self._kit = Kit(Path(kit), clock=clock)
         self._line: Line | None = None
-        self._mark = self._seen = ""
+        self._watch = KitWatch(self._kit)
         self._warned = 0.0
         self._ends = 0.0
         self.fault: ColonnadeError | None = None
@@ -229,7 +235,6 @@ class SiteRelay:
 
     def _take_kit(self) -> None:
         """Connect with the kit as it is, or say why not; a certificate that is over is waited out, any other fault is raised."""
-        self._mark = self._kit.mark()
         try:
             self._kit.credentials()
         except CertificateExpired as error:
@@ -245,10 +250,9 @@ class SiteRelay:
 
     def _look_at_kit(self) -> None:
         """Take over a new certificate; warn 30 days before one ends, once per day, and say when it has."""
-        now, mark = self._clock(), self._kit.mark()
-        settled, self._seen = mark == self._seen, mark  # three files do not change in one moment
+        now, changed = self._clock(), self._watch.changed()
         try:
-            if self._line is None or (mark != self._mark and settled):
+            if self._line is None or changed:
                 self._take_kit()
             elif now >= self._ends and self.fault is None:
                 self._kit.credentials()
@@ -288,9 +292,9 @@ class SiteRelay:
         self._look_at_kit()
         now = time.monotonic()
         with self._lock:
-            for number, passage in list(self._passages.items()):
-                if now - passage.touched > IDLE:
-                    self._passages.pop(number).close()
+            for number, message in list(self._messages.items()):
+                if now - message.touched > IDLE:
+                    self._messages.pop(number).close()
 
     def close(self) -> None:
         """Hang up on both sides."""
@@ -319,35 +323,104 @@ class SiteRelay:
             self._log.event("block-refused", bytes=call.total)
             return BlockAnswer(call.number, Status.REFUSED)
         try:
-            passage = self._passage(call)
+            message = self._message(call)
         except OSError:
             self._log.event("guard-away")
             return BlockAnswer(call.number, Status.AWAY)
-        answer = BlockAnswer(call.number, Status.LOST) if passage is None else passage.call(call)
+        answer = BlockAnswer(call.number, Status.LOST) if message is None else message.call(call)
         if answer.status in (Status.AWAY, Status.LOST):
             with self._lock:
-                self._passages.pop(call.message, None)
+                self._messages.pop(call.message, None)
         return answer
 
-    def _passage(self, call: BlockCall) -> Passage | None:
+    def _message(self, call: BlockCall) -> RelayedMessage | None:
         with self._lock:
             if call.session != self._session:
                 self._end_session(call.session)
-            passage = self._passages.get(call.message)
-            if passage is None and call.verb == Verb.PUT and call.offset == 0:
+            message = self._messages.get(call.message)
+            if message is None and call.verb == Verb.PUT and call.offset == 0:
                 self._make_room()
-                passage = self._passages[call.message] = Passage(self._guard, call.total)
-            return passage
+                message = self._messages[call.message] = RelayedMessage(self._guard, call.total)
+            return message
 
     def _make_room(self) -> None:
-        for number in [number for number, passage in self._passages.items() if passage.through][:-PASSAGES_KEPT]:
-            del self._passages[number]
-        if len(self._passages) >= AT_ONCE:
+        for number in [number for number, message in self._messages.items() if message.through][:-MESSAGES_KEPT]:
+            del self._messages[number]
+        if len(self._messages) >= AT_ONCE:
             raise OSError
 
     def _end_session(self, session: bytes) -> None:
         """Drop what the coordinator's last process left half-said."""
-        for passage in self._passages.values():
-            passage.close()
-        self._passages.clear()
+        for message in self._messages.values():
+            message.close()
+        self._messages.clear()
         self._session = session
+
+
+READY = 30.0
+RECHECK = 60.0
+LONGEST = 3_600.0
+"""Seconds that a guard may work on one answer, as for a coordinator."""
+
+
+class MemberLinks:
+    """Everything about links in a relay's process.
+
+    Parameters
+    ----------
+    folder
+        The member's folder: papers, kit and mail are read, and nothing else.
+    listen
+        What to listen on, ``"host:port"``.
+    log
+        The relay's log.
+    """
+
+    def __init__(self, folder: PartyFolder, listen: str, log: Log) -> None:
+        addresses = agreement.read_agreement(folder.papers).direct_addresses()
+        self._papers = folder.papers
+        self._looked = time.monotonic()
+        peers = {name: address for name, address in addresses.items() if name != folder.name}
+        self.mailbox = Mailbox(folder.path / "mail", peers)
+        self._links = {name: Link(name, address, folder.kit, log) for name, address in peers.items()}
+        self._listener = Listener(listen, folder.kit, peers, self.mailbox, log)
+        self._office = PostOffice(UnixEndpoint(folder.socket, timeout=LONGEST), self.mailbox, self._links)
+        self._socket = folder.path / "post.sock"
+        ready = threading.Event()
+        threading.Thread(
+            target=serve, args=(self._office, self._socket), kwargs={"ready": ready.set}, daemon=True
+        ).start()
+        if not ready.wait(READY):
+            raise BadInput(
+                f"{self._socket.name} cannot be made in this member's folder.",
+                remedy="Give the member a folder with a shorter path.",
+            )
+
+    @property
+    def socket(self) -> Path:
+        """What the relay connects to in place of the guard's socket."""
+        return self._socket
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of letters that came directly."""
+        return self._listener.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of letters that went directly."""
+        return sum(link.bytes_out for link in self._links.values())
+
+    def tick(self) -> None:
+        """Erase old mail; from time to time, see from the papers who is still a member."""
+        self.mailbox.tick()
+        now = time.monotonic()
+        if now - self._looked > RECHECK:
+            self._looked = now
+            with contextlib.suppress(ColonnadeError):  # papers that are being replaced, and do not hold yet
+                self._listener.keep_only(agreement.read_agreement(self._papers).check().direct_addresses())
+
+    def close(self) -> None:
+        """Stop listening, and hang up on everybody."""
+        self._listener.close()
+        self._office.close()

@@ -35,7 +35,7 @@ from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, F
 from colonnade.runtime.workers import Workers
 from colonnade.schema import Schema
 from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.service.party_folder import Snapshots
+from colonnade.service.party_folder import Snapshots, loaded_version
 from colonnade.steps.kind import SharingFloor
 
 
@@ -149,9 +149,7 @@ class TableTerms:
 
 def open_current(ledger: SqliteLedger, terms: TableTerms, snapshots: Snapshots) -> OpenedTable:
     """Open the table of the version that was declared last, and remove the copies of earlier ones."""
-    version = ledger.current_version()
-    if version is None:
-        raise BadInput("No table was loaded into this party's folder.", remedy="colonnade party load FOLDER FILE")
+    version = loaded_version(ledger)
     try:
         opened = terms.open(snapshots.files(version), version)
     except ColonnadeError:

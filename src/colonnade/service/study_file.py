@@ -3,16 +3,14 @@
 The whole file is checked before any data is opened, and every unknown key is refused: a misspelt ``delta`` or
 ``max_epsilon`` that is silently ignored would change a guarantee. Paths are relative to the file.
 
-``[tighten]`` of a study file: private, narrower bounds, and then the studies.
+*Narrower bounds* (``[tighten]``) are paid for before the studies. A preview reads no data, so it cannot know bounds that nobody
+has released yet. It prices them like any other study, because they rest on the release of a `Describe` with the same columns and
+price, and previews the other studies with the declared bounds.
 
-A preview reads no data, so it cannot know bounds that nobody has released yet. It prices them like any other study, because they
-rest on the release of a `Describe` with the same columns and price, and previews the other studies with the declared bounds.
-
-Previews of a study file: priced at parties without tables (`colonnade.party.party`). No row is read and nothing is drawn.
-
-*Who takes part.* What a run has fixed, the names and sizes of row orders, is kept beside the ledgers (``orders.json``), and
-previews use it. Before the first run nobody knows how many people all parties have, and no id is read to find out. Figures are
-then for the declared capacity, or else for `ASSUMED_PEOPLE`, and the preview says so.
+*Previews* are priced at parties without tables (`colonnade.party.party`). No row is read and nothing is drawn. What a run has
+fixed, the names and sizes of row orders, is kept beside the ledgers (``orders.json``), and previews use it. Before the first run
+nobody knows how many people all parties have, and no id is read to find out. Figures are then for the declared capacity, or else
+for `ASSUMED_PEOPLE`, and the preview says so.
 """
 
 import hashlib
@@ -28,6 +26,7 @@ from typing import Any
 import pandas as pd
 
 import colonnade as cn
+from colonnade.constraints import Optional, Real, Whole, checked
 from colonnade.coordinator.alignment import alignment_plan
 from colonnade.errors import BadInput, BudgetExceeded
 from colonnade.estimators.answers import Preview, budget_after
@@ -174,7 +173,6 @@ class StudyFile:
             refused, so that a typing error cannot raise it.
         """
         parties = {name: member.party() for name, member in self.members.items()}
-        policies = {name: member.policy for name, member in self.members.items() if member.policy is not None}
         if not change_cap:
             self.refuse_another_cap()
         if not spend and self.align is not None and "all" not in self.kept_orders():
@@ -183,47 +181,50 @@ class StudyFile:
                 remedy="Run the file first: colonnade run STUDY.",
             )
         with self.ledgers(spend=spend) as folder:
-            federation = cn.Federation.simulate(
-                parties,
-                id=self.id,
-                budget=self.budget,
-                compute_nodes=self.compute_nodes,
-                committee=self.committee,
-                collusion=self.collusion,
-                policies=policies,
-                ledger_dir=folder,
-                analyst=self.analyst,
-                change_cap=change_cap,
-                aligned=self.align is None,
-            )
-            with federation:
+            aligned = self.align is None
+            with self.simulated(parties, folder, change_cap=change_cap, aligned=aligned) as federation:
                 if self.align is not None:
                     federation.align(**self.align)
                 self._keep_orders({"all": federation})
                 yield federation
+
+    def simulated(self, parties: "Mapping[str, cn.Party | StandIn]", ledger_dir: Path, **more: Any) -> "cn.Federation":
+        """Return the file's federation, of these parties and with ledgers in this folder."""
+        return cn.Federation.simulate(
+            parties,
+            id=self.id,
+            budget=self.budget,
+            compute_nodes=self.compute_nodes,
+            committee=self.committee,
+            collusion=self.collusion,
+            policies={name: member.policy for name, member in self.members.items() if member.policy is not None},
+            ledger_dir=ledger_dir,
+            analyst=self.analyst,
+            **more,
+        )
 
     # Which row orders a run has fixed: public, and kept beside the ledgers for previews
 
     def kept_orders(self) -> dict[str, Order]:
         """Return the row orders that a run of this file has fixed, by ``"all"``, ``"train"`` and ``"test"``; those it has."""
         try:
-            kept = json.loads((self.ledger_dir / ORDERS).read_text(encoding="utf-8")).get(self._asked_rows(), {})
+            kept = self._orders_file().get(self._asked_rows(), {})
             return {name: Order(str(one), int(people), bool(union)) for name, (one, people, union) in kept.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError):
+            return {}
+
+    def _orders_file(self) -> Any:
+        try:
+            return json.loads((self.ledger_dir / ORDERS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
             return {}
 
     def _keep_orders(self, federations: "Mapping[str, cn.Federation]") -> None:
         orders = {name: (one._driver.alignment, one.people, one._driver.union) for name, one in federations.items()}
-        if (
-            not self.ledger_dir.is_dir()
-            or {name: Order(*one) for name, one in orders.items()}.items() <= self.kept_orders().items()
-        ):
+        known = {name: Order(*one) for name, one in orders.items()}.items() <= self.kept_orders().items()
+        if known or not self.ledger_dir.is_dir():
             return
-        try:
-            kept = json.loads((self.ledger_dir / ORDERS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            kept = {}
-        key = self._asked_rows()
+        kept, key = self._orders_file(), self._asked_rows()
         replace_file(self.ledger_dir / ORDERS, json.dumps({**kept, key: {**kept.get(key, {}), **orders}}).encode())
 
     def _asked_rows(self) -> str:
@@ -251,13 +252,11 @@ class StudyFile:
     @contextmanager
     def ledgers(self, *, spend: bool) -> Iterator[Path]:
         """Give the folder of the ledgers; unless something is to be spent, one with copies of them, or an empty one."""
-        if not spend and not any(path.exists() for path in self._files().values()):
-            with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
-                yield Path(folder)
-            return
         if not spend:  # declaring a new version of data writes to ledgers: a preview writes to copies
             with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
-                yield Path(shutil.copytree(self.ledger_dir, Path(folder) / "ledgers"))
+                if any(path.exists() for path in self._files().values()):
+                    shutil.copytree(self.ledger_dir, folder, dirs_exist_ok=True)
+                yield Path(folder)
             return
         try:
             self.ledger_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -286,15 +285,11 @@ def _study_file(document: toml_parts.Table, folder: Path) -> StudyFile:
             name: _member(name, toml_parts.as_table(entry, f"parties.{name}"), folder)
             for name, entry in members.items()
         },
-        studies=_studies(document, folder),
-        align=_taken(document, "align", study_keys.ALIGN),
-        split=_split(document),
         compute_nodes=_names(document, "compute_nodes"),
         committee=_names(document, "committee") or None,
-        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
-        collusion=_collusion(document),
+        collusion=_whole(document, "collusion", "the file", low=0),
         title=_line(document, "title", "the file"),
-        analyst=_path(document, "analyst", folder),
+        **_asked(document, folder),
     )
 
 
@@ -340,12 +335,19 @@ def _coordinator_file(document: toml_parts.Table, here: Path) -> CoordinatorFile
         kit=_path(document, "kit", here),
         state=_path(document, "state", here) or papers.parent / "coordinator-state",
         listen=toml_parts.text_of(document, "listen", "the file") if "listen" in document else None,
-        align=_taken(document, "align", study_keys.ALIGN),
-        split=_split(document),
-        tighten=_taken(document, "tighten", study_keys.TIGHTEN),
-        studies=_studies(document, here),
-        analyst=_path(document, "analyst", here),
+        **_asked(document, here),
     )
+
+
+def _asked(document: toml_parts.Table, folder: Path) -> dict[str, Any]:
+    """Read what both kinds of file say: how people are matched, divided and bounded, the studies, and who asks."""
+    return {
+        "align": _taken(document, "align", study_keys.ALIGN),
+        "split": _split(document),
+        "tighten": _taken(document, "tighten", study_keys.TIGHTEN),
+        "studies": _studies(document, folder),
+        "analyst": _path(document, "analyst", folder),
+    }
 
 
 def _path(document: toml_parts.Table, name: str, folder: Path) -> Path | None:
@@ -367,10 +369,8 @@ def _split(document: toml_parts.Table) -> dict[str, Any] | None:
     entry = _taken(document, "split", study_keys.SPLIT)
     if entry is None:
         return None
-    share = entry.get("test")
-    if not isinstance(share, float) or not 0 < share < 1:
-        raise BadInput("split.test is a share of people between 0 and 1.", remedy="For example test = 0.2.")
-    return {"test": share, "repeat": _repeat(entry.get("repeat", 1), "split")}
+    share = toml_parts.within("split", lambda: checked("test", entry.get("test"), Real(0, 1, closed="neither")))
+    return {"test": share, "repeat": _whole(entry, "repeat", "split")}
 
 
 def _id(document: toml_parts.Table, members: toml_parts.Table) -> str | dict[str, str]:
@@ -387,13 +387,6 @@ def _names(document: toml_parts.Table, key: str) -> tuple[str, ...]:
     if not isinstance(entry, list) or not all(isinstance(name, str) and name for name in entry):
         raise BadInput(f"{key} is a list of names.", remedy=f'For example {key} = ["auditor"].')
     return tuple(entry)
-
-
-def _collusion(document: toml_parts.Table) -> int:
-    entry = document.get("collusion", 1)
-    if type(entry) is not int or entry < 0:
-        raise BadInput("collusion is a whole number, zero or more.", remedy="For example collusion = 1.")
-    return entry
 
 
 def _line(entry: toml_parts.Table, name: str, where: str) -> str:
@@ -418,9 +411,7 @@ def _member(name: str, entry: toml_parts.Table, folder: Path) -> PartyEntry:
         column: toml_parts.column_of(f"{where}.columns.{column}", described) for column, described in columns.items()
     }
     policy = toml_parts.policy_of(toml_parts.as_table(entry["policy"], where), where) if "policy" in entry else None
-    version = entry.get("version", 1)
-    if type(version) is not int or version < 1:
-        raise BadInput(f"{where}.version is a whole number from 1.", remedy="For example version = 2 for new data.")
+    version = _whole(entry, "version", where)
     public = toml_parts.within(where, lambda: Schema(schema))
     reading = toml_parts.reading_of(entry, where)
     memory = toml_parts.within(f"{where}.memory", lambda: memory_limit(entry.get("memory")))
@@ -455,7 +446,7 @@ def _study_entry(entry: toml_parts.Table, number: int, purpose: str, folder: Pat
     return StudyEntry(
         _line(entry, "title", where) or f"{number}. {name}",
         toml_parts.within(where, lambda: kind(**given)),
-        _repeat(entry.get("repeat", 1), where),
+        _whole(entry, "repeat", where),
         _line(entry, "purpose", where) or purpose,
         *_table(entry, kind, where, folder),
     )
@@ -475,16 +466,13 @@ def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path)
         return None, None
     path = folder / toml_parts.text_of(entry, "table", where)
     toml_parts.within(where, lambda: require_format(path))
-    rows = entry.get("rows")
-    if rows is not None and (type(rows) is not int or not 1 <= rows <= LARGEST_ROWS):
-        raise BadInput(f"{where}: rows is a whole number from 1.", remedy="For example rows = 10000, or leave it out.")
+    rows = toml_parts.within(where, lambda: checked("rows", entry.get("rows"), Optional(Whole(1, LARGEST_ROWS))))
     return path, rows
 
 
-def _repeat(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{where}: repeat must be a positive whole number.", remedy="Write repeat = 1, or leave it out.")
-    return value
+def _whole(entry: toml_parts.Table, name: str, where: str, low: int = 1) -> int:
+    """Read a whole number; 1 where there is none."""
+    return int(toml_parts.within(where, lambda: checked(name, entry.get(name, 1), Whole(low))))
 
 
 @dataclass(frozen=True)
@@ -611,10 +599,8 @@ class Bounds:
         if self.asked is None:
             return self.federation
         asked = dict(self.asked)
-        if "quantiles" in asked:
-            asked["quantiles"] = (
-                tuple(asked["quantiles"]) if isinstance(asked["quantiles"], list) else asked["quantiles"]
-            )
+        if isinstance(asked.get("quantiles"), list):
+            asked["quantiles"] = tuple(asked["quantiles"])
         return within("tighten", lambda: self.federation.tightened(**asked))
 
 
@@ -690,26 +676,14 @@ def _to_be_matched(file: StudyFile, folder: Path, align: Mapping[str, Any] | Non
     return Order("to be matched", people, asked["mode"] == "union"), charges
 
 
-@contextmanager
-def _stand_ins(file: StudyFile, folder: Path, order: Order) -> "Iterator[cn.Federation]":
-    policies = {name: member.policy for name, member in file.members.items() if member.policy is not None}
-    least = max([ASSUMED_PEOPLE, *(policy.min_people or 0 for policy in policies.values())])
+def _stand_ins(file: StudyFile, folder: Path, order: Order) -> "cn.Federation":
+    least = max([ASSUMED_PEOPLE, *(one.policy.min_people for one in file.members.values() if one.policy is not None)])
     given = (file.align or {}).get("capacity")
     capacities = given if isinstance(given, Mapping) else dict.fromkeys(file.members, given)
-    with cn.Federation.simulate(
-        {
-            name: StandIn(
-                member.schema, member.version, order.identity, order.people, order.union, capacities.get(name) or least
-            )
-            for name, member in file.members.items()
-        },
-        id=file.id,
-        budget=file.budget,
-        compute_nodes=file.compute_nodes,
-        committee=file.committee,
-        collusion=file.collusion,
-        policies=policies,
-        ledger_dir=folder,
-        analyst=file.analyst,
-    ) as federation:
-        yield federation
+    parties = {
+        name: StandIn(
+            member.schema, member.version, order.identity, order.people, order.union, capacities.get(name) or least
+        )
+        for name, member in file.members.items()
+    }
+    return file.simulated(parties, folder)

@@ -1,17 +1,9 @@
 """Every key of a study file: its name, what it is for, and what it may be.
 
-The reader (`colonnade.service.study_file`) refuses any key that is not listed here. The reference page and the JSON schema are
-written from the same lists (`colonnade.service.study_keys`). Keys that hand their value to a function or a class of the
-library (``[align]``, ``[split]``, ``[tighten]``, columns, policies, estimators and their methods) are read from its signature and
-docstring.
-
-The reference of study files, written from the lists of their keys: a page to read, and a JSON schema for editors.
-
-The documentation is built with `reference_page`; ``colonnade schema`` prints `json_schema`.
-
-Readers of TOML that study files and a party's files share: tables, texts, columns, policies and caps.
-
-Every unknown key is refused: a misspelt ``delta`` or ``max_epsilon`` that is silently ignored would change a guarantee.
+The reader (`colonnade.service.study_file`) refuses any key that is not listed here. The reference page (`reference_page`) and the
+JSON schema for editors (`json_schema`, printed by ``colonnade schema``) are written from the same lists. Keys that hand their
+value to a function or a class of the library (``[align]``, ``[split]``, ``[tighten]``, columns, policies, estimators and their
+methods) are read from its signature and docstring.
 """
 
 import inspect

@@ -1,6 +1,7 @@
 """Readers of TOML that study files and a party's files share: tables, texts, columns, policies and caps."""
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,9 +25,12 @@ READING = ("separator", "encoding")
 """How CSV files are written."""
 
 
-def parse(path: Path) -> Table:
-    """Read a TOML file; refuse one that is not."""
-    return parse_text(text_in(path), path.name)
+def parse(path: Path, known: Iterable[str] | None = None) -> Table:
+    """Read a TOML file; refuse one that is not, or that has a key besides those that are known."""
+    document = parse_text(text_in(path), path.name)
+    if known is not None:
+        refuse_unknown(document, known, path.name)
+    return document
 
 
 def text_in(path: Path) -> str:
@@ -43,6 +47,11 @@ def parse_text(text: str, name: str) -> Table:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{name} is not valid TOML: {error}.", remedy="Correct that line; texts need quotes.") from None
+
+
+def lines_of(entries: Mapping[str, str | int | bool]) -> str:
+    """Write texts and numbers as TOML, one per line; a text that is empty is left out."""
+    return "\n".join(f"{key} = {json.dumps(value)}" for key, value in entries.items() if value != "")
 
 
 def budget_of(entry: Table) -> "cn.Budget":

@@ -147,8 +147,6 @@ class LabelledSteps(StepKind):
     """The name of the label's column, empty at parties that do not hold it."""
     coding: FixedPoint | None
     """How the other columns become integers; ``None`` where there are none."""
-    terms: "LabelledTerms"
-    """What the plan says about all parties of the run; each kind has its own."""
 
     @property
     def constant(self) -> int:

@@ -6,15 +6,14 @@ is itself a compute node.
 
 *What was said* (`Transcript`; `Recorded` wraps any other transport): rounds, messages, bytes per party in each direction,
 seconds per step, and how many numbers moved. Numbers are the unit in which Coresets (Huang, Li, Sun, Zhao, 2022;
-docs/references.md#coresets) counts communication. A number is an entry of an array, or a word of eight bytes of letters
-between members, whatever is inside. Plans, names, hellos and seals are not numbers: they do not grow with the data. A letter that
-went directly from one member to another is known by its ticket, and is counted once.
+docs/references.md#coresets) counts communication. A number is an entry of an array, or a word of eight bytes of letters between
+members, whatever is inside. Plans, names, hellos and seals are not numbers: they do not grow with the data. A letter that went
+directly from one member to another is known by its ticket, and is counted once.
 
-Rounds as spans of OpenTelemetry, for a coordinator whose operator watches with it (the extra ``traces``).
-
-A span says what a coordinator's own log says: which kind of request went to how many members, of which study (the first digits
-of its plan's hash), which step and turn, how many bytes went and came, and with which codes members refused. No value, no
-name of a column and no text of a message is in it.
+*Traces* (`Traced`): rounds as spans of OpenTelemetry, for a coordinator whose operator watches with it (extra ``traces``). A
+span says what a coordinator's own log says: which kind of request went to how many members, of which study (the first digits of
+its plan's hash), which step and turn, how many bytes went and came, and with which codes members refused. No value, no name of
+a column and no text of a message is in it.
 """
 
 import importlib.util
@@ -351,12 +350,6 @@ class Recorded:
 
 
 SPAN = "colonnade.round"
-ATTRIBUTES = frozenset(
-    f"colonnade.{name}"
-    for name in ("request", "study", "step", "turn", "members", "bytes_out", "bytes_in", "refused", "error")
-)
-"""Every attribute that a span may have."""
-
 LARGEST_REFUSAL = 65_536
 """Bytes; a longer reply is an answer, and is not decoded to find out."""
 

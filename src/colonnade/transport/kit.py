@@ -138,7 +138,7 @@ class Kit:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self._next_key if new_key else self.key_file
         if not file.exists():
-            write_new(file, _key_bytes(rsa.generate_private_key(public_exponent=65_537, key_size=2_048)))
+            write_new(file, key_bytes(new_rsa_key()))
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(read_key(file), hashes.SHA256())
         return request.public_bytes(serialization.Encoding.PEM)
@@ -148,7 +148,7 @@ class Kit:
 
         A process that runs with the old pair takes over the new one by itself.
         """
-        chain, roots = _read(source / self.certificate_file.name), _read(source / ROOTS)
+        chain, roots = read_certificates(source / self.certificate_file.name), read_certificates(source / ROOTS)
         found = Certificate.of(chain[0])
         if found.owner != name:
             raise BadInput(
@@ -162,10 +162,10 @@ class Kit:
                 "This certificate is to a key that this site does not have.",
                 remedy="Have one made from this site's own request: colonnade party request, or coordinator request.",
             )
-        replace_file(self.folder / ROOTS, b"".join(_pem(one) for one in roots))
+        replace_file(self.folder / ROOTS, b"".join(pem(one) for one in roots))
         if key == self._next_key:
             replace_file(self.key_file, key.read_bytes())
-        replace_file(self.certificate_file, b"".join(_pem(one) for one in chain))
+        replace_file(self.certificate_file, b"".join(pem(one) for one in chain))
         if key == self._next_key:
             key.unlink()
         return found
@@ -186,7 +186,7 @@ class Kit:
             )
         require_private(self.folder)
         require_private(self.key_file)
-        chain, roots = _read(self.certificate_file), _read(self.folder / ROOTS)
+        chain, roots = read_certificates(self.certificate_file), read_certificates(self.folder / ROOTS)
         Certificate.of(chain[0]).refuse_outside(self.clock(), self.certificate_file.name)
         Certificate.of(roots[0]).refuse_outside(self.clock(), ROOTS)
         _refuse_unsigned(chain, roots)
@@ -200,7 +200,7 @@ class Kit:
     def certificates(self) -> dict[str, Certificate]:
         """Return the site's certificate and its authority's, by file; none where there is no kit yet."""
         files = (self.certificate_file, self.folder / ROOTS)
-        return {path.name: Certificate.of(_read(path)[0]) for path in files if path.is_file()}
+        return {path.name: Certificate.of(read_certificates(path)[0]) for path in files if path.is_file()}
 
     def recognise(self, shown: bytes) -> str:
         """Return whose certificate this is, in DER: a site's, which an authority of this kit made and which holds today.
@@ -216,7 +216,7 @@ class Kit:
             raise BadInput(_NOT_A_SITE) from None
         if signs or list(uses) != [ExtendedKeyUsageOID.CLIENT_AUTH]:
             raise BadInput(_NOT_A_SITE)
-        valid = [root for root in _read(self.folder / ROOTS) if _holds(root, now)]
+        valid = [root for root in read_certificates(self.folder / ROOTS) if _holds(root, now)]
         if not _holds(found, now) or not any(_is_issued_by(found, root) for root in valid):
             raise BadInput(_NOT_A_SITE)
         return site_name(found.subject)
@@ -227,6 +227,23 @@ class Kit:
         for path in (self.certificate_file, self.folder / ROOTS):
             state.update(hashlib.sha256(path.read_bytes() if path.is_file() else b"").digest())
         return state.hexdigest()
+
+
+class KitWatch:
+    """Says when a new certificate has come into a kit, once all of its files are there."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._taken = self._seen = kit.mark()
+
+    def changed(self) -> bool:
+        """Return whether the kit is another one than at the last time, and has been for two looks."""
+        mark = self._kit.mark()
+        settled, self._seen = mark == self._seen, mark  # three files do not change in one moment
+        if mark == self._taken or not settled:
+            return False
+        self._taken = mark
+        return True
 
 
 class KnownCertificates:
@@ -303,14 +320,15 @@ def read_key(path: Path) -> rsa.RSAPrivateKey:
     return found
 
 
-def _read(path: Path) -> list[x509.Certificate]:
+INSTALL = "Install what `colonnade federation renew` made for this site: colonnade party install."
+
+
+def read_certificates(path: Path, remedy: str = INSTALL) -> list[x509.Certificate]:
+    """Return the certificates in a file, the site's own first."""
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError):
-        raise BadInput(
-            f"{path.name} is missing, or is no certificate.",
-            remedy="Install what `colonnade federation renew` made for this site: colonnade party install.",
-        ) from None
+        raise BadInput(f"{path.name} is missing, or is no certificate.", remedy=remedy) from None
 
 
 def _fits(key: Path, certificate: x509.Certificate) -> bool:
@@ -338,13 +356,20 @@ def _holds(certificate: x509.Certificate, now: float) -> bool:
     return certificate.not_valid_before_utc.timestamp() <= now < certificate.not_valid_after_utc.timestamp()
 
 
-def _key_bytes(key: rsa.RSAPrivateKey) -> bytes:
+def new_rsa_key() -> rsa.RSAPrivateKey:
+    """Make a key for the network."""
+    return rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+
+
+def key_bytes(key: rsa.RSAPrivateKey) -> bytes:
+    """Return a private key as it is kept in a file."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def pem(certificate: x509.Certificate) -> bytes:
+    """Return a certificate as it is kept in a file."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 

@@ -1,19 +1,19 @@
 """Direct links: sealed letters from one member's relay to another's, past the coordinator.
 
-A link carries letters and nothing else. It is an optimisation: if it fails, the coordinator relays the same bytes. What a letter
-is, how it is sealed and when it is accepted is the guards' affair and is the same with links and without
+A link carries letters and nothing else. It is an optimisation: if it fails, the coordinator relays the same bytes. What a
+letter is, how it is sealed and when it is accepted is the guards' affair and is the same with links and without
 (`colonnade.secure.mail`): guards do not know that there are links.
 
 *Who connects.* The relay, which has the network. The guard has none. The relay takes letters out of its guard's answer, hands
-them over, and puts tickets in their place (`colonnade.service.post_office`).
+them over, and puts tickets in their place (`PostOffice`).
 
 *Where to.* To the address that stands beside a member's name in the papers that every member signed. No plan, no message and no
 coordinator names an address. So a coordinator cannot have a party connect to a host of its choice. NVIDIA FLARE's own ad-hoc
 connections are not used for that reason: there a cell learns from messages where another one listens.
 
 *Who is there.* Both ends show the certificate that they connect to the coordinator with, over TLS 1.3. Each end checks that an
-authority in its own kit made it, for a site and not for the coordinator, that it holds today, and that the name in it is that of
-the member (`Kit.recognise`). The relay has no identity key, and needs none: whoever makes false certificates gets sealed
+authority in its own kit made it, for a site and not for the coordinator, that it holds today, and that the name in it is that
+of the member (`Kit.recognise`). The relay has no identity key, and needs none: whoever makes false certificates gets sealed
 letters, which a coordinator gets anyway, and can fill that member's part of a mailbox.
 
 *What is said.* ::
@@ -32,28 +32,244 @@ one.
 *Bounds.* A stranger has ten seconds to show a certificate, and there are a few strangers at most: a new one takes the place of
 the oldest, and the log has one line per minute for all of them. A member has two connections at most, the newest ones. A letter
 has a deadline of a minute at most, and is neither shorter than `SHORTEST_DIRECT` nor longer than `LARGEST_SEALED`. A mailbox
-has so much room per member (`colonnade.transport.mailbox`). A certificate is looked at again while a link lasts, by the kit as
+has so much room per member (`Mailbox`). A certificate is looked at again while a link lasts, by the kit as
 it is then. None of these sizes and times depends on rows: the length of a letter follows from the plan.
+
+*The mailbox* holds letters that came directly, sealed, until the coordinator gives the turn that they are for. They lie in
+files and not in memory: a relay that is killed and started again still has them, as the guard beside it still has its run. Each
+is named by study, sender and hash. The same letter again is the same file, so that nothing is kept twice, and a sender can
+neither replace nor reach what another one sent.
+
+All peers together may fill ``room`` bytes, each of them an equal part, with so many letters at most, and nobody the
+last free ``SPARE`` bytes of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
+a file. A letter that does not fit is not taken, and its sender has the coordinator relay it. To take a letter, or to look for
+old ones, is as much work with a full mailbox as with an empty one.
+
+*Erasure.* The letters of a turn are erased once the guard has answered it (`PostOffice`), all letters of a
+study when a run begins or the study is concluded, any letter after an hour (`Mailbox.tick`), and the whole folder when the
+member is started or stopped: its guard then has no run under way (`erase`).
 """
 
 import contextlib
 import enum
 import hashlib
 import math
+import shutil
 import socket
 import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
 
-from colonnade.errors import BadInput, ColonnadeError
+import msgspec
+
+from colonnade.errors import BadInput, ColonnadeError, ProtocolError
+from colonnade.protocol import codec
 from colonnade.protocol.agreement import address_of
-from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Ticket
+from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Conclude, Post, Posted, Refused, Ticket
 from colonnade.runtime.event_log import Log
+from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import Kit
-from colonnade.transport.mailbox import Mailbox, Place
+
+ROOM = 4 * LARGEST_FRAME
+"""Bytes: what one turn may bring is at most one frame, and a few studies run side by side."""
+
+SPARE = 1 << 30
+LETTERS = 1_024
+"""Letters of one peer. In each study under way it has one or two here, and there are some tens of studies."""
+
+LEAST_COUNTED = 4_096
+LONGEST_WAIT = 3_600.0
+"""Seconds that a letter waits for its turn: as long as a guard may work on one answer."""
+
+Name = tuple[str, str, str]
+
+
+@dataclass
+class IncomingLetter:
+    """A letter that is being written. It is kept when all of it has come, and else removed."""
+
+    file: BinaryIO
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A letter that is here: its length, and since when."""
+
+    size: int
+    since: float
+
+
+@dataclass
+class _Share:
+    """What one peer has filled: letters, those on their way among them, and bytes as they count."""
+
+    letters: int = 0
+    filled: int = 0
+
+    def has_room(self, size: int, each: int) -> bool:
+        return self.letters < LETTERS and self.filled + max(size, LEAST_COUNTED) <= each
+
+    def add(self, size: int) -> None:
+        self.letters += 1
+        self.filled += max(size, LEAST_COUNTED)
+
+    def remove(self, size: int) -> None:
+        self.letters -= 1
+        self.filled -= max(size, LEAST_COUNTED)
+
+
+class Mailbox:
+    """What peers have sent.
+
+    Parameters
+    ----------
+    folder
+        Where the letters lie, for this user alone.
+    peers
+        Who may send.
+    room
+        How many bytes all of them may fill.
+    spare
+        How many bytes of the disk stay free.
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        peers: Collection[str],
+        *,
+        room: int = ROOM,
+        spare: int = SPARE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._each = room // max(len(peers), 1)
+        self._spare = spare
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._numbers = iter(range(1 << 62))
+        self._shares = {peer: _Share() for peer in peers}
+        self._coming = 0
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+        self._letters: dict[Name, _Held] = {}  # the oldest first
+        for since, path in sorted((path.lstat().st_mtime, path) for path in folder.iterdir()):
+            name = tuple(path.name.split("."))
+            if len(name) == 3 and name[1] in self._shares and path.is_file() and not path.is_symlink():
+                self._letters[name[0], name[1], name[2]] = held = _Held(path.stat().st_size, since)
+                self._shares[name[1]].add(held.size)
+            else:  # half a letter, one of somebody who is no peer any more, or nothing of ours
+                erase(path)
+        self.tick()
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def holds(self, sender: str, study: bytes, ticket: Ticket) -> bool:
+        """Return whether a letter is here."""
+        held = self._letters.get(_name(sender, study, ticket))
+        return held is not None and held.size == ticket.size
+
+    @contextlib.contextmanager
+    def place(self, sender: str, study: bytes, ticket: Ticket) -> Iterator[IncomingLetter | None]:
+        """Make room for a letter, and keep it if it came whole; ``None`` where there is no room."""
+        if not self._reserve(sender, ticket.size):
+            yield None
+            return
+        part = self._folder / f"part-{next(self._numbers)}"
+        is_kept = False
+        try:
+            with part.open("xb") as file:
+                part.chmod(0o600)
+                place = IncomingLetter(file)
+                yield place
+            if place.whole:
+                is_kept = self._keep(part, _name(sender, study, ticket), ticket.size)
+        finally:
+            part.unlink(missing_ok=True)
+            with self._lock:
+                self._coming -= ticket.size
+                if not is_kept:
+                    self._shares[sender].remove(ticket.size)
+
+    def find(self, sender: str, study: bytes, ticket: Ticket) -> bytes | None:
+        """Return a letter, or nothing."""
+        if not self.holds(sender, study, ticket):
+            return None
+        try:
+            return self._path(_name(sender, study, ticket)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def forget(self, study: bytes, sender: str | None = None, ticket: Ticket | None = None) -> None:
+        """Erase all letters of a study, or one of them."""
+        with self._lock:
+            if sender is not None and ticket is not None:
+                self._erase(_name(sender, study, ticket))
+                return
+            for name in [name for name in self._letters if name[0] == study.hex()]:
+                self._erase(name)
+
+    def tick(self) -> None:
+        """Erase letters that nobody has asked for. They are in order of age, so that only those that go are looked at."""
+        with self._lock:
+            while self._letters:
+                name, oldest = next(iter(self._letters.items()))
+                if self._clock() - oldest.since <= LONGEST_WAIT:
+                    return
+                self._erase(name)
+
+    def _reserve(self, sender: str, size: int) -> bool:
+        free = shutil.disk_usage(self._folder).free
+        with self._lock:
+            share = self._shares.get(sender)
+            if share is None or not share.has_room(size, self._each) or self._coming + size > free - self._spare:
+                return False
+            share.add(size)
+            self._coming += size
+            return True
+
+    def _keep(self, part: Path, name: Name, size: int) -> bool:
+        """Put a letter in its place; return False where it has come on another connection meanwhile."""
+        with self._lock:
+            if name in self._letters:
+                return False
+            part.replace(self._path(name))
+            self._letters[name] = _Held(size, self._clock())
+            return True
+
+    def _erase(self, name: Name) -> None:
+        held = self._letters.pop(name, None)
+        if held is not None:
+            self._shares[name[1]].remove(held.size)
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: Name) -> Path:
+        return self._folder / ".".join(name)
+
+
+def _name(sender: str, study: bytes, ticket: Ticket) -> Name:
+    return study.hex(), sender, ticket.digest.hex()
+
+
+def erase(path: Path) -> None:
+    """Remove a mailbox, or whatever is there, as far as that goes: what cannot be removed keeps no member from serving."""
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
 
 DIAL = 5.0
 """Seconds to reach a peer, or to wait for another study's letter to it; after that the coordinator relays."""
@@ -474,7 +690,7 @@ class Listener:
                 raise PermissionError
             caller.checked = now
 
-    def _write(self, connection: socket.socket, place: Place, size: int) -> bytes:
+    def _write(self, connection: socket.socket, place: IncomingLetter, size: int) -> bytes:
         """Write so many bytes as they come; return their hash."""
         hashed, left = hashlib.sha256(), size
         while left:
@@ -485,3 +701,140 @@ class Listener:
             place.file.write(piece)
             left -= len(piece)
         return hashed.digest()
+
+
+TURNS_AT_ONCE = 2
+"""Turns that are put together and held whole: one at the guard, and the next."""
+
+STUDIES = 256
+"""Studies whose run is remembered; `Mailbox.tick` sees to the letters of others."""
+
+
+class PostOffice:
+    """A guard as its relay reaches it where members have direct links: an endpoint, a request in and a reply out.
+
+    * A turn (`Post`) whose letters came directly has tickets in their place. The letters are put back, and the guard is given the
+      very bytes that it would have been given by a coordinator that relays them.
+    * An answer (`Posted`) has letters to peers. Each that a peer has kept is replaced by its ticket. The others stay, to be
+      relayed.
+
+    Nothing here is trusted. A letter that is not the one for this turn does not open at the guard; one that was opened before is
+    refused there. The letters of a turn are erased once the guard has answered, because a turn that is asked again it answers
+    from memory, whatever comes with it (`colonnade.conversations.endpoint.Runs`). So a turn whose letters are gone goes to the
+    guard all the same: it has answered it before, or refuses it, and the study is taken up again.
+
+    A relay without links holds a block at a time. This holds the messages of a turn whole, and of a few turns at most: the guard
+    answers one after the other. Letters go out in threads of the turn's own, so that a slow peer keeps no other turn waiting.
+
+    Parameters
+    ----------
+    guard
+        The guard.
+    mailbox
+        What came directly.
+    links
+        The way to each peer that has one.
+    """
+
+    def __init__(self, guard: Endpoint, mailbox: Mailbox, links: Mapping[str, Link]) -> None:
+        self._guard = guard
+        self._mailbox = mailbox
+        self._links = dict(links)
+        self._lock = threading.Lock()
+        self._runs: dict[bytes, bytes] = {}
+        self._turns = threading.BoundedSemaphore(TURNS_AT_ONCE)
+
+    def handle(self, data: bytes) -> bytes:
+        """Answer one request. Where the guard does not, the connection ends, as the guard's own would."""
+        try:
+            request = codec.decode_request(data)
+        except ColonnadeError:
+            return self._ask(data)  # what is no request is for the guard to refuse
+        if isinstance(request, Conclude):
+            reply = self._ask(data)
+            self._forget(codec.digest(request.plan))
+            return reply
+        if not isinstance(request, Post):
+            return self._ask(data)
+        study = codec.digest(request.plan)
+        tickets = {sender: ticket for sender, found in request.letters.items() if (ticket := Ticket.read(found))}
+        if request.turn == 0:
+            self._begin(study, request.run)
+        return self._hand_over(
+            study, self._ask_with_letters(data, request, study, tickets) if tickets else self._ask(data)
+        )
+
+    def close(self) -> None:
+        """Hang up on everybody."""
+        for link in self._links.values():
+            link.close()
+
+    def _ask(self, data: bytes) -> bytes:
+        try:
+            return self._guard.handle(data)
+        except ColonnadeError:
+            raise ConnectionAbortedError from None  # the guard is away: the coordinator asks again
+
+    def _ask_with_letters(self, data: bytes, request: Post, study: bytes, tickets: dict[str, Ticket]) -> bytes:
+        """Put the letters of a turn in the place of their tickets, have it answered, and erase them."""
+        if len(data) + sum(ticket.size for ticket in tickets.values()) > codec.LARGEST_FRAME:
+            return codec.encode(Refused.of(ProtocolError("The letters of one turn are larger than any message.")))
+        with self._turns:
+            found = {sender: self._mailbox.find(sender, study, ticket) for sender, ticket in tickets.items()}
+            letters = {sender: Blob(letter) for sender, letter in found.items() if letter is not None}
+            is_lost = len(letters) < len(tickets)
+            whole = codec.encode(msgspec.structs.replace(request, letters={**request.letters, **letters}))
+            del found, letters
+            reply = self._ask(whole)
+        for sender, ticket in tickets.items():
+            self._mailbox.forget(study, sender, ticket)
+        return _say_lost(reply) if is_lost else reply
+
+    def _begin(self, study: bytes, run: bytes) -> None:
+        """Erase what is left of an earlier run of a study. That a first turn is asked again erases nothing."""
+        with self._lock:
+            if self._runs.pop(study, None) == run:
+                self._runs[study] = run
+                return
+            self._runs[study] = run
+            while len(self._runs) > STUDIES:
+                del self._runs[next(iter(self._runs))]
+        self._mailbox.forget(study)
+
+    def _forget(self, study: bytes) -> None:
+        with self._lock:
+            self._runs.pop(study, None)
+        self._mailbox.forget(study)
+
+    def _hand_over(self, study: bytes, reply: bytes) -> bytes:
+        """Send the letters of an answer directly, as far as that goes, and return the answer with tickets for them."""
+        try:
+            posted = codec.decode_reply(reply)
+        except ColonnadeError:
+            return reply  # what is no reply is for the coordinator to refuse
+        if not isinstance(posted, Posted):
+            return reply
+        going = {to: one for to, one in posted.letters.items() if to in self._links and len(one) >= SHORTEST_DIRECT}
+        if not going:
+            return reply
+        with ThreadPoolExecutor(len(going), thread_name_prefix="colonnade-links") as threads:
+            gone = dict(zip(going, threads.map(lambda to: self._sent(study, to, going[to]), going), strict=True))
+        tickets = {to: ticket.blob() for to, ticket in gone.items() if ticket is not None}
+        return codec.encode(Posted(letters={**posted.letters, **tickets})) if tickets else reply
+
+    def _sent(self, study: bytes, to: str, letter: Blob) -> Ticket | None:
+        ticket = Ticket.of(letter.view)
+        return ticket if self._links[to].send(study, ticket, letter.view) else None
+
+
+def _say_lost(reply: bytes) -> bytes:
+    """Return a guard's answer to a turn without some of its letters; where it refuses, with the reason it cannot know."""
+    found = codec.decode_reply(reply)
+    if not isinstance(found, Refused) or found.code != LOST.code:
+        return reply
+    return codec.encode(msgspec.structs.replace(found, message=LOST.message, remedy=LOST.remedy))
+
+
+LOST = ProtocolError(
+    "A letter that came directly to this member is not here any more.", remedy="Start the study again."
+)

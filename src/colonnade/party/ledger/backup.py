@@ -39,7 +39,7 @@ from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
 from colonnade.privacy.accounting import NANO, Loss
-from colonnade.runtime.durable_file import sync_folder
+from colonnade.runtime.private_files import sync_folder
 from colonnade.secure.keys import Identity
 
 UNSEEN = 1_000

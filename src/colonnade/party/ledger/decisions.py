@@ -23,7 +23,7 @@ from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.plan import About, Plan, one_line
 from colonnade.privacy.accounting import NANO, Budget
 from colonnade.protocol import codec
-from colonnade.runtime.durable_file import replacing
+from colonnade.runtime.private_files import replacing
 from colonnade.secure.keys import Field, Identity, PublicIdentity, frame
 
 LONGEST_REASON = 1_000

@@ -40,7 +40,7 @@ import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
 from colonnade.party.ledger.rows import APPLICATION, FORMAT, LATER, SCHEMA, Head
-from colonnade.runtime.durable_file import AlternatingFile, sync_folder
+from colonnade.runtime.private_files import AlternatingFile, sync_folder
 
 PRAGMAS = {"journal_mode": "delete", "synchronous": 3, "fullfsync": 1, "secure_delete": 1, "mmap_size": 0}
 """Asked for and read back. EXTRA is 3; `secure_delete` zeroes an erased seed; memory maps would hide I/O errors."""

@@ -26,14 +26,14 @@ Integers = NDArray[np.int64]
 
 
 def labelled_rows(
-    half: LabelledSteps, table: PrivateTable, labels: Callable[[NDArray[Any]], NDArray[Any]], largest: int
+    half: LabelledSteps, scale: int, table: PrivateTable, labels: Callable[[NDArray[Any]], NDArray[Any]], largest: int
 ) -> SpilledRows:
     """Return everyone's row in integers, and behind it the label where this party holds the target.
 
     Parameters
     ----------
-    half, table
-        The step, and the rows.
+    half, scale, table
+        The step, the scale of its integers, and the rows.
     labels
         Makes labels of the target's codes.
     largest
@@ -47,10 +47,10 @@ def labelled_rows(
             found = labels(codes)
             require_within(found, largest)
             nonprivate[:, -1] = found
-            nonprivate[:, 0] = np.where(codes >= 0, half.terms.scale, 0)
+            nonprivate[:, 0] = np.where(codes >= 0, scale, 0)
         if half.coding is not None:
             nonprivate[:, half.constant : half.width] = coded_rows(half.coding, table, start, stop).T
-        require_within(nonprivate[:, : half.width], half.terms.scale)
+        require_within(nonprivate[:, : half.width], scale)
         return nonprivate
 
     return table.written(half.width + bool(half.target), np.int16, block)
@@ -67,7 +67,7 @@ class PrivateNewtonSteps(NewtonSteps):
         """Return everyone's row, and behind it the target as the family reads it: −1 for none."""
         family = self.terms.family
         largest = max(map(abs, family.targets))
-        return labelled_rows(self, table, lambda codes: family.labels(codes, self.level), largest)
+        return labelled_rows(self, self.terms.scale, table, lambda codes: family.labels(codes, self.level), largest)
 
     def in_steps(self, rows: NDArray[np.int16], weights: NDArray[np.float64]) -> Integers:
         """Return this party's part of some people's scores in whole steps, clipped to the link's window."""

@@ -21,7 +21,7 @@ from colonnade.errors import BadInput
 from colonnade.party.table.large_ids import LargeIds
 from colonnade.party.table.row_order import text_bytes
 from colonnade.party.table.sources import Source
-from colonnade.runtime.durable_file import replacing
+from colonnade.runtime.private_files import replacing
 from colonnade.schema import Schema
 from colonnade.schema.cells import flatten
 

@@ -40,7 +40,7 @@ from colonnade.party.table.row_order import (
     unaligned,
 )
 from colonnade.party.table.sources import BLOCK, Source
-from colonnade.runtime.progress import Pace, Progress, progress_bar
+from colonnade.runtime.event_log import Pace, Progress, progress_bar
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema
 from colonnade.schema.cells import is_text
