@@ -16,8 +16,7 @@ import colonnade as cn
 from colonnade.conversations import consent, memory
 from colonnade.conversations.consent import Consents
 from colonnade.conversations.memory import LedgerHeads
-from colonnade.coordinator.driver import ComputeMembers
-from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.driver import ComputeMembers, Driver
 from colonnade.party import gate, guard, party, policy
 from colonnade.party import guard as guards
 from colonnade.party import policy as policies
@@ -113,7 +112,7 @@ def _quotes_the_error(honest, self, data):
 
 
 def _quotes_without_looking(self, plan):
-    losses = {step.name: self._loss(plan, step) for step in plan.steps_of(self.terms.party)}
+    losses = {step.name: gate._loss(step, self._admit(plan, step)) for step in plan.steps_of(self.terms.party)}
     return gate.Quoted(losses, tuple(losses), ())
 
 
@@ -146,7 +145,7 @@ def _stops_at_three(honest, self, asked, threshold, dealing=()):
 def _lowers_collusion(patch):
     """As before: the coordinator stops at three nodes and lowers c, and no party knows what was asked for."""
     wrapped(ComputeMembers, "choose", _stops_at_three)(patch)
-    honest = Federation.plan
+    honest = Driver.plan
 
     def plan(self, *more, **options):
         asked, self.collusion = self.collusion, 1
@@ -155,7 +154,7 @@ def _lowers_collusion(patch):
         finally:
             self.collusion = asked
 
-    patch.setattr(Federation, "plan", plan)
+    patch.setattr(Driver, "plan", plan)
     patch.setattr(SharingFloor, "check", lambda *_: None)
 
 
