@@ -379,7 +379,7 @@ def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federatio
             study.set_params(**{name: [(np.str_ if isinstance(one, str) else np.float64)(one) for one in value]})
         if type(value) is int:
             study.set_params(**{name: np.int64(value)})
-    plan, known = study._prepare(federation, 1)[1], fitted(kind, method).plan_
+    plan, known = study.prepared(federation, 1)[1], fitted(kind, method).plan_
     assert plan == known or codec.digest(plan).hex() == known.parameters.get("after")  # or its first stage
 
 

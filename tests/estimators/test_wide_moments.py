@@ -96,8 +96,8 @@ def fitted() -> cn.PCA:
 
 
 def everything_is_wide(patch: pytest.MonkeyPatch) -> list[object]:
-    patch.setattr("colonnade.estimators.second_moments.WIDE", 1)
-    patch.setattr("colonnade.estimators.second_moments.MOST_COMPONENTS", 0.5)
+    patch.setattr("colonnade.estimators.pca.WIDE", 1)
+    patch.setattr("colonnade.estimators.pca.MOST_COMPONENTS", 0.5)
     kinds: list[object] = []
     real = release_module.WideRelease.rounds
     patch.setattr(release_module.WideRelease, "rounds", lambda self, plan: kinds.append(self) or real(self, plan))

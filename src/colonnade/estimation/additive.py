@@ -28,15 +28,19 @@ same belief about shapes as everywhere (`colonnade.estimation.shape_belief`). Th
 by how much: intercept and slope of a logistic regression on that one number (`recalibration`). Both have a prior, so that a
 histogram lost in noise moves them little.
 
+*Effects.* What is shown is centred: effects against the average person, monotone where they have to be (`centred_effects`).
+
 *Choice.* A column's score is the information that its effects carry about the event, in nats per person (`information`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
+from colonnade.estimation.inference import Inference
 from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
@@ -54,6 +58,7 @@ from colonnade.estimation.shape_belief import (
     places_by_column,
 )
 from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.schema import Column
 from colonnade.schema.features import Feature
 
 Array = NDArray[np.float64]
@@ -478,3 +483,61 @@ class AdditiveSearch(ShapeBelief):
             found += trust * (seen.gradient + change)
             precision += trust
         return self._curvature @ (weights - self._base) - found / precision, 1 / precision
+
+
+# Effects as they are shown --------------------------------------------------------------------------------------------
+
+
+def centred_effects(
+    found: AdditiveFit,
+    features: Sequence[Feature],
+    columns: Mapping[str, Column],
+    monotone: Mapping[str, str],
+    *,
+    unit: float = 1.0,
+) -> Inference:
+    """Return effects against the average person, the intercept last: monotone where they have to be, with their errors.
+
+    Parameters
+    ----------
+    found, features, columns
+        What was fitted, the constant first.
+    monotone
+        Columns whose effects only rise (``"increasing"``) or only fall.
+    unit
+        What an error is small against.
+    """
+    centred = centring(features, found.people)
+    effects = centred @ found.weights
+    for name, direction in monotone.items():
+        places = places_by_column(features)[name]
+        effects = _monotone(effects, places, found.people, columns[name], direction)
+    order = np.append(np.arange(1, len(features)), 0)
+    privacy, sampling = (
+        (centred @ one @ centred.T)[np.ix_(order, order)] for one in (found.covariance, found.sampling)
+    )
+    determined = found.determined_in(centred, unit)[order]
+    return Inference(effects[order], privacy, sampling, determined, 1.0)
+
+
+def centring(features: Sequence[Feature], people: Array) -> Array:
+    """Return the map from effects to effects against the average person; the constant takes what that moves."""
+    centred = np.eye(len(features))
+    for places in places_by_column(features).values():
+        shares = people[places] / people[places].sum()
+        centred[np.ix_(places, places)] -= shares
+        centred[0, places] += shares
+    return centred
+
+
+def _monotone(effects: Array, places: NDArray[np.intp], people: Array, column: Column, direction: str) -> Array:
+    """Return the nearest effects, weighted by people, of which those of a column's bins rise or fall; centred again."""
+    assert column.is_binned  # as `AdditiveModel` has it
+    ordered = places[: len(column.middles)]
+    found = effects.copy()
+    weights = people[ordered] + 1.0  # an empty bin follows its neighbours
+    found[ordered] = isotonic_regression(effects[ordered], sample_weight=weights, increasing=direction == "increasing")
+    moved = float(people[places] @ found[places]) / float(people[places].sum())
+    found[places] -= moved
+    found[0] += moved
+    return found

@@ -17,8 +17,7 @@ from colonnade.coordinator.protocols import score_releases, vertical_clustering
 from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.export import design_matrix, nearest_pipeline
-from colonnade.estimators.frames import GivesScores
+from colonnade.estimators.frames import GivesScores, design_matrix, nearest_pipeline
 from colonnade.estimators.methods import clusters, coresets
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
@@ -74,7 +73,8 @@ class ClusteringStudy(GivesScores, Study):
         "_coded",
         "_columns",
     )
-    _median: ClassVar[bool] = False
+    median: ClassVar[bool] = False
+    """Whether centres minimise distances, and not their squares."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class ClusteringStudy(GivesScores, Study):
             points=points,
             guesses=guesses,
             within=within,
-            median=self._median,
+            median=self.median,
             price=price,
             unit=terms.unit,
             level=terms.level,
@@ -417,4 +417,4 @@ class KMedian(ClusteringStudy):
     """
 
     task: ClassVar[str] = STUDIES["KMedian"]
-    _median: ClassVar[bool] = True
+    median: ClassVar[bool] = True

@@ -6,7 +6,7 @@ Estimates here are not shrunk, whatever the model uses to predict. What an inter
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,14 @@ from colonnade.errors import BadInput
 from colonnade.estimation.inference import Inference, RegressionInference
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import require_fitted
-from colonnade.estimators.methods.method import method_from
-from colonnade.estimators.second_moments import MomentStudy
+from colonnade.estimators.methods.method import Method, method_from
+from colonnade.plan import Plan
+from colonnade.result import PrivacyStatement
+from colonnade.schema import Column
 from colonnade.schema.features import written_levels
+
+if TYPE_CHECKING:
+    from colonnade.estimators.study import Study
 
 INTERCEPT = "intercept"
 INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."
@@ -120,16 +125,21 @@ def coefficient_table(model: Any) -> pd.DataFrame:
     return tables[0] if len(tables) == 1 else pd.concat(dict(zip(model.classes_, tables, strict=True)), names=["class"])
 
 
-class RegressionStudy(MomentStudy):
-    """The base of regressions: tables, intervals and covariances of coefficients."""
+class HasCoefficients:
+    """A mixin of regressions: tables, intervals and covariances of coefficients, from the inference that a fit has left."""
 
+    essential: ClassVar[tuple[str, ...]]
     target: Any
     coding: Any
+    method: Any
+    schema_: Mapping[str, Column]
+    plan_: Plan
+    privacy_: PrivacyStatement
     coef_: NDArray[np.float64]
     coef_stderr_: NDArray[np.float64]
     intercept_: Any
     feature_names_in_: Any
-    estimand: ClassVar[str]
+    estimand: ClassVar[str] = ""
     """What is estimated, in words, unless the method has an ``estimand`` of its own."""
 
     _inference: list[Inference] | None
@@ -201,9 +211,6 @@ class RegressionStudy(MomentStudy):
         rows = np.array([one.determined[:-1] for one in self._inferred()])
         return np.asarray(rows.reshape(np.shape(self.coef_)))
 
-    def _targets(self) -> tuple[str, ...]:
-        return (self.target,)
-
     def _table(self) -> pd.DataFrame:
         """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
         if vars(self).get("_inference") is None:
@@ -221,9 +228,12 @@ class RegressionStudy(MomentStudy):
 
     def _refusal(self) -> tuple[str, str]:
         """Return why there are no intervals, and what to use instead."""
-        method = method_from(self.method, type(self))
+        method = self._fitted_method()
         reason = getattr(method, "no_intervals", "") or "it has them for two classes only"
         return f"{type(self).__name__}(method={method.name!r}) has no intervals: {reason}.", INSTEAD
+
+    def _fitted_method(self) -> Method[Any]:
+        return method_from(self.method, cast("type[Study]", type(self)))
 
     def _classes(self) -> list[object]:
         return list(getattr(self, "classes_", [None]))
@@ -256,7 +266,7 @@ class RegressionStudy(MomentStudy):
         listed = [f"{name} {column.low:g} to {column.high:g}" for name, column in numbers[:LISTED_BOUNDS]]
         more = [f"and {len(numbers) - LISTED_BOUNDS} more"] if len(numbers) > LISTED_BOUNDS else []
         categories = any(not self.schema_[name].is_number for name in self.schema_ if name != self.target)
-        method = method_from(self.method, type(self))
+        method = self._fitted_method()
         unmeasured = not getattr(method, "measures_target", True) and self.schema_[self.target].is_number
         coding = {"sum": "difference from the average of the levels"}.get(
             self.coding, "difference from the first level"
@@ -286,7 +296,7 @@ class RegressionStudy(MomentStudy):
         self, learned: dict[str, Any], moments: Moments, infer: Callable[..., RegressionInference | None]
     ) -> dict[str, Any]:
         """Add intervals, and errors that count what shrinking moved, where the method's noise has a known law."""
-        written = self._written(learned)
+        written = self._as_written(learned)
         found = None
         if not self.method.no_intervals:
             rows = np.atleast_2d(written["coef_"])[0]
@@ -296,11 +306,7 @@ class RegressionStudy(MomentStudy):
         errors = found.errors.reshape(np.shape(written["coef_"]))
         return {**written, "coef_stderr_": errors, "_inference": [found.written]}
 
-    def _adopt(self, learned: Mapping[str, Any]) -> None:
-        """Keep what was learned, in the study's coding."""
-        super()._adopt(self._written(learned))
-
-    def _written(self, learned: Mapping[str, Any]) -> dict[str, Any]:
+    def _as_written(self, learned: Mapping[str, Any]) -> dict[str, Any]:
         """Return what was learned with levels as the study's coding writes them; nothing changes the second time."""
         if self.coding == "full":
             return dict(learned)

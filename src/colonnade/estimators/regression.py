@@ -21,13 +21,12 @@ from colonnade.estimation import inference, regression, scoring
 from colonnade.estimation.coresets import Penalty
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
-from colonnade.estimators.inference import RegressionStudy
+from colonnade.estimators.frames import design_matrix, linear_pipeline, logistic_pipeline
+from colonnade.estimators.inference import HasCoefficients
 from colonnade.estimators.methods import coresets, moments
 from colonnade.estimators.methods.method import GivenMethod, Method
-from colonnade.estimators.methods.moments import Newton
-from colonnade.estimators.second_moments import category_target
-from colonnade.estimators.study import COMMON
+from colonnade.estimators.methods.moments import Newton, logistic_attributes
+from colonnade.estimators.study import COMMON, Design, MomentStudy
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column
 from colonnade.schema.encoders import encoded
@@ -35,7 +34,177 @@ from colonnade.schema.features import CODINGS, Coding, Feature
 from colonnade.steps.registry import STUDIES
 
 
-class LinearRegression(RegressionStudy):
+class PredictsNumbers:
+    """A mixin of fitted models of a number: coefficients in own units, added up."""
+
+    essential: ClassVar[tuple[str, ...]]
+    target: Any
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    feature_names_in_: Any
+    schema_: Mapping[str, Column]
+    _coded: Sequence[Feature]
+    _columns: Mapping[str, Column]
+    _deliver: Any
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "numbers")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
+
+    def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
+        """Return R² of the predictions for rows with these targets."""
+        return float(r2_score(y, self.predict(X)))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return linear_pipeline(self._columns, self.coef_, self.intercept_)
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
+        )
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.RegressionEvaluation:
+        target = str(self.target)
+        columns = {**self._columns, target: self.schema_[target]}
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return evaluation.RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.coef_, (len(self.feature_names_in_),))
+
+    def _check(self, design: Design) -> None:
+        if not design.explained.is_number:
+            raise SchemaMismatch(
+                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
+            )
+
+
+class PredictsClasses:
+    """A mixin of fitted models of a category: scores in log-odds, and the probabilities that they stand for."""
+
+    essential: ClassVar[tuple[str, ...]]
+    target: Any
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    classes_: NDArray[np.object_]
+    feature_names_in_: Any
+    schema_: Mapping[str, Column]
+    _coded: Sequence[Feature]
+    _columns: Mapping[str, Column]
+    _model: regression.LogisticFit
+    _deliver: Any
+    measured_by: ClassVar[type[evaluation.ClassifierEvaluation]] = evaluation.ClassifierEvaluation
+    """What `evaluate` runs."""
+
+    def predict_proba(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "chances")
+        refuse_recipient(to)
+        require_fitted(self)
+        return self._model.probabilities(design_matrix(X, self._coded, self._columns, coded=False))
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the most probable class.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "classes")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+    def decision_function(self, X: pd.DataFrame) -> Any:
+        """Return the scores before they become probabilities: one per row for two classes, else one column per class."""
+        require_fitted(self)
+        scores = design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
+        """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
+        require_fitted(self)
+        labels = encoded(pd.Series(y), self.target, self.schema_[self.target])
+        return float(np.mean(np.argmax(self.predict_proba(X), axis=1) == labels))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return logistic_pipeline(self._columns, self.coef_, self.intercept_, self.classes_.tolist())
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist()
+        )
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        return self.measured_by.of_scores(
+            self._columns,
+            weights,
+            intercepts,
+            target=str(self.target),
+            classes=tuple(map(str, self.classes_)),
+            price=price,
+            level=terms.level,
+            repeat=terms.repeat,
+            people=terms.people,
+        )
+
+    def _check_learned(self) -> None:
+        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
+        require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
+        require_matching(self, self.intercept_, (rows,))
+
+    def _check(self, design: Design) -> None:
+        design.classes  # noqa: B018  # refuses a target without classes
+
+
+class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
     """Linear or ridge regression on columns that different parties hold.
 
     Parameters
@@ -179,73 +348,22 @@ class LinearRegression(RegressionStudy):
         self.size = size
         self.allow_nonprivate = allow_nonprivate
 
-    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return predictions.
-
-        Parameters
-        ----------
-        X
-            Rows that the caller holds, in a frame with the federation's column names; or a federation.
-        to
-            With a federation: the party that they are opened to. Every party's policy must allow it.
-
-        Returns
-        -------
-        array, or Delivery
-            For a federation, a handle of the scores that the party now holds.
-        """
-        if isinstance(X, Federation):
-            return self._deliver(X, to, "numbers")
-        refuse_recipient(to)
-        require_fitted(self)
-        return np.asarray(design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
-
-    def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
-        """Return R² of the predictions for rows with these targets."""
-        return float(r2_score(y, self.predict(X)))
-
-    def to_sklearn(self) -> Pipeline:
-        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
-        require_fitted(self)
-        return linear_pipeline(self._columns, self.coef_, self.intercept_)
-
-    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
-        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return score_releases.Prediction(
-            scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
-        )
-
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.RegressionEvaluation:
-        target = str(self.target)
-        columns = {**self._columns, target: self.schema_[target]}
-        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return evaluation.RegressionEvaluation(columns, weights[0], float(intercept[0]), price, terms.level)
-
-    def _check_learned(self) -> None:
-        require_matching(self, self.coef_, (len(self.feature_names_in_),))
-
-    def _check(self, columns: Mapping[str, Column]) -> None:
-        if not columns[self.target].is_number:
-            raise SchemaMismatch(
-                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
-            )
-
-    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
-        features = self._features(columns)
-        repaired = self.method.repaired(self, moments)
-        fit = regression.linear_from_moments(repaired, self.target, columns=features, ridge=self.ridge)
+    def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
+        """Return the coefficients of a solve that takes the noise into account, and their errors."""
+        explaining, repaired = design.explaining, self.method.repaired(self, moments)
+        fit = regression.linear_from_moments(repaired, self.target, columns=list(explaining), ridge=self.ridge)
         learned = {
             "coef_": fit.coefficients,
             "intercept_": float(fit.intercept),
             "coef_stderr_": fit.errors,
             "feature_names_in_": np.array(fit.names, dtype=object),
-            "_coded": [feature for feature in moments.features if feature.column in set(features)],
-            "_columns": {name: columns[name] for name in features},
+            "_coded": [feature for feature in moments.features if feature.column in explaining],
+            "_columns": explaining,
         }
         return self._with_inference(learned, moments, inference.linear_inference)
 
 
-class LogisticRegression(RegressionStudy):
+class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
     """Logistic regression on columns that different parties hold, for two or more classes.
 
     Parameters
@@ -340,7 +458,6 @@ class LogisticRegression(RegressionStudy):
     True
     """
 
-    classes_: NDArray[np.object_]
     task: ClassVar[str] = STUDIES["LogisticRegression"]
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional, moments.Gradient)
     constraints = {
@@ -375,118 +492,11 @@ class LogisticRegression(RegressionStudy):
         self.delta = delta
         self.unit = unit
 
-    def predict_proba(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return the probability of every class.
-
-        Parameters
-        ----------
-        X
-            Rows that the caller holds, in a frame with the federation's column names; or a federation.
-        to
-            With a federation: the party that they are opened to. Every party's policy must allow it.
-
-        Returns
-        -------
-        array, or Delivery
-            For a federation, a handle of the scores that the party now holds.
-        """
-        if isinstance(X, Federation):
-            return self._deliver(X, to, "chances")
-        refuse_recipient(to)
-        require_fitted(self)
-        return self._model.probabilities(design_matrix(X, self._coded, self._columns, coded=False))
-
-    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X
-            Rows that the caller holds, in a frame with the federation's column names; or a federation.
-        to
-            With a federation: the party that they are opened to. Every party's policy must allow it.
-
-        Returns
-        -------
-        array, or Delivery
-            For a federation, a handle of the scores that the party now holds.
-        """
-        if isinstance(X, Federation):
-            return self._deliver(X, to, "classes")
-        refuse_recipient(to)
-        require_fitted(self)
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
-
-    def decision_function(self, X: pd.DataFrame) -> Any:
-        """Return the scores before they become probabilities: one per row for two classes, else one column per class."""
-        require_fitted(self)
-        scores = design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_.T + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
-        """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
-        require_fitted(self)
-        labels = encoded(pd.Series(y), self.target, self.schema_[self.target])
-        return float(np.mean(np.argmax(self.predict_proba(X), axis=1) == labels))
-
-    def to_sklearn(self) -> Pipeline:
-        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
-        require_fitted(self)
-        return logistic_pipeline(self._columns, self.coef_, self.intercept_, self.classes_.tolist())
-
-    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
-        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return score_releases.Prediction(
-            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist()
-        )
-
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> evaluation.ClassifierEvaluation:
-        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return evaluation.ClassifierEvaluation.of_scores(
-            self._columns,
-            weights,
-            intercepts,
-            target=str(self.target),
-            classes=tuple(map(str, self.classes_)),
-            price=price,
-            level=terms.level,
-            repeat=terms.repeat,
-            people=terms.people,
-        )
-
-    def _check_learned(self) -> None:
-        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
-        require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
-        require_matching(self, self.intercept_, (rows,))
-
-    def _check(self, columns: Mapping[str, Column]) -> None:
-        self._category(columns)
-
-    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
-        return (self.target,) if self._category(columns).size == 2 else ()
-
-    def _category(self, columns: Mapping[str, Column]) -> Column:
-        return category_target(self.target, columns[self.target])
-
-    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+    def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
+        """Return the coefficients of the surrogate, and their errors."""
         repaired = self.method.repaired(self, moments)
         model = regression.logistic_from_moments(
-            repaired, self.target, columns=self._features(columns), ridge=self.ridge
+            repaired, self.target, columns=list(design.explaining), ridge=self.ridge
         )
-        learned = self._learned(model, moments.features, columns)
+        learned = logistic_attributes(model, moments.features, design)
         return self._with_inference(learned, moments, inference.logistic_inference)
-
-    def _learned(
-        self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]
-    ) -> dict[str, Any]:
-        features = self._features(columns)
-        return {
-            "_model": model,
-            "coef_": model.coefficients,
-            "intercept_": model.intercepts,
-            "coef_stderr_": model.errors,
-            "classes_": np.array(self._category(columns).levels, dtype=object),
-            "feature_names_in_": np.array(model.names, dtype=object),
-            "_coded": [feature for feature in coded if feature.column in set(features)],
-            "_columns": {name: columns[name] for name in features},
-        }

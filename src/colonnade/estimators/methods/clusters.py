@@ -65,7 +65,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
             n_clusters=study.n_clusters,
             local_clusters=self._local_clusters(study, federation, blocks, prices),
             method=self.weights,
-            median=study._median,
+            median=study.median,
             prices=prices,
             people=federation.people,
             seed=study.random_state,

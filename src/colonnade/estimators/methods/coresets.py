@@ -133,7 +133,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
                 remedy="Use cn.methods.Coreset(gather=True), or penalty='l2'.",
             )
         draft = CoresetStudy(
-            columns=study._chosen(federation.describe()),
+            columns=study.design(federation.describe()).columns,
             task="regression",
             size=1,
             people=federation.people,
@@ -145,8 +145,8 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
 
     def learn(self, study: "LinearRegression", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
         """Return the model of the sampled rows, or the one of each party's coefficients."""
-        columns = study._chosen(federation.describe())
-        features = features_of(columns)[1:]
+        design = study.design(federation.describe())
+        features = features_of(design.columns)[1:]
         (target,) = [feature for feature in features if feature.column == study.target]
         explaining = [feature for feature in features if feature is not target]
         model = (
@@ -160,7 +160,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
             "intercept_": intercept,
             "feature_names_in_": np.array([feature.name for feature in explaining], dtype=object),
             "_coded": explaining,
-            "_columns": {name: columns[name] for name in study._features(columns)},
+            "_columns": design.explaining,
         }
 
     def _gathered(

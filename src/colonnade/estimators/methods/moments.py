@@ -4,7 +4,7 @@ The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/
 mechanism across parties* (docs/references.md#functional).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,7 +27,7 @@ from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.schema.features import coded_widths, coefficients_to_own_units, parties_of
+from colonnade.schema.features import Feature, coded_widths, coefficients_to_own_units, parties_of
 from colonnade.secure.batches import SMALLEST_RATE, Sampling
 from colonnade.secure.sine_link import LINKS
 from colonnade.steps import gradient
@@ -38,7 +38,7 @@ from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
-    from colonnade.estimators.second_moments import MomentStudy
+    from colonnade.estimators.study import Design, MomentStudy
 
 
 Array = NDArray[np.float64]
@@ -70,18 +70,18 @@ class MomentMethod(Method["MomentStudy"]):
         features = algorithm.features
         variance = opened_variance(study, algorithm, federation) / federation.people**2
         released = Moments.of_release(np.zeros_like(variance), variance, federation.people, features).variance
-        some = np.array([feature.column not in study._targets() for feature in features])
+        some = np.array([feature.column != study.target for feature in features])
         some[0] = False
         return float(released[np.ix_(some, some)].mean())
 
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
         """Return what the noise of the covariance matrix means for the estimator's result."""
-        width = sum(one.kind != "intercept" and one.column not in study._targets() for one in algorithm.features)
-        return study._expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
+        width = sum(one.kind != "intercept" and one.column != study.target for one in algorithm.features)
+        return study.expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
-        return study._learn_from_moments(value, study._chosen(federation.describe()))
+        return study.learn_from_moments(value, study.design(federation.describe()))
 
 
 class Secure(MomentMethod):
@@ -117,13 +117,14 @@ class Secure(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> moment_releases.GramRelease:
         """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
-        columns = study._chosen(federation.describe())
+        design = study.design(federation.describe())
         kind = moment_releases.GramRelease
         if federation.union:
             kind = moment_releases.UnionRelease
-        elif study._reads_wide(columns):
+        elif study.reads_wide(design):
             kind = moment_releases.WideRelease
-        algorithm = kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+        signed = (study.target,) if design.has_two_classes else ()  # one column of signs instead of two of indicators
+        algorithm = kind(design.columns, price, signed, self.noise, self.scale, self.row_norms)
         if self._is_wide(algorithm):
             require_memory(self._load(algorithm, federation), len(algorithm.features) - 1)
         return algorithm
@@ -181,7 +182,7 @@ class Sketch(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> local_moments.SketchedMoments:
         """Return a release of one sketch per party, each at its share of the price."""
-        columns = study._chosen(federation.describe())
+        columns = study.design(federation.describe()).columns
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = local_moments.SKETCH_SCALE if self.scale is None else self.scale
         return local_moments.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
@@ -222,7 +223,7 @@ class Local(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> local_moments.PerturbedRows:
         """Return a release of noisy rows, each party at its share of the price."""
-        columns = study._chosen(federation.describe())
+        columns = study.design(federation.describe()).columns
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = local_moments.ROWS_SCALE if self.scale is None else self.scale
         return local_moments.PerturbedRows(columns, share, federation.people, scale)
@@ -251,6 +252,20 @@ def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -
         parameters={},
     )
     return read_joint(plan, plan.steps[0].name)
+
+
+def logistic_attributes(model: regression.LogisticFit, coded: Sequence[Feature], design: "Design") -> dict[str, Any]:
+    """Return the fitted attributes of a logistic model, from its fit in own units and the coded columns."""
+    return {
+        "_model": model,
+        "coef_": model.coefficients,
+        "intercept_": model.intercepts,
+        "coef_stderr_": model.errors,
+        "classes_": np.array(design.classes.levels, dtype=object),
+        "feature_names_in_": np.array(model.names, dtype=object),
+        "_coded": [feature for feature in coded if feature.column in design.explaining],
+        "_columns": design.explaining,
+    }
 
 
 class Functional(MomentMethod):
@@ -297,17 +312,19 @@ class Functional(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> moment_releases.FunctionalRelease:
         """Return a release of the objective's coefficients on shares."""
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
+        columns = study.design(federation.describe()).columns
         if self.budgets is not None:
-            return moment_releases.FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
+            return moment_releases.FunctionalRelease(
+                columns, study.target, _prices(self.budgets), "bottom_up", self.scale
+            )
         parties = parties_of(columns)
-        return moment_releases.FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
+        return moment_releases.FunctionalRelease(
+            columns, study.target, dict.fromkeys(parties, price), "top_down", self.scale
+        )
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Return the moments with weak correlations pulled towards zero."""
-        (target,) = study._targets()
-        return moment_estimation.pooled_correlations(moments, target)
+        return moment_estimation.pooled_correlations(moments, study.target)
 
 
 def _prices(budgets: Mapping[str, float]) -> dict[str, Price]:
@@ -397,22 +414,23 @@ class Gradient(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> gradient_descent.GradientDescent:
         """Return a descent by steps on shares."""
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
+        columns = study.design(federation.describe()).columns
         scale = gradient_descent.SCALE if self.scale is None else self.scale
-        return gradient_descent.GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
+        return gradient_descent.GradientDescent(
+            columns, study.target, price, self._schedule(), federation.people, scale
+        )
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: gradient_descent.Descent
     ) -> dict[str, Any]:
         """Return the model of the final weights. Their standard errors are not known."""
-        columns = study._chosen(federation.describe())
+        design = study.design(federation.describe())
         names, into = coefficients_to_own_units(value.features[1:])
         values = into @ np.append(value.weights[1:], value.weights[0])
         unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
-        levels = tuple(str(level) for level in study._category(columns).levels)
+        levels = tuple(str(level) for level in design.classes.levels)
         model = regression.LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))
-        return study._learned(model, value.features[1:], columns)
+        return logistic_attributes(model, value.features[1:], design)
 
     def expect(
         self, study: "MomentStudy", algorithm: gradient_descent.GradientDescent, federation: Federation
@@ -513,29 +531,28 @@ class Newton(MomentMethod):
                 "Newton steps need rows of people whom every party has, and this federation is aligned by union.",
                 remedy="Use method='secure'.",
             )
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
+        columns = study.design(federation.describe()).columns
         division = newton_estimation.Division.of(
             steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last
         )
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
-        return newton_steps.NewtonStudy(columns, target, price, federation.people, division, self.window, scale)
+        return newton_steps.NewtonStudy(columns, study.target, price, federation.people, division, self.window, scale)
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: newton_steps.NewtonFit
     ) -> dict[str, Any]:
         """Return the model of the final weights, and what noise leaves them uncertain by."""
-        columns = study._chosen(federation.describe())
+        design = study.design(federation.describe())
         names, into = coefficients_to_own_units(value.features[1:])
         values = np.array([into @ np.append(one.weights[1:], one.weights[0]) for one in value.classes])
         found = [
             newton_inference(one, value.features, row[:-1], coding=study.coding)
             for one, row in zip(value.classes, values, strict=True)
         ]
-        levels = tuple(str(level) for level in study._category(columns).levels)
+        levels = tuple(str(level) for level in design.classes.levels)
         errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
-        learned = study._learned(model, value.features[1:], columns)
+        learned = logistic_attributes(model, value.features[1:], design)
         return {**learned, "_inference": [one.written for one in found]}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
