@@ -227,11 +227,9 @@ class ClusterCoreset(NonPrivateMethod["KMeans"]):
         return learned_centres(study, federation, centres)
 
 
-class Importance(NonPrivateMethod["CoresetEstimator"]):
-    """Rows drawn by their importance: leverage scores, or distances to local centres."""
+class DrawsRows:
+    """A mixin of the methods of `Coreset`: rows are drawn, and no model is trained."""
 
-    name = "importance"
-    does = "rows and weights for a regression or k-means; only sums over parties of draws and scores are seen"
     uniform = False
 
     def protocol(
@@ -264,7 +262,14 @@ class Importance(NonPrivateMethod["CoresetEstimator"]):
         return {"rows_": value.coreset.rows, "weights_": value.coreset.weights, "counts_": value.coreset.counts}
 
 
-class Uniform(Importance):
+class Importance(DrawsRows, NonPrivateMethod["CoresetEstimator"]):
+    """Rows drawn by their importance: leverage scores, or distances to local centres."""
+
+    name = "importance"
+    does = "rows and weights for a regression or k-means; only sums over parties of draws and scores are seen"
+
+
+class Uniform(DrawsRows, NonPrivateMethod["CoresetEstimator"]):
     """A public choice of rows with equal weights, for comparison."""
 
     name = "uniform"
