@@ -38,11 +38,16 @@ from colonnade.estimation.regression import numeric_place
 from colonnade.estimation.shape_belief import AdditiveLeastSquares, ShapePrior, TargetCounts
 from colonnade.estimators.answers import require_fitted, require_matching
 from colonnade.estimators.frames import cells_of
-from colonnade.estimators.inference import HasCoefficients
 from colonnade.estimators.methods.additive import AdditiveNewton, smoothness
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.methods.moments import Secure
-from colonnade.estimators.regression import LinearRegression, LogisticRegression, PredictsClasses, PredictsNumbers
+from colonnade.estimators.regression import (
+    HasCoefficients,
+    LinearRegression,
+    LogisticRegression,
+    PredictsClasses,
+    PredictsNumbers,
+)
 from colonnade.estimators.study import COMMON, Design, MomentStudy, Study
 from colonnade.estimators.two_stages import (
     CHOICE_SHARE,

@@ -26,7 +26,7 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series
+from colonnade.estimation.table_model import GramTables, TableModel, quality_series
 from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
 from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
@@ -378,7 +378,7 @@ class SyntheticTable(MomentStudy):
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the model that is fitted to the noisy tables, and how well it agrees with them."""
-        tables = NoisyTables(moments.select(list(design.columns)))
+        tables = GramTables(moments.select(list(design.columns)))
         model = table_model.fitted_model(tables, self.cells)
         pairs = table_model.chosen_pairs(tables, self.cells)
         shapes, trends = quality_series(model, tables, pairs)

@@ -27,7 +27,7 @@ from colonnade.estimation.scoring import (
     interval_reach,
     party_scores,
 )
-from colonnade.estimation.table_model import NoisyTables, TableModel, differences, held_out_distance
+from colonnade.estimation.table_model import GramTables, TableModel, differences, held_out_distance
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
@@ -536,7 +536,7 @@ class TableEvaluation:
     def rounds(self, plan: Plan) -> Rounds:
         """Open the tables and compare them with the model's."""
         moments = yield from self.release.rounds(plan)
-        single, double = differences(self.model, NoisyTables(moments))
+        single, double = differences(self.model, GramTables(moments))
         reach = interval_reach(self.level, among=2)  # the score's interval needs both of them
         shapes, by_column = held_out_distance(single, reach, "column_shapes")
         trends, by_pair = held_out_distance(double, reach, "pair_trends")

@@ -29,7 +29,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import LogisticFit
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCounts
-from colonnade.estimation.table_model import NoisyTables, has_library
+from colonnade.estimation.table_model import GramTables, has_library
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.estimators.methods.moments import MomentMethod, logistic_attributes, opened_variance
 from colonnade.privacy.accounting import Price
@@ -164,9 +164,7 @@ class AdditiveNewton(Method["AdditiveClassifier"]):
         """Return the plan, and how noisy tables and steps are."""
         if isinstance(algorithm, ScoreHistogramRelease):
             return _expect_evidence(study, federation)
-        plan = federation.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
+        plan = self.draft(study, algorithm, federation)
         terms = NewtonTerms.read(plan, newton_steps.step_name(algorithm.levels[0]))
         deviation = algorithm.gradient_deviation(terms)
         words = {
@@ -289,7 +287,7 @@ class SecurePairs(MomentMethod):
         """Return the noise of a cell of a pair table, which no data changes."""
         variance = opened_variance(study, algorithm, federation)
         released = Moments.of_release(np.zeros_like(variance), variance, federation.people, algorithm.features)
-        tables = NoisyTables(released)
+        tables = GramTables(released)
         cells = {pair: tables.sizes[pair[0]] * tables.sizes[pair[1]] for pair in tables.pairs}
         noise = math.sqrt(sum(tables.variance(*pair) * many for pair, many in cells.items()) / sum(cells.values()))
         moved = np.array([tables.deviation(*pair) * many for pair, many in cells.items()])

@@ -309,14 +309,7 @@ class Groups(Method["GroupBy"]):
 
     def expect(self, study: "GroupBy", algorithm: GroupRelease, federation: Federation) -> Expectation:
         """Return the error of a count, which no data changes, and that of a mean in a group of average size."""
-        plan = federation.plan(
-            algorithm,
-            task=study.task,
-            method=self.name,
-            price=algorithm.price,
-            unit=study.unit,
-            parameters={},
-        )
+        plan = self.draft(study, algorithm, federation)
         variance, average = algorithm.variance(plan), federation.people / algorithm.cells
         count, value = (float(np.sqrt(variance)) / one for one in self._heights(algorithm))
         words = {"95 % of counts are within": f"{2 * count:,.3g} people"}

@@ -243,14 +243,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
 
 def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
     """Return the terms of a study's joint step."""
-    plan = federation.plan(
-        algorithm,
-        task=study.task,
-        method=study.method.name,
-        price=algorithm.price,
-        unit=study.method.unit(study),
-        parameters={},
-    )
+    plan = study.method.draft(study, algorithm, federation)
     return read_joint(plan, plan.steps[0].name)
 
 
@@ -436,9 +429,7 @@ class Gradient(MomentMethod):
         self, study: "MomentStudy", algorithm: gradient_descent.GradientDescent, federation: Federation
     ) -> Expectation:
         """Return how noisy a step is, and the ε of a peer."""
-        plan = federation.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
+        plan = self.draft(study, algorithm, federation)
         terms = gradient.GradientTerms.read(plan, gradient.STEP)
         peers = terms.noise.loss(colluders=1)
         words = {
@@ -557,9 +548,7 @@ class Newton(MomentMethod):
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
-        plan = federation.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
+        plan = self.draft(study, algorithm, federation)
         terms = NewtonTerms.read(plan, newton_steps.step_name(algorithm.levels[0]))
         deviation = algorithm.gradient_deviation(terms)
         words = {
