@@ -45,7 +45,9 @@ from colonnade.estimation.linear_algebra import inverse_of
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
 from colonnade.estimation.shape_belief import (
+    FIRST_VARIANCE,
     PROBE,
+    SMALLEST_SHARE,
     AdditiveFit,
     Component,
     OpenedTables,
@@ -64,14 +66,13 @@ from colonnade.schema.features import Feature
 Array = NDArray[np.float64]
 
 ROUNDS = 12
-FIRST_VARIANCE = 0.06
 SHIFT = 0.05
 """The variance of what all bins of a column may have in common: its table need not add up to the number of events exactly."""
 TINY = 1e-9
 USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
 """Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
 LARGEST_SCORE = 12.0
-WIDE = 4.0
+LEAST_VARIANCE = 4.0
 """The least variance of effects that errors are computed with: noise hides how large effects are."""
 LONGEST_EVIDENCE = 0.5
 ALIKE = 2.0
@@ -141,7 +142,7 @@ def _one_column(
         variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
         effects = np.clip(spread @ pulled, -LARGEST_SCORE, LARGEST_SCORE)
     spread = _spread(components, variances, len(people))
-    wide = _spread(components, np.maximum(variances, WIDE), len(people))
+    wide = _spread(components, np.maximum(variances, LEAST_VARIANCE), len(people))
     sampling = _left(curvature, wide, np.full(len(people), TINY))
     free = sampling  # a reading r without noise gives (C + W⁻¹)⁻¹ r, which is what sampling leaves
     given = spread * curvature @ inverse
@@ -326,7 +327,6 @@ LONGEST = 1.0
 """The longest step, as the root mean square by which it moves the score of a typical person, in log-odds."""
 WEIGHT_RATIO, WEIGHT_SPREAD = 0.8, 0.3
 """What a person's weight is on average, relative to that at the constant score, and how far that may be off."""
-SMALLEST_SHARE = 0.005
 
 
 @dataclass(frozen=True, eq=False)

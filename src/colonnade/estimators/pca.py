@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import Boolean, ColumnList, Optional, Whole, checked
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import evaluation, moment_releases, score_releases
-from colonnade.coordinator.protocols.moment_releases import WIDE
+from colonnade.coordinator.protocols.moment_releases import WIDE_COLUMNS
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError, noise_floor
 from colonnade.estimation.moments import MOST_COMPONENTS, Moments, WideMoments, pca_from_moments, pca_from_wide
@@ -253,7 +253,7 @@ class PCA(GivesScores, MomentStudy):
     def reads_wide(self, design: Design) -> bool:
         """Return whether a few components of many columns are wanted, so that no whole matrix of variances is needed."""
         width = sum(column.width for column in design.columns.values())
-        return width >= WIDE and self.n_components <= MOST_COMPONENTS * width
+        return width >= WIDE_COLUMNS and self.n_components <= MOST_COMPONENTS * width
 
     def learn_from_moments(self, moments: Moments | WideMoments, design: Design) -> dict[str, Any]:
         """Return the components, and what they are made of."""

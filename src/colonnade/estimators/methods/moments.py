@@ -138,7 +138,7 @@ class Secure(MomentMethod):
         return Expectation(words, expected.warnings, expected.errors)
 
     def _is_wide(self, algorithm: moment_releases.GramRelease) -> bool:
-        return len(algorithm.features) > moment_releases.WIDE
+        return len(algorithm.features) > moment_releases.WIDE_COLUMNS
 
     def _load(self, algorithm: moment_releases.GramRelease, federation: Federation) -> Load:
         lean, together = isinstance(algorithm, moment_releases.WideRelease), isinstance(federation.transport, Direct)
