@@ -90,7 +90,9 @@ REQUESTS = {
     "PCA": study(lambda t: cn.PCA(1, columns=NUMBERS, epsilon=2 * t, delta=DELTA), rounds=4, shares=True),
     "synthetic table": Request(  # the release that it asks for; its fit asks nobody anything
         lambda f, times, repeat: (
-            cn.SyntheticTable(NUMBERS, bins=4)._read(f).moments(NUMBERS, epsilon=2 * times, delta=DELTA, repeat=repeat)
+            cn.SyntheticTable(NUMBERS, bins=4)
+            ._as_read(f)
+            .moments(NUMBERS, epsilon=2 * times, delta=DELTA, repeat=repeat)
         ),
         rounds=4,
         shares=True,

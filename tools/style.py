@@ -19,6 +19,7 @@ import typer
 import colonnade as cn
 from colonnade import cli, errors
 from colonnade.errors import ColonnadeError
+from colonnade.estimators.methods.method import Method
 from colonnade.estimators.study import Study
 from colonnade.party.steps import PRIVATE_HALVES
 from colonnade.privacy import laws
@@ -35,6 +36,7 @@ OPTIONAL = {"nvflare", "dask", "polars", "flwr", "opendp", "mpyc", "matplotlib",
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "types", "misc", "manager", "base_classes"}
 LAW_ITEMS = ("Guarantee", "Neighbours", "Adversary", "Numerics", "Checked by")
 ESTIMATOR_ITEMS = ("Guarantee", "Neighbours", "Adversary", "Spends", "Not released")
+LONGEST_CHAIN = 3
 SHORT = 3
 """A function of so many lines says itself what it does."""
 
@@ -200,6 +202,19 @@ def a_law_states_its_guarantee_its_proof_and_its_tests() -> Complaints:
         <= found
     ):
         yield "colonnade.privacy.laws", "this check no longer finds the laws"
+
+
+@check
+def no_estimator_or_method_stands_on_more_than_two_of_our_classes() -> Complaints:
+    """What estimators share is an object that they have, or a mixin that stands alone. The linter refuses private calls."""
+
+    def chain(kind: type) -> int:
+        return 1 + max((chain(one) for one in kind.__bases__ if one.__module__.startswith("colonnade.")), default=0)
+
+    list(modules())
+    for kind in sorted({*subclasses(Study), *subclasses(Method)}, key=lambda one: one.__name__):
+        if kind.__module__.startswith("colonnade.") and chain(kind) > LONGEST_CHAIN:
+            yield kind.__name__, f"is the end of a chain of {chain(kind)} classes"
 
 
 @check

@@ -18,6 +18,7 @@ from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease
 from colonnade.estimation.additive import (
     STEPS,
     AdditiveSearch,
+    centring,
     expected_spread,
     marginal_shapes,
     recalibration,
@@ -27,9 +28,8 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division
 from colonnade.estimation.scoring import ScoreCounts, party_scores
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCounts, places_by_column
-from colonnade.estimators import shape_study
+from colonnade.estimators import two_stages
 from colonnade.estimators.methods.additive import tables_alone
-from colonnade.estimators.shape_study import centring
 from colonnade.families import LOGISTIC
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
@@ -70,7 +70,7 @@ class Central:
     def evidence(self, epsilon: float, generator: np.random.Generator) -> AdditiveFit:
         """Return marginal effects from tables, times the slope that a histogram of the score tells."""
         data, features = self.data, self.data.features
-        first, rest = shape_study.divided(Price.of(epsilon, DELTA), shape_study.EVIDENCE_SHARE)
+        first, rest = two_stages.divided(Price.of(epsilon, DELTA), two_stages.EVIDENCE_SHARE)
         counts = self._tables(first, generator)
         found = marginal_shapes(ShapePrior.of(features, data.columns), features, counts)
         weights = centring(features, found.people) @ found.weights

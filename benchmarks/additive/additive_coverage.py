@@ -3,9 +3,8 @@
 import numpy as np
 from additive_sets import Joined
 
-from colonnade.estimation.additive import marginal_shapes
+from colonnade.estimation.additive import centring, marginal_shapes
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior, TargetCounts
-from colonnade.estimators.shape_study import centring
 
 __all__ = ["covered", "marginal_without_noise", "without_noise"]
 

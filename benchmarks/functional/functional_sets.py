@@ -14,7 +14,7 @@ from benchmarks.frame.public import PublicData, adult, kc_house
 
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Column, Schema
 

@@ -56,7 +56,7 @@ from sklearn.metrics import roc_auc_score
 import colonnade as cn
 from colonnade.estimation.moments import pooled_correlations
 from colonnade.estimation.regression import linear_from_moments, logistic_from_moments
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.schema import Category, Numeric
 
 HERE = Path(__file__).parent

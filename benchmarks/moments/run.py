@@ -31,7 +31,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import colonnade as cn
 from colonnade.estimation.moments import Moments
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.schema.features import coefficients_to_own_units, features_of
 
 HERE = Path(__file__).parent

@@ -24,7 +24,7 @@ from benchmarks.frame.public import PublicData, adult, kc_house
 from sklearn.metrics import r2_score, roc_auc_score
 
 import colonnade as cn
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 
 PARTIES = ("bank", "telco", "insurer")
 COLUMNS = 10

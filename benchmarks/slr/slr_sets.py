@@ -9,7 +9,7 @@ from benchmarks.frame import data_file
 from benchmarks.frame.public import PublicData, adult
 
 import colonnade as cn
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.schema.features import features_of
 
 SEED = 2026

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables, TableModel
+from colonnade.estimation.table_model import GramTables, TableModel
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_share_variance
 from colonnade.schema import Category
@@ -30,7 +30,7 @@ def zcdp(epsilon: float, delta: float) -> float:
 
 def noisy_tables(
     codes: pd.DataFrame, columns: dict[str, Category], variance: np.ndarray, rng: np.random.Generator
-) -> NoisyTables:
+) -> GramTables:
     """Return the pair tables of the pooled table with Gaussian noise of given variances."""
     features = features_of(columns)
     rows = np.zeros((len(codes), len(features)), dtype=np.float32)
@@ -40,10 +40,10 @@ def noisy_tables(
         place += column.size
     noise = np.triu(rng.normal(size=variance.shape) * np.sqrt(variance))
     gram = (rows.T @ rows).astype(float) + noise + np.triu(noise, 1).T
-    return NoisyTables(Moments.of_release(gram, variance, len(codes), features))
+    return GramTables(Moments.of_release(gram, variance, len(codes), features))
 
 
-def independent(tables: NoisyTables) -> TableModel:
+def independent(tables: GramTables) -> TableModel:
     """Return the columns one by one, as if they had nothing to do with each other."""
     return TableModel(
         tables.columns,

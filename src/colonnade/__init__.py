@@ -48,13 +48,12 @@ if TYPE_CHECKING:
     from colonnade.estimators.answers import NotFittedError
     from colonnade.estimators.catalogue import load
     from colonnade.estimators.clustering import KMeans, KMedian
-    from colonnade.estimators.describing import Describe, Histogram, Quantiles
+    from colonnade.estimators.describing import Correlation, Describe, GroupBy, Histogram, Quantiles
     from colonnade.estimators.frames import named
-    from colonnade.estimators.grouping import GroupBy
+    from colonnade.estimators.pca import PCA
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import PatternCount
     from colonnade.estimators.scorecard import Scorecard
-    from colonnade.estimators.second_moments import PCA, Correlation
     from colonnade.estimators.synthetic import SyntheticTable
     from colonnade.papers.estimators import Coreset, Moment
     from colonnade.party.party import Party
@@ -134,13 +133,12 @@ _HOMES = {
     "estimators.releases": ("PatternCount",),
     "estimators.answers": ("NotFittedError",),
     "estimators.clustering": ("KMeans", "KMedian"),
-    "estimators.describing": ("Describe", "Histogram", "Quantiles"),
+    "estimators.describing": ("Correlation", "Describe", "GroupBy", "Histogram", "Quantiles"),
     "estimators.frames": ("named",),
-    "estimators.grouping": ("GroupBy",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.scorecard": ("Scorecard",),
-    "estimators.second_moments": ("Correlation", "PCA"),
+    "estimators.pca": ("PCA",),
     "estimators.synthetic": ("SyntheticTable",),
     "papers.estimators": ("Coreset", "Moment"),
     "party.party": ("Party",),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimators.export import design_matrix, linear_pipeline
+from colonnade.estimators.frames import design_matrix, linear_pipeline
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric, Schema

@@ -50,7 +50,7 @@ def components(names=("bank", "telco")) -> cn.PCA:
 
 def forged(study: cn.PCA, f: cn.Federation, **changes) -> tuple[object, Plan]:
     """What the study would run, and its plan as a hostile coordinator rewrites it."""
-    algorithm, plan = study._prepare(f, 1)
+    algorithm, plan = study.prepared(f, 1)
     return algorithm, replaced(plan, **changes)
 
 
@@ -252,12 +252,12 @@ def test_a_party_that_only_computes_checks_the_plan_too_when_it_agrees_and_when_
         with pytest.raises(NotEnoughComputeNodes):
             components().fit(f)
         f._driver.computing = members(bank={}, telco={}, shop={})  # a coordinator that does not care
-        plan = components()._prepare(f, 1)[1]
+        plan = components().prepared(f, 1)[1]
         for request in (Propose(plan=plan), Post(plan=plan, step="gram", run=bytes(16), turn=0, letters={})):
             reply = put(f, "shop", request)
             assert isinstance(reply, Refused)
             assert "compute_for_others" in reply.message
-        own = components(("bank", "shop"))._prepare(f, 1)[1]
+        own = components(("bank", "shop")).prepared(f, 1)[1]
         assert isinstance(put(f, "shop", Propose(plan=own)), Agreed)  # a study of its own data
         assert isinstance(put(f, "telco", Propose(plan=own)), Agreed)
         as_if_agreed(guards(f)["telco"], own)

@@ -15,7 +15,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import interval_reach
 from colonnade.estimation.table_model import (
     Differences,
-    NoisyTables,
+    GramTables,
     TableModel,
     differences,
     fitted_distance,
@@ -189,7 +189,7 @@ def released(name, people=4_000, deviation=6.0, dependent=("a.x", "b.z")):
     variance = np.full(noise.shape, deviation**2)
     variance[np.diag_indices(len(noise))] *= 2
     gram = rows.T @ rows + noise + np.triu(noise, 1).T
-    return codes, NoisyTables(Moments.of_release(gram, variance, people, features_of(COLUMNS)))
+    return codes, GramTables(Moments.of_release(gram, variance, people, features_of(COLUMNS)))
 
 
 def exact_table(codes, one, other):
@@ -237,7 +237,7 @@ def test_a_column_in_which_nobody_has_a_level_is_refused_by_name():
     columns = {"a.x": cn.Category(["n", "y"]), "b.y": cn.Category(["n", "y"])}
     moments = Moments.of_release(rows.T @ rows, np.full((5, 5), 4.0), 400, features_of(columns))
     with pytest.raises(cn.BadInput, match=r"'b\.y' is empty") as refusal:
-        NoisyTables(moments).dependences()
+        GramTables(moments).dependences()
     assert "columns=" in refusal.value.remedy
 
 
@@ -245,7 +245,7 @@ def test_numbers_are_refused_and_the_remedy_says_how_they_are_read_in_bins():
     columns = {"a.x": cn.Numeric(0, 1), "b.y": cn.Category(["n", "y"])}
     moments = Moments.of_release(np.eye(4), np.ones((4, 4)), 9, features_of(columns))
     with pytest.raises(cn.BadInput, match=r"'a\.x'") as refusal:
-        NoisyTables(moments)
+        GramTables(moments)
     assert "Bins" in refusal.value.remedy
 
 

@@ -10,10 +10,9 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coordinator.protocols.newton_steps import chosen_division, row_bounds
-from colonnade.estimation.additive import STEPS, TABLES, AdditiveSearch
+from colonnade.estimation.additive import STEPS, TABLES, AdditiveSearch, centring
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.shape_belief import PROBE, OpenedTables, ShapePrior
-from colonnade.estimators.shape_study import centring
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Bins

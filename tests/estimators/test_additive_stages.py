@@ -8,10 +8,10 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.estimation.additive import information, marginal_shapes, recalibration
+from colonnade.estimation.additive import centring, information, marginal_shapes, recalibration
 from colonnade.estimation.shape_belief import ShapePrior, TargetCounts
-from colonnade.estimators import shape_study as two_stages
-from colonnade.estimators.shape_study import centring, divided
+from colonnade.estimators import two_stages
+from colonnade.estimators.two_stages import divided
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
@@ -99,13 +99,13 @@ def test_the_columns_that_tell_most_are_kept_and_both_stages_are_paid_for(federa
 
 def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federation) -> None:
     study = _model(columns="auto:2")
-    first = study._begun(federation, 1)[1]
+    first = study.prepared(federation)[1]
     model = study.fit(federation)
     assert set(model.importance_.index) == set(USEFUL)
-    assert model.plan_.parameters["after"] == codec.digest(first.plan).hex()
-    assert first.plan.parameters == {"stage": "choice", "keep": 2}
+    assert model.plan_.parameters["after"] == codec.digest(first).hex()
+    assert first.parameters == {"stage": "choice", "keep": 2}
     second = model.plan_.price.epsilon
-    assert first.plan.price.epsilon < second < model.privacy_.epsilon()
+    assert first.price.epsilon < second < model.privacy_.epsilon()
     assert len(model.privacy_.openings) > len({step.name for step in model.plan_.steps})
     assert "in two stages" in model.receipt_
 

@@ -271,7 +271,7 @@ def test_what_a_party_has_agreed_to_is_not_taken_by_another_study_meanwhile(monk
         replies = honest(requests, transport)
         if any(type(request).__name__ == "Propose" for request in requests.values()):
             monkeypatch.setattr(driver, "_exchange", honest)
-            _, other = cn.PatternCount(["telco.plan"], method="response", epsilon=0.9)._prepare(f, 1)
+            _, other = cn.PatternCount(["telco.plan"], method="response", epsilon=0.9).prepared(f, 1)
             with pytest.raises(cn.BudgetExceeded, match="telco"):
                 driver.propose(other, transport, hold=True)
         return replies

@@ -15,8 +15,8 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import EstimateFailed
 from colonnade.estimation.newton import NewtonSearch
 from colonnade.estimation.regression import Equations, OpenedScore, infer
+from colonnade.estimators.additive import AdditiveModel
 from colonnade.estimators.methods.moments import Newton
-from colonnade.estimators.shape_study import ShapeStudy
 from colonnade.protocol import messages
 from tests.estimators.test_every_estimator import CASES, NEEDS, federation, made  # noqa: F401  # the fixture too
 from tests.federations import SCHEMAS, frames
@@ -128,7 +128,7 @@ def test_nonsense_is_an_answer_or_a_typed_error_and_asking_again_is_free(
             check(answer(lambda: made(kind, method).fit(federation)))
             assert sum(numbers) > 0
         # What a first stage opens decides what a second one asks for: after other numbers it asks for something else.
-        assert issubclass(kind, ShapeStudy) or federation.budget()["spent"].equals(before)
+        assert issubclass(kind, AdditiveModel) or federation.budget()["spent"].equals(before)
     before = federation.budget()["spent"]
     assert made(kind, method).fit(federation).table().equals(honest.table())
     assert federation.budget()["spent"].equals(before)

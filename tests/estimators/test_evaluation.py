@@ -11,7 +11,7 @@ from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 
 import colonnade as cn
 from colonnade.estimation.scoring import ScoreMoments
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
 from colonnade.transport.direct import Recorded

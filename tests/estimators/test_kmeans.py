@@ -219,7 +219,7 @@ def test_another_draw_asks_other_people_and_a_preview_states_more_noise():
     tables = split(groups("draws", people=500, width=2), 2)
     with federated(tables) as f:
         study = cn.KMeans(2, method=SAMPLED, n_local_clusters=3, epsilon=1.0)
-        first, second = (study._prepare(f, repeat)[1].steps[-1].parameters for repeat in (1, 2))
+        first, second = (study.prepared(f, repeat)[1].steps[-1].parameters for repeat in (1, 2))
         assert first["seed"] != second["seed"]
         noise = [
             float(re.search(r"about ([\d,.]+) people", shown.expected["noise of a weight"])[1].replace(",", ""))
@@ -244,7 +244,7 @@ def test_memberships_before_their_centres_are_refused_and_cost_nothing(method):
     tables = split(groups("order", people=200, width=2), 2)
     with federated(tables) as f:
         study = cn.KMeans(2, method=method, epsilon=1.0)
-        algorithm, plan = study._prepare(f, 1)
+        algorithm, plan = study.prepared(f, 1)
         reply = exchange(f, "party0", Ask(plan=plan, step=algorithm.weight_step[0]))
         assert isinstance(reply, Refused)
         assert reply.spent is None
@@ -269,7 +269,7 @@ def test_a_step_that_counts_memberships_of_something_else_is_refused(parameters,
 
     tables = split(groups("other", people=200, width=4), 2)
     with federated(tables) as f:
-        _, plan = cn.KMeans(2, method="independent", n_local_clusters=2, epsilon=1.0)._prepare(f, 1)
+        _, plan = cn.KMeans(2, method="independent", n_local_clusters=2, epsilon=1.0).prepared(f, 1)
         steps = [
             step
             if step.name == "centres"

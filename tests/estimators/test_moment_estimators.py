@@ -9,7 +9,7 @@ from sklearn import decomposition, discriminant_analysis, linear_model
 from sklearn.base import clone
 
 import colonnade as cn
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.party.steps.parts import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source

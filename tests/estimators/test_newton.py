@@ -207,7 +207,7 @@ def test_losses_of_all_steps_together_fit_the_ledger() -> None:
     """What every party is debited for the Gram matrix and for the rounds, added up as ledgers do."""
     with _federation(budget=cn.Budget(epsilon=1.0, delta=DELTA)) as tight:
         study = _study(epsilon=1.0)
-        plan = study._prepare(tight, 1)[1]
+        plan = study.prepared(tight, 1)[1]
         losses = tight._driver.quote(plan).losses
         for party in SCHEMAS:
             assert total(losses[party].values()).epsilon(DELTA) <= 1.0

@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 import colonnade as cn
-from colonnade.estimators.inference import Summary
+from colonnade.estimators.regression import Summary
 from tests import kit
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, numbers, split
 from tests.federations import frames, joined

@@ -70,7 +70,7 @@ def fitted():
 def test_a_row_of_levels_is_exactly_as_long_as_the_noise_allows_for():
     """The bound of a party's rows is the number of its columns, and that is the squared length of every row of indicators."""
     with opened() as federation:
-        _, plan = cn.SyntheticTable(bins=8, **PRICE)._prepare(federation, 1)
+        _, plan = cn.SyntheticTable(bins=8, **PRICE).prepared(federation, 1)
     for step in plan.steps:
         scale = step.parameters["scale"]
         assert step.parameters["row_bound"] == scale**2 * len(step.columns)

@@ -96,8 +96,8 @@ def fitted() -> cn.PCA:
 
 
 def everything_is_wide(patch: pytest.MonkeyPatch) -> list[object]:
-    patch.setattr("colonnade.estimators.second_moments.WIDE", 1)
-    patch.setattr("colonnade.estimators.second_moments.MOST_COMPONENTS", 0.5)
+    patch.setattr("colonnade.estimators.pca.WIDE_COLUMNS", 1)
+    patch.setattr("colonnade.estimators.pca.MOST_COMPONENTS", 0.5)
     kinds: list[object] = []
     real = release_module.WideRelease.rounds
     patch.setattr(release_module.WideRelease, "rounds", lambda self, plan: kinds.append(self) or real(self, plan))
@@ -129,7 +129,7 @@ def test_a_preview_of_a_wide_study_says_how_long_it_takes_and_how_much_memory(mo
     opened, study = federation(300, epsilon=100.0, delta=1e-5), cn.PCA(1, epsilon=20.0, delta=1e-6)
     assert "memory" not in study.preview(opened).expected
     everything_is_wide(monkeypatch)
-    monkeypatch.setattr(release_module, "WIDE", 1)
+    monkeypatch.setattr(release_module, "WIDE_COLUMNS", 1)
     shown = study.preview(opened)
     assert "GB in this process" in shown.expected["memory"]
     assert "two cores" in shown.expected["time"]
@@ -142,7 +142,7 @@ def test_a_preview_of_a_wide_study_says_how_long_it_takes_and_how_much_memory(mo
 def test_a_matrix_that_does_not_fit_is_refused_before_anybody_is_asked(study, monkeypatch):
     opened = federation(300, epsilon=100.0, delta=1e-5)
     everything_is_wide(monkeypatch)
-    monkeypatch.setattr(release_module, "WIDE", 1)
+    monkeypatch.setattr(release_module, "WIDE_COLUMNS", 1)
     monkeypatch.setattr(moment_releases, "available_memory", lambda: 1e8)
     monkeypatch.setattr(opened._driver.transport, "exchange", lambda _: pytest.fail("a party was asked"))
     for call in (study.preview, study.fit):

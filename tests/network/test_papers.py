@@ -291,7 +291,7 @@ def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_un
     looser = [msgspec.structs.replace(papers, collusion=1, threshold=threshold).identity for threshold in (1, 2)]
     assert len({papers.identity, *looser}) == 3
     with opened(site, papers=papers, compute_nodes=papers.nodes) as federation:
-        plan = counts()._prepare(federation, 1)[1]
+        plan = counts().prepared(federation, 1)[1]
         assert plan.compute_nodes == ("bank", "telco", "notary", "auditor", "insurer")
         assert (plan.threshold, plan.collusion) == (2, 1)
         few = msgspec.structs.replace(plan, compute_nodes=("bank", "telco", "notary", "insurer"), threshold=1)

@@ -84,7 +84,7 @@ def rows(site: Site, party: str, repeat_plan: bytes) -> dict[str, int]:
 
 def check_once(site: Site, federation: cn.Federation, repeat: int, before) -> None:
     """Paid once or not at all, opened at most once, and if it was released, the same bytes for whoever asks again."""
-    plan = codec.digest(study()._prepare(federation, repeat)[1])
+    plan = codec.digest(study().prepared(federation, repeat)[1])
     after = federation.budget().spent
     for party in site.parties:
         counts = rows(site, party, plan)
@@ -109,7 +109,7 @@ def paid(site: Site, plan: bytes) -> dict[str, float]:
 
 def fit_and_say(site: Site, federation: cn.Federation, repeat: int) -> cn.PatternCount:
     """Fit a study. Whether it ends or fails, the cost in its words is what the ledgers have been charged since."""
-    plan = codec.digest(study()._prepare(federation, repeat)[1])
+    plan = codec.digest(study().prepared(federation, repeat)[1])
     before = paid(site, plan)
     failure = None
     try:

@@ -119,7 +119,7 @@ def test_importance_has_a_smaller_spread_than_a_uniform_choice():
 
 def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     federation = a_federation()
-    study = regression_coreset()._prepare(federation, 1)[0]
+    study = regression_coreset().prepared(federation, 1)[0]
     assert study.maxima() == {"bank": 6.0, "telco": 4.0, "insurer": 3.0}
     plan = federation._driver.plan(study, task="coreset", method="importance", price=None, unit="person", parameters={})
     scores = scores_of(federation, plan, "bank").mapped()
@@ -311,7 +311,7 @@ def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
         "distdim": drawn | {"coreset-clusters"},
     }
     for kind, study in estimators().items():
-        _, plan = study.set_params(**CONSENT)._prepare(a_federation(), 1)
+        _, plan = study.set_params(**CONSENT).prepared(a_federation(), 1)
         assert {step.kind for step in plan.steps} == expected[kind], kind
 
 
@@ -414,7 +414,7 @@ def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
     assert again.code == "bad-input"  # the sample is in the party's own ledger, whatever a coordinator says
     assert len(before) <= 40
     recorded = Recorded(federation._driver.transport)
-    algorithm, _ = model._prepare(federation, 1)
+    algorithm, _ = model.prepared(federation, 1)
     rounds = algorithm._importance(plan)
     requests = next(rounds)
     while not isinstance(next(iter(requests.values())), Post) or next(iter(requests.values())).turn < 1:
@@ -429,7 +429,7 @@ def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
 
 def posted(federation: cn.Federation, step: str, inputs: dict, *, run: bytes = b"one run of many."):
     """Play the first two turns of a conversation with everybody; return what came back."""
-    _, plan = regression_coreset()._prepare(federation, 1)
+    _, plan = regression_coreset().prepared(federation, 1)
     for name in plan.parties:
         as_if_agreed(federation._driver.transport._endpoints[name], plan)
     greeting = {name: codec.encode(Post(plan=plan, step=step, run=run, turn=0, letters={})) for name in plan.parties}
@@ -492,7 +492,7 @@ def scores_of(federation: cn.Federation, plan: object, party: str) -> SpilledRow
 
 def test_draws_follow_the_scores():
     federation = a_federation()
-    _, plan = regression_coreset()._prepare(federation, 1)
+    _, plan = regression_coreset().prepared(federation, 1)
     kept = scores_of(federation, plan, "bank")
     scores, drawn = kept.mapped(), drawn_rows(kept, 100_000, b"a question")
     order = np.argsort(scores)

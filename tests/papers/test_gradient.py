@@ -42,7 +42,7 @@ def _plan(people: int = PEOPLE, **descent: object):
         study = cn.LogisticRegression(
             TARGET, method=cn.methods.Gradient(**{"steps": 20, "rate": 0.2, **descent}), epsilon=1.0, delta=1e-5
         )
-        return study._prepare(f, 1)[1]
+        return study.prepared(f, 1)[1]
 
 
 PLAN = _plan()

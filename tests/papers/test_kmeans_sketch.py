@@ -141,7 +141,7 @@ def test_a_preview_spends_nothing_and_says_what_to_expect():
 def test_sketches_without_a_key_are_refused_and_cost_nothing():
     tables = split(groups("order", people=200, width=2), 2)
     with federated(tables) as f:
-        _, plan = cn.KMeans(2, **SKETCH)._prepare(f, 1)
+        _, plan = cn.KMeans(2, **SKETCH).prepared(f, 1)
         assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
         spent = f.budget()["spent"].tolist()
         reply = exchange(f, "party0", Ask(plan=plan, step="sketches"))
@@ -155,8 +155,8 @@ def test_the_key_of_one_study_is_no_key_of_another_and_is_gone_at_the_end():
     with federated(tables) as f:
         cn.KMeans(2, **SKETCH).fit(f)
         spent = f.budget()["spent"].tolist()
-        _, first = cn.KMeans(2, **SKETCH)._prepare(f, 1)
-        _, second = cn.KMeans(2, **SKETCH)._prepare(f, 2)
+        _, first = cn.KMeans(2, **SKETCH).prepared(f, 1)
+        _, second = cn.KMeans(2, **SKETCH).prepared(f, 2)
         exchange(f, "party0", Ask(plan=second, step="centres"))
         reply = exchange(f, "party0", Ask(plan=second, step="sketches"))
         assert isinstance(reply, Refused)  # another plan: the key of the first is not met
@@ -168,7 +168,7 @@ def test_the_key_of_one_study_is_no_key_of_another_and_is_gone_at_the_end():
 def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
     tables = split(groups("early", people=200, width=2), 2)
     with federated(tables) as f:
-        algorithm, plan = cn.KMeans(2, **SKETCH)._prepare(f, 1)
+        algorithm, plan = cn.KMeans(2, **SKETCH).prepared(f, 1)
         for party in tables:
             as_if_agreed(f._driver.transport._endpoints[party], plan)
         rounds = algorithm.rounds(plan)
@@ -308,7 +308,7 @@ def test_the_number_of_local_clusters_follows_the_price_and_is_not_always_the_sa
     tables = split(groups("rule", people=4_000, width=4), 2)
     with federated(tables) as f:
         chosen = [
-            cn.KMeans(2, method="sketch", epsilon=epsilon, delta=1e-5)._prepare(f, 1)[0].local_clusters
+            cn.KMeans(2, method="sketch", epsilon=epsilon, delta=1e-5).prepared(f, 1)[0].local_clusters
             for epsilon in (0.05, 0.5, 5.0)
         ]
     assert chosen == sorted(set(chosen))

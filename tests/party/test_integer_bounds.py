@@ -235,7 +235,7 @@ def _one(debt):
 
 def _forged(federation, upper):
     """The bytes of a request for sums of a reading 0..upper: no object of ours has such a reading, so the bytes are changed."""
-    plan = cn.Describe(["bank.debt"], epsilon=1e-6)._prepare(federation, 1)[1]
+    plan = cn.Describe(["bank.debt"], epsilon=1e-6).prepared(federation, 1)[1]
     step = GroupTotals.ask(
         name="groups",
         party="bank",

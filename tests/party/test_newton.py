@@ -38,7 +38,7 @@ def _plan(people: int = PEOPLE, **options: object):
     """A real plan for the test federation."""
     with federation(people) as f:
         study = cn.LogisticRegression(TARGET, method=cn.methods.Newton(**options), epsilon=1.0, delta=1e-5)
-        return study._prepare(f, 1)[1]
+        return study.prepared(f, 1)[1]
 
 
 PLAN = _plan()

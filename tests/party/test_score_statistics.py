@@ -13,7 +13,7 @@ from colonnade.audit import distinguish
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.frames import design_matrix
 from colonnade.party.steps.local import PrivateSquaredLength
 from colonnade.party.steps.parts import bounded_scores, partial_scores
 from colonnade.party.steps.products import PrivateScoreHistogram

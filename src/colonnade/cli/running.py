@@ -167,7 +167,7 @@ def fitted_again(
     finished: list[Any] = []
     left_out: dict[str, str] = {}
     for entry in studies:
-        quote = federation._driver.quote(entry.estimator._prepare(federation, entry.repeat)[1])  # noqa: SLF001  # without running it
+        quote = federation._driver.quote(entry.estimator.prepared(federation, entry.repeat)[1])
         if any(quote.disclosed.values()):  # asking again would let exact values leave again
             left_out[entry.title] = "it is not private, and would run again; report on the model that --models saved"
         elif any(quote.unpaid.values()):

@@ -28,20 +28,25 @@ same belief about shapes as everywhere (`colonnade.estimation.shape_belief`). Th
 by how much: intercept and slope of a logistic regression on that one number (`recalibration`). Both have a prior, so that a
 histogram lost in noise moves them little.
 
+*Effects.* What is shown is centred: effects against the average person, monotone where they have to be (`centred_effects`).
+
 *Choice.* A column's score is the information that its effects carry about the event, in nats per person (`information`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, secant_update
-from colonnade.estimation.regression import inverse_of
+from colonnade.estimation.regression import Inference, inverse_of
 from colonnade.estimation.shape_belief import (
+    FIRST_VARIANCE,
     PROBE,
+    SMALLEST_SHARE,
     AdditiveFit,
     Component,
     OpenedTables,
@@ -55,19 +60,19 @@ from colonnade.estimation.shape_belief import (
 )
 from colonnade.families import LOGISTIC
 from colonnade.privacy.laws.newton import CURVATURE
+from colonnade.schema import Column
 from colonnade.schema.features import Feature
 
 Array = NDArray[np.float64]
 
 ROUNDS = 12
-FIRST_VARIANCE = 0.06
 SHIFT = 0.05
 """The variance of what all bins of a column may have in common: its table need not add up to the number of events exactly."""
 TINY = 1e-9
 USUAL_SLOPE, SLOPE_SPREAD, INTERCEPT_SPREAD = 0.8, 0.3, 0.5
 """Where the slope of added-up effects usually is, and how far slope and intercept may be from where they are expected."""
 LARGEST_SCORE = 12.0
-WIDE = 4.0
+LEAST_VARIANCE = 4.0
 """The least variance of effects that errors are computed with: noise hides how large effects are."""
 LONGEST_EVIDENCE = 0.5
 ALIKE = 2.0
@@ -137,7 +142,7 @@ def _one_column(
         variances = np.array([likelier(one, v, pulled, known) for one, v in zip(components, variances, strict=True)])
         effects = np.clip(spread @ pulled, -LARGEST_SCORE, LARGEST_SCORE)
     spread = _spread(components, variances, len(people))
-    wide = _spread(components, np.maximum(variances, WIDE), len(people))
+    wide = _spread(components, np.maximum(variances, LEAST_VARIANCE), len(people))
     sampling = _left(curvature, wide, np.full(len(people), TINY))
     free = sampling  # a reading r without noise gives (C + W⁻¹)⁻¹ r, which is what sampling leaves
     given = spread * curvature @ inverse
@@ -318,7 +323,6 @@ LONGEST = 1.0
 """The longest step, as the root mean square by which it moves the score of a typical person, in log-odds."""
 WEIGHT_RATIO, WEIGHT_SPREAD = 0.8, 0.3
 """What a person's weight is on average, relative to that at the constant score, and how far that may be off."""
-SMALLEST_SHARE = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,3 +479,61 @@ class AdditiveSearch(ShapeBelief):
             found += trust * (seen.gradient + change)
             precision += trust
         return self._curvature @ (weights - self._base) - found / precision, 1 / precision
+
+
+# Effects as they are shown --------------------------------------------------------------------------------------------
+
+
+def centred_effects(
+    found: AdditiveFit,
+    features: Sequence[Feature],
+    columns: Mapping[str, Column],
+    monotone: Mapping[str, str],
+    *,
+    unit: float = 1.0,
+) -> Inference:
+    """Return effects against the average person, the intercept last: monotone where they have to be, with their errors.
+
+    Parameters
+    ----------
+    found, features, columns
+        What was fitted, the constant first.
+    monotone
+        Columns whose effects only rise (``"increasing"``) or only fall.
+    unit
+        What an error is small against.
+    """
+    centred = centring(features, found.people)
+    effects = centred @ found.weights
+    for name, direction in monotone.items():
+        places = places_by_column(features)[name]
+        effects = _monotone(effects, places, found.people, columns[name], direction)
+    order = np.append(np.arange(1, len(features)), 0)
+    privacy, sampling = (
+        (centred @ one @ centred.T)[np.ix_(order, order)] for one in (found.covariance, found.sampling)
+    )
+    determined = found.determined_in(centred, unit)[order]
+    return Inference(effects[order], privacy, sampling, determined, 1.0)
+
+
+def centring(features: Sequence[Feature], people: Array) -> Array:
+    """Return the map from effects to effects against the average person; the constant takes what that moves."""
+    centred = np.eye(len(features))
+    for places in places_by_column(features).values():
+        shares = people[places] / people[places].sum()
+        centred[np.ix_(places, places)] -= shares
+        centred[0, places] += shares
+    return centred
+
+
+def _monotone(effects: Array, places: NDArray[np.intp], people: Array, column: Column, direction: str) -> Array:
+    """Return the nearest effects, weighted by people, of which those of a column's bins rise or fall; centred again."""
+    assert column.is_binned  # as `AdditiveModel` has it
+    ordered = places[: len(column.middles)]
+    found = effects.copy()
+    weights = people[ordered] + 1.0  # an empty bin follows its neighbours
+    found[ordered] = isotonic_regression(effects[ordered], sample_weight=weights, increasing=direction == "increasing")
+    moved = float(people[places] @ found[places]) / float(people[places].sum())
+    found[places] -= moved
+    found[0] += moved
+    return found

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import inverse_of, solution_of
 from colonnade.families import LOGISTIC
@@ -570,18 +571,10 @@ def adding_up(people: Array, variance: float, everybody: float) -> Array:
         How many people there are.
     """
     apart = people - people.mean()
-    return _onto_simplex(everybody / len(people) + kept_apart(people, variance) * apart, everybody)
+    return project_to_simplex(everybody / len(people) + kept_apart(people, variance) * apart, everybody)
 
 
 def kept_apart(people: Array, variance: float) -> float:
     """Return which part of how counts differ is more than their noise would make."""
     apart = people - people.mean()
     return float(np.clip(1 - (len(people) - 1) * variance / max(float(apart @ apart), 1e-300), 0.0, 1.0))
-
-
-def _onto_simplex(values: Array, total: float) -> Array:
-    """Return the nearest numbers that are not negative and add up to the total."""
-    falling = np.sort(values)[::-1]
-    surplus = np.cumsum(falling) - total
-    last = np.flatnonzero(falling - surplus / np.arange(1, len(values) + 1) > 0)[-1]
-    return np.asarray(np.maximum(values - surplus[last] / (last + 1), 0.0))

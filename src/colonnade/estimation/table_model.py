@@ -38,7 +38,7 @@ The fit is Private-PGM (McKenna, Sheldon, Miklau, *Graphical-model based estimat
 to the noisy tables, among those of a graph. Everything here is a function of the release alone, and costs nothing more.
 
 *The graph.* Pairs are ordered by how far they are from independence, less what noise alone would give
-(`NoisyTables.dependences`). First the spanning forest of largest score, then further pairs in that order while the cliques of the
+(`GramTables.dependences`). First the spanning forest of largest score, then further pairs in that order while the cliques of the
 triangulated graph together stay under a number of cells. Pairs that noise alone explains are left out: in the model the two
 columns then depend on each other through others, or not at all.
 
@@ -75,7 +75,7 @@ CERTAIN = 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyTables:
+class GramTables:
     """All tables of one and of two columns, with their noise.
 
     Parameters
@@ -90,7 +90,7 @@ class NoisyTables:
     >>> columns = {"a.x": Category(["no", "yes"]), "b.y": Category(["no", "yes"])}
     >>> rows = np.array([[1, 1, 0, 1, 0]] * 3 + [[1, 0, 1, 0, 1]] * 2)
     >>> exact = Moments.of_release(rows.T @ rows, np.ones((5, 5)), 5, features_of(columns))
-    >>> NoisyTables(exact).table("a.x", "b.y").tolist()
+    >>> GramTables(exact).table("a.x", "b.y").tolist()
     [[3.0, 0.0], [0.0, 2.0]]
     """
 
@@ -447,7 +447,7 @@ class Differences:
         return min(MEAN_SIZE * math.sqrt(strength) * float(np.sqrt(weights).sum()) / (2 * self.count), 1.0)
 
 
-def differences(model: TableModel, tables: NoisyTables) -> tuple[dict[str, Differences], dict[Pair, Differences]]:
+def differences(model: TableModel, tables: GramTables) -> tuple[dict[str, Differences], dict[Pair, Differences]]:
     """Return the differences of every column and of every pair of columns."""
     single, double = {}, {}
     for place, name in enumerate(tables.columns):
@@ -478,7 +478,7 @@ def fitted_distance(found: Differences, *, fitted: bool) -> float:
     return math.sqrt(found.distance(even, fitted=fitted) * found.distance(alike, fitted=fitted))
 
 
-def quality_series(model: TableModel, tables: NoisyTables, kept: Sequence[Pair]) -> tuple[pd.Series, pd.Series]:
+def quality_series(model: TableModel, tables: GramTables, kept: Sequence[Pair]) -> tuple[pd.Series, pd.Series]:
     """Return column shapes by column and pair trends by pair, for a model that was fitted to these tables.
 
     Parameters
@@ -552,7 +552,7 @@ def require_library() -> None:
         )
 
 
-def fitted_model(tables: NoisyTables, cells: int = CELLS) -> TableModel:
+def fitted_model(tables: GramTables, cells: int = CELLS) -> TableModel:
     """Choose pairs, and fit a model of the whole table to them and to the counts of every column.
 
     Parameters
@@ -607,7 +607,7 @@ def _library() -> Any:
     return mbi
 
 
-def chosen_pairs(tables: NoisyTables, cells: int = CELLS) -> list[Pair]:
+def chosen_pairs(tables: GramTables, cells: int = CELLS) -> list[Pair]:
     """Return the pairs of columns that the model keeps: a spanning forest, and more while the cliques stay small."""
     scores = tables.dependences()
     ordered = sorted(scores, key=lambda pair: -scores[pair])
@@ -624,13 +624,13 @@ def chosen_pairs(tables: NoisyTables, cells: int = CELLS) -> list[Pair]:
     return chosen
 
 
-def _cells(pairs: Sequence[Pair], tables: NoisyTables) -> int:
+def _cells(pairs: Sequence[Pair], tables: GramTables) -> int:
     return sum(
         int(np.prod([tables.sizes[name] for name in clique], dtype=object)) for clique in _cliques(pairs, tables)
     )
 
 
-def _cliques(pairs: Sequence[Pair], tables: NoisyTables) -> list[Names]:
+def _cliques(pairs: Sequence[Pair], tables: GramTables) -> list[Names]:
     """Return the cliques of a triangulated graph, each behind one that holds its separator.
 
     Columns are eliminated one by one, the one with the smallest clique first; what is left of its neighbours is joined.
@@ -662,7 +662,7 @@ def _cliques(pairs: Sequence[Pair], tables: NoisyTables) -> list[Names]:
     return _in_tree_order(largest, tables)
 
 
-def _in_tree_order(cliques: Sequence[Names], tables: NoisyTables) -> list[Names]:
+def _in_tree_order(cliques: Sequence[Names], tables: GramTables) -> list[Names]:
     """Return cliques so that each one's separator is inside an earlier one: the one that has most in common is next (Prim).
 
     The largest comes first. It is drawn as a whole, so its shares come out nearest.
@@ -675,7 +675,7 @@ def _in_tree_order(cliques: Sequence[Names], tables: NoisyTables) -> list[Names]
     return found
 
 
-def _calibrated(tables: NoisyTables, chosen: Sequence[Pair], potentials: dict[Names, Array]) -> TableModel:
+def _calibrated(tables: GramTables, chosen: Sequence[Pair], potentials: dict[Names, Array]) -> TableModel:
     """Return the model of some potentials (logarithms of factors): messages up and down the tree of cliques, once each."""
     cliques = _cliques(chosen, tables)
     shapes = [tuple(tables.sizes[name] for name in clique) for clique in cliques]
@@ -706,7 +706,7 @@ def _log_sums(log: Array, columns: Names, onto: Names) -> Array:
 
 def table_metrics(model: TableModel, moments: Moments, level: float) -> EvaluationResult:
     """Return column shapes and pair trends of a model, each with an interval that covers them for the people measured."""
-    single, double = differences(model, NoisyTables(moments))
+    single, double = differences(model, GramTables(moments))
     reach = interval_reach(level, among=2)  # the score's interval needs both of them
     shapes, by_column = held_out_distance(single, reach, "column_shapes")
     trends, by_pair = held_out_distance(double, reach, "pair_trends")

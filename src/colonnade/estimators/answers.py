@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, isinf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -190,7 +190,13 @@ class NotFittedError(BadInput, exceptions.NotFittedError):
     default_remedy = "Call fit(...) or cn.load(...) first."
 
 
-def require_fitted(study: "Study") -> None:
+class Fittable(Protocol):
+    """What says which attributes a fitted model has."""
+
+    essential: ClassVar[tuple[str, ...]]
+
+
+def require_fitted(study: Fittable) -> None:
     """Refuse to use a model that was never fitted."""
     if any(name not in vars(study) for name in (*STUDY_ATTRIBUTES, *study.essential)):
         raise NotFittedError(f"This {type(study).__name__} is not fitted.")
@@ -225,7 +231,7 @@ def as_fitted(study: "Study", federation: Federation, names: Sequence[str] | Non
     return federation.read_as(other)
 
 
-def require_matching(study: "Study", array: Any, shape: tuple[int, ...]) -> None:
+def require_matching(study: object, array: Any, shape: tuple[int, ...]) -> None:
     """Refuse an array, read from a file, of another shape or with entries that are not finite."""
     if not isinstance(array, np.ndarray) or array.shape != shape or not np.all(np.isfinite(array)):
         raise BadInput(

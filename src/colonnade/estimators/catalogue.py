@@ -62,7 +62,7 @@ def load(path: str | Path) -> Any:
     model = kind(**parameters)
     for attribute, value in fitted.items():
         setattr(model, attribute, value)
-    model._check_learned()  # the estimator's own check of its own state
+    model._check_learned()  # noqa: SLF001  # the estimator's own check of its own state
     return model
 
 

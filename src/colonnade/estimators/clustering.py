@@ -17,14 +17,13 @@ from colonnade.coordinator.protocols import score_releases, vertical_clustering
 from colonnade.errors import BadInput
 from colonnade.estimation.scoring import party_scores
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.export import design_matrix, nearest_pipeline
-from colonnade.estimators.frames import GivesScores
+from colonnade.estimators.frames import GivesScores, design_matrix, nearest_pipeline
 from colonnade.estimators.methods import clusters
 from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS
-from colonnade.schema.features import Feature, coded_widths, consecutive_places, to_coded_units
+from colonnade.schema.features import coded_widths, consecutive_places, to_coded_units
 from colonnade.steps.registry import STUDIES
 
 LARGEST_SEED = 2**31 - 1
@@ -72,7 +71,8 @@ class ClusteringStudy(GivesScores, Study):
         "_coded",
         "_columns",
     )
-    _median: ClassVar[bool] = False
+    median: ClassVar[bool] = False
+    """Whether centres minimise distances, and not their squares."""
 
     def __init__(
         self,
@@ -167,19 +167,27 @@ class ClusteringStudy(GivesScores, Study):
             centres.insert(0, "people", people)
         return centres.rename_axis("cluster")
 
-    def _people(self) -> Array | None:
-        """Return about how many people are nearest to each centre, by the weighted grid of local centres."""
+    def _grid(self) -> vertical_clustering.LocalCells | None:
+        """Return the local centres after scaling, and the weights of their combinations, if the clustering has them."""
         local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
         if not local or weights is None:
             return None
         places = consecutive_places(coded_widths(self._coded))
-        own = {party: to_coded_units(local[party], [self._coded[place] for place in places[party]]) for party in places}
-        levels = [
-            weights.index.get_level_values(level).to_numpy(dtype=np.intp) for level in range(weights.index.nlevels)
-        ]
-        grid = np.concatenate([own[party][level] for party, level in zip(own, levels, strict=True)], axis=1)
-        nearest = np.linalg.norm(grid[:, None] - self._coded_centres, axis=2).argmin(axis=1)
-        people = np.bincount(nearest, weights=weights.to_numpy(dtype=float), minlength=len(self._coded_centres))
+        coded = {party: to_coded_units(own, [self._coded[at] for at in places[party]]) for party, own in local.items()}
+        levels = [weights.index.get_level_values(level) for level in range(weights.index.nlevels)]
+        return vertical_clustering.LocalCells(
+            coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float)
+        )
+
+    def _people(self) -> Array | None:
+        """Return about how many people are nearest to each centre, by the weighted grid of local centres."""
+        grid = self._grid()
+        if grid is None:
+            return None
+        own = [local[codes] for local, codes in zip(grid.centres.values(), grid.cells.T, strict=True)]
+        points = np.concatenate(own, axis=1)
+        nearest = np.linalg.norm(points[:, None] - self._coded_centres, axis=2).argmin(axis=1)
+        people = np.bincount(nearest, weights=grid.weights, minlength=len(self._coded_centres))
         return np.asarray(people, dtype=np.float64)
 
     def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
@@ -198,8 +206,7 @@ class ClusteringStudy(GivesScores, Study):
                 "A model with one cluster is not evaluated: its loss is a variance.",
                 remedy="Use federation.moments(...).",
             )
-        local, weights = getattr(self, "local_centers_", None), getattr(self, "grid_weights_", None)
-        party, points, guesses, within = _guesser(self._coded_centres, self._coded, local, weights)
+        party, points, guesses, within = self._guesser()
         return vertical_clustering.ClusteringEvaluation(
             columns=self._columns,
             centres=self._coded_centres,
@@ -207,44 +214,30 @@ class ClusteringStudy(GivesScores, Study):
             points=points,
             guesses=guesses,
             within=within,
-            median=self._median,
+            median=self.median,
             price=price,
             unit=terms.unit,
             level=terms.level,
             draw=terms.repeat,
         )
 
+    def _guesser(self) -> Guesser:
+        """Choose the party whose columns best tell which centre a person is nearest to. Only the model is used, never data.
+
+        Without a grid of local centres it is the party whose columns vary most between centres, by its part of the centres.
+        """
+        centres, grid, places = self._coded_centres, self._grid(), consecutive_places(coded_widths(self._coded))
+        if grid is None:
+            spread = {party: float(centres[:, some].var(axis=0).sum()) for party, some in places.items()}
+            party = max(spread, key=lambda one: spread[one])
+            return party, centres[:, places[party]], np.arange(len(centres), dtype=np.intp), TYPICAL
+        party, guesses, within = vertical_clustering.best_guesser(grid, centres, places)
+        return party, grid.centres[party], guesses, within
+
     def _check_learned(self) -> None:
         shape = (self.n_clusters, len(self.feature_names_in_))
         require_matching(self, self.cluster_centers_, shape)
         require_matching(self, self._coded_centres, shape)
-
-
-def _guesser(
-    centres: Array, features: Sequence[Feature], local: Mapping[str, Array] | None, weights: pd.Series | None
-) -> Guesser:
-    """Choose the party whose columns best tell which centre a person is nearest to. Only the model is used, never data.
-
-    Parameters
-    ----------
-    centres, features
-        The centres after scaling each column to [−1, 1], and the coded columns.
-    local, weights
-        Each party's local centres in own units and the weights of their combinations, if the clustering has them. Without them,
-        the party whose columns vary most between centres guesses by its part of the centres.
-    """
-    places = consecutive_places(coded_widths(features))
-    if not local or weights is None:
-        spread = {party: float(centres[:, some].var(axis=0).sum()) for party, some in places.items()}
-        party = max(spread, key=lambda one: spread[one])
-        return party, centres[:, places[party]], np.arange(len(centres), dtype=np.intp), TYPICAL
-    coded = {party: to_coded_units(own, [features[place] for place in places[party]]) for party, own in local.items()}
-    levels = [weights.index.get_level_values(level) for level in range(weights.index.nlevels)]
-    cells = vertical_clustering.LocalCells(
-        coded, np.column_stack(levels).astype(np.intp), weights.to_numpy(dtype=float)
-    )
-    party, guesses, within = vertical_clustering.best_guesser(cells, centres, places)
-    return party, coded[party], guesses, within
 
 
 class KMeans(ClusteringStudy):
@@ -414,4 +407,4 @@ class KMedian(ClusteringStudy):
     """
 
     task: ClassVar[str] = STUDIES["KMedian"]
-    _median: ClassVar[bool] = True
+    median: ClassVar[bool] = True

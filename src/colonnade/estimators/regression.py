@@ -2,10 +2,16 @@
 
 The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/references.md#primitives), *Functional mechanism
 across parties* (docs/references.md#functional) and *Coresets* (docs/references.md#coresets).
+
+What regressions share are mixins: tables and intervals of coefficients (`HasCoefficients`), and predictions (`PredictsNumbers`,
+`PredictsClasses`). Estimates in tables are not shrunk, whatever the model uses to predict. What an interval covers is in
+docs/explanation/intervals.md.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -16,27 +22,501 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import score_releases
-from colonnade.errors import SchemaMismatch
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.regression import Inference, RegressionInference
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
-from colonnade.estimators.export import design_matrix, linear_pipeline, logistic_pipeline
-from colonnade.estimators.inference import RegressionStudy
+from colonnade.estimators.frames import design_matrix, linear_pipeline, logistic_pipeline
 from colonnade.estimators.methods import moments
-from colonnade.estimators.methods.method import GivenMethod, Method
-from colonnade.estimators.methods.moments import Newton
-from colonnade.estimators.second_moments import category_target
-from colonnade.estimators.study import COMMON
+from colonnade.estimators.methods.method import GivenMethod, Method, method_from
+from colonnade.estimators.methods.moments import Newton, logistic_attributes
+from colonnade.estimators.study import COMMON, Design, MomentStudy, Study
 from colonnade.families import LOGISTIC
 from colonnade.families.family import Family
+from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.result import PrivacyStatement
 from colonnade.schema import Column
 from colonnade.schema.encoders import encoded
-from colonnade.schema.features import CODINGS, Coding, Feature
+from colonnade.schema.features import CODINGS, Coding, Feature, written_levels
 from colonnade.steps.registry import STUDIES
 
+INTERCEPT = "intercept"
+INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."
+LISTED_BOUNDS = 8
+"""How many columns' bounds the head of a summary lists before it counts the rest."""
+COLUMNS = {
+    "coefficient": "{:.5g}",
+    "privacy error": "{:.3g}",
+    "sampling error": "{:.3g}",
+    "total error": "{:.3g}",
+    "lower": "{:.5g}",
+    "upper": "{:.5g}",
+    "p": "{:.3f}",
+    "privacy share": "{:.2f}",
+}
+"""The columns of numbers in a summary, and how each is printed."""
 
-class LinearRegression(RegressionStudy):
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A table of coefficients that can be read, printed and pasted.
+
+    Parameters
+    ----------
+    title
+        The estimator and its method.
+    head
+        What the figures rest on: ε, δ, the number of people, the bounds, and what is estimated.
+    frame
+        One row per coefficient, the intercept last: ``coefficient``, ``privacy error`` (from the noise), ``sampling error``
+        (from the sampling of people), ``total error``, ``lower`` and ``upper`` ends of the interval for the population, ``p``,
+        ``privacy share`` (the part of the variance that privacy causes) and ``determined``.
+
+    Examples
+    --------
+    >>> import colonnade as cn
+    >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+    >>> model = cn.LinearRegression("bank.income", columns=["bank.age", "telco.minutes"], epsilon=2.0, delta=1e-5)
+    >>> list(model.fit(federation).summary().frame.columns)[:4]
+    ['coefficient', 'privacy error', 'sampling error', 'total error']
+    """
+
+    title: str
+    head: Mapping[str, str]
+    frame: pd.DataFrame
+
+    def __str__(self) -> str:
+        width = max(map(len, self.head), default=0)
+        head = [f"  {name:<{width}}  {words}" for name, words in self.head.items()]
+        return "\n".join([self.title, *head, "", self.printed().to_string()])
+
+    __repr__ = __str__
+
+    def printed(self) -> pd.DataFrame:
+        """Return the table as text. What is not determined says so instead of showing noise; what is undefined is blank."""
+        known = self.frame["determined"].to_numpy(dtype=bool)
+        shown = {
+            name: [
+                form.format(value) if ok and not np.isnan(value) else ""
+                for value, ok in zip(self.frame[name], known, strict=True)
+            ]
+            for name, form in COLUMNS.items()
+        }
+        verdict = ["yes" if ok else "not at this ε" for ok in known]
+        return pd.DataFrame({**shown, "determined": verdict}, index=self.frame.index)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(words)}</td></tr>" for name, words in self.head.items()
+        )
+        return f"<h4>{html.escape(self.title)}</h4><table>{rows}</table>{self.printed().to_html(escape=True)}"
+
+
+REACH = 1.96
+"""How many standard errors an interval of 95 % reaches to either side."""
+
+
+def coefficient_table(model: Any) -> pd.DataFrame:
+    """Return the coefficients of a regression by name, the intercept last, with intervals of 95 % for the privacy noise.
+
+    Parameters
+    ----------
+    model
+        A fitted regression: ``coef_``, ``intercept_``, ``coef_stderr_`` and ``feature_names_in_``; with more than two classes one
+        row of coefficients per class.
+    """
+    rows = np.atleast_2d(model.coef_)
+    errors = np.atleast_2d(getattr(model, "coef_stderr_", np.full_like(rows, np.nan)))
+    estimates = np.column_stack([rows, np.atleast_1d(model.intercept_)])
+    errors = np.column_stack([errors, np.full(len(rows), np.nan)])
+    names = [*model.feature_names_in_, INTERCEPT]
+    tables = [
+        pd.DataFrame(
+            {"coefficient": one, "privacy error": error, "lower": one - REACH * error, "upper": one + REACH * error},
+            index=pd.Index(names, name="column"),
+        )
+        for one, error in zip(estimates, errors, strict=True)
+    ]
+    return tables[0] if len(tables) == 1 else pd.concat(dict(zip(model.classes_, tables, strict=True)), names=["class"])
+
+
+class HasCoefficients:
+    """A mixin of regressions: tables, intervals and covariances of coefficients, from the inference that a fit has left."""
+
+    essential: ClassVar[tuple[str, ...]]
+    target: Any
+    coding: Any
+    method: Any
+    schema_: Mapping[str, Column]
+    plan_: Plan
+    privacy_: PrivacyStatement
+    coef_: NDArray[np.float64]
+    coef_stderr_: NDArray[np.float64]
+    intercept_: Any
+    feature_names_in_: Any
+    estimand: ClassVar[str] = ""
+    """What is estimated, in words, unless the method has an ``estimand`` of its own."""
+
+    _inference: list[Inference] | None
+
+    def summary(self, *, level: float = 0.95) -> Summary:
+        """Return a table of the coefficients with their errors, as a statistician would print it.
+
+        Parameters
+        ----------
+        level
+            The level of the intervals, which are for the population.
+        """
+        found = self._inferred()
+        frames = [self._rows(one, level) for one in found]
+        whole = (
+            frames[0] if len(frames) == 1 else pd.concat(frames, keys=map(str, self._classes()), names=["class", None])
+        )
+        return Summary(f"{type(self).__name__}, method {self.plan_.method!r}", self._head(level), whole)
+
+    def conf_int(self, level: float = 0.95, *, total: bool = True) -> pd.DataFrame:
+        """Return confidence intervals, one row per coefficient, the intercept last.
+
+        Parameters
+        ----------
+        level
+            The share of such intervals that cover.
+        total
+            True: they cover the value in the population that the people were drawn from. False: they cover the estimate that
+            the same people, with the same clipping, give without noise.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``lower`` and ``upper``; infinite where ε does not determine a coefficient. After `Federation.tightened`
+            they cover the value for the clipped table, and ``attrs["clipped"]`` says so.
+
+        Examples
+        --------
+        >>> import colonnade as cn
+        >>> federation = cn.datasets.three_organisations(people=5_000).federation(budget=cn.Budget(epsilon=2.0, delta=1e-5))
+        >>> model = cn.LinearRegression("bank.income", columns=["bank.age", "telco.minutes"], epsilon=2.0, delta=1e-5)
+        >>> list(model.fit(federation).conf_int(0.9).index)
+        ['bank.age', 'telco.minutes', 'intercept']
+        """
+        ends = np.vstack([one.interval(level, total=total) for one in self._inferred()])
+        frame = pd.DataFrame(ends, index=self._terms(), columns=["lower", "upper"])
+        frame.attrs.update(self._clipped())
+        return frame
+
+    def cov_params(self, *, total: bool = True) -> pd.DataFrame:
+        """Return the covariance of the estimates in `summary`; NaN for coefficients that are not determined.
+
+        Parameters
+        ----------
+        total
+            False: the part that the privacy noise causes. True: with the sampling of people.
+        """
+        blocks = [one.covariance(total=total) for one in self._inferred()]
+        size = sum(map(len, blocks))
+        whole, start = np.zeros((size, size)), 0
+        for block in blocks:  # classes are fitted one against the rest; between them nothing is known here
+            whole[start : start + len(block), start : start + len(block)] = block
+            start += len(block)
+        return pd.DataFrame(whole, index=self._terms(), columns=self._terms())
+
+    @property
+    def determined_(self) -> NDArray[np.bool_]:
+        """Whether ε determines each coefficient, in the shape of ``coef_``. If not, its interval is the whole line."""
+        rows = np.array([one.determined[:-1] for one in self._inferred()])
+        return np.asarray(rows.reshape(np.shape(self.coef_)))
+
+    def _table(self) -> pd.DataFrame:
+        """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
+        if vars(self).get("_inference") is None:
+            return coefficient_table(self)
+        frame = self.summary().frame
+        return frame.rename_axis([*frame.index.names[:-1], "column"])
+
+    def _inferred(self) -> list[Inference]:
+        require_fitted(self)
+        found: list[Inference] | None = vars(self).get("_inference")
+        if found is None:
+            reason, remedy = self._refusal()
+            raise BadInput(reason, remedy=remedy)
+        return found
+
+    def _refusal(self) -> tuple[str, str]:
+        """Return why there are no intervals, and what to use instead."""
+        method = self._fitted_method()
+        reason = getattr(method, "no_intervals", "") or "it has them for two classes only"
+        return f"{type(self).__name__}(method={method.name!r}) has no intervals: {reason}.", INSTEAD
+
+    def _fitted_method(self) -> Method[Any]:
+        return method_from(self.method, cast("type[Study]", type(self)))
+
+    def _classes(self) -> list[object]:
+        return list(getattr(self, "classes_", [None]))
+
+    def _terms(self) -> pd.Index:
+        names = [*map(str, self.feature_names_in_), INTERCEPT]
+        if len(self._inferred()) == 1:
+            return pd.Index(names)
+        return pd.MultiIndex.from_product([list(map(str, self._classes())), names], names=["class", None])
+
+    def _rows(self, one: Inference, level: float) -> pd.DataFrame:
+        ends = one.interval(level)
+        return pd.DataFrame(
+            {
+                "coefficient": one.estimates,
+                "privacy error": one.errors(total=False),
+                "sampling error": np.sqrt(np.maximum(np.diag(one.sampling), 0.0)),
+                "total error": one.errors(),
+                "lower": ends[:, 0],
+                "upper": ends[:, 1],
+                "p": one.p_values(),
+                "privacy share": one.privacy_share(),
+                "determined": one.determined,
+            },
+            index=[*map(str, self.feature_names_in_), INTERCEPT],
+        )
+
+    def _head(self, level: float) -> dict[str, str]:
+        numbers = [(name, column) for name, column in self.schema_.items() if column.is_number]
+        listed = [f"{name} {column.low:g} to {column.high:g}" for name, column in numbers[:LISTED_BOUNDS]]
+        more = [f"and {len(numbers) - LISTED_BOUNDS} more"] if len(numbers) > LISTED_BOUNDS else []
+        categories = any(not self.schema_[name].is_number for name in self.schema_ if name != self.target)
+        method = self._fitted_method()
+        unmeasured = not getattr(method, "measures_target", True) and self.schema_[self.target].is_number
+        coding = {"sum": "difference from the average of the levels"}.get(
+            self.coding, "difference from the first level"
+        )
+        return {
+            "target": str(self.target),
+            "people": f"{self.plan_.people:,}",
+            "ε, δ": f"{self.privacy_.epsilon():.4g}, {self.privacy_.delta():.3g} per person, towards the coordinator",
+            "bounds": "; ".join([*listed, *more]) or "none",
+            **self._clipped(),
+            **({"levels": coding} if categories else {}),
+            "estimates": getattr(method, "estimand", self.estimand),
+            **({"sampling": "upper bounds: the method releases no sum of squares of the target"} if unmeasured else {}),
+            "intervals": f"{level:.4g} for the population; conf_int(total=False) for the same people without noise",
+        }
+
+    def _clipped(self) -> dict[str, str]:
+        """Return a word about columns that are read between narrower bounds than declared, if there are any."""
+        read = self.plan_.read_columns()
+        names = [name for name, column in self.schema_.items() if name in read and column.is_number]
+        if not names:
+            return {}
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return {"clipped": f"{names[0]}{more} to narrower bounds than declared; everything is about the clipped table"}
+
+    def _with_inference(
+        self, learned: dict[str, Any], moments: Moments, infer: Callable[..., RegressionInference | None]
+    ) -> dict[str, Any]:
+        """Add intervals, and errors that count what shrinking moved, where the method's noise has a known law."""
+        written = self._as_written(learned)
+        found = None
+        if not self.method.no_intervals:
+            rows = np.atleast_2d(written["coef_"])[0]
+            found = infer(moments, self.target, rows, columns=list(written["_columns"]), coding=self.coding)
+        if found is None:
+            return written
+        errors = found.errors.reshape(np.shape(written["coef_"]))
+        return {**written, "coef_stderr_": errors, "_inference": [found.written]}
+
+    def _as_written(self, learned: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what was learned with levels as the study's coding writes them; nothing changes the second time."""
+        if self.coding == "full":
+            return dict(learned)
+        both = np.column_stack([np.atleast_2d(learned["coef_"]), np.atleast_1d(learned["intercept_"])])
+        both = both @ written_levels(learned["_coded"], self.coding).T
+        rows, intercepts = both[:, :-1], both[:, -1]
+        model = (
+            {"_model": replace(learned["_model"], coefficients=rows, intercepts=intercepts)}
+            if "_model" in learned
+            else {}
+        )
+        return {
+            **learned,
+            **model,
+            "coef_": rows.reshape(np.shape(learned["coef_"])),
+            "intercept_": intercepts if np.ndim(learned["intercept_"]) else float(intercepts[0]),
+        }
+
+
+class PredictsNumbers:
+    """A mixin of fitted models of a number: coefficients in own units, added up."""
+
+    essential: ClassVar[tuple[str, ...]]
+    target: Any
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    feature_names_in_: Any
+    schema_: Mapping[str, Column]
+    _coded: Sequence[Feature]
+    _columns: Mapping[str, Column]
+    _deliver: Any
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "numbers")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
+
+    def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
+        """Return R² of the predictions for rows with these targets."""
+        return float(r2_score(y, self.predict(X)))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return linear_pipeline(self._columns, self.coef_, self.intercept_)
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
+        )
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
+        target = str(self.target)
+        columns = {**self._columns, target: self.schema_[target]}
+        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
+        return score_releases.regression_evaluation(columns, weights[0], float(intercept[0]), price, terms.level)
+
+    def _check_learned(self) -> None:
+        require_matching(self, self.coef_, (len(self.feature_names_in_),))
+
+    def _check(self, design: Design) -> None:
+        if not design.explained.is_number:
+            raise SchemaMismatch(
+                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
+            )
+
+
+class PredictsClasses:
+    """A mixin of fitted models of a category: scores in log-odds, and the probabilities that they stand for."""
+
+    essential: ClassVar[tuple[str, ...]]
+    target: Any
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    classes_: NDArray[np.object_]
+    feature_names_in_: Any
+    schema_: Mapping[str, Column]
+    _coded: Sequence[Feature]
+    _columns: Mapping[str, Column]
+    _model: regression.LogisticFit
+    _deliver: Any
+    measured_as_scorecard: ClassVar[bool] = False
+    """Whether `evaluate` adds the figures of a scorecard."""
+    family: ClassVar[Family] = LOGISTIC
+
+    def predict_proba(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "chances")
+        refuse_recipient(to)
+        require_fitted(self)
+        rows = design_matrix(X, self._coded, self._columns, coded=False)
+        return self.family.chances(rows @ self._model.coefficients.T + self._model.intercepts)
+
+    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
+        """Return the most probable class.
+
+        Parameters
+        ----------
+        X
+            Rows that the caller holds, in a frame with the federation's column names; or a federation.
+        to
+            With a federation: the party that they are opened to. Every party's policy must allow it.
+
+        Returns
+        -------
+        array, or Delivery
+            For a federation, a handle of the scores that the party now holds.
+        """
+        if isinstance(X, Federation):
+            return self._deliver(X, to, "classes")
+        refuse_recipient(to)
+        require_fitted(self)
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+    def decision_function(self, X: pd.DataFrame) -> Any:
+        """Return the scores before they become probabilities: one per row for two classes, else one column per class."""
+        require_fitted(self)
+        scores = design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
+        """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
+        require_fitted(self)
+        labels = encoded(pd.Series(y), self.target, self.schema_[self.target])
+        return float(np.mean(np.argmax(self.predict_proba(X), axis=1) == labels))
+
+    def to_sklearn(self) -> Pipeline:
+        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
+        require_fitted(self)
+        return logistic_pipeline(self._columns, self.coef_, self.intercept_, self.classes_.tolist())
+
+    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        return score_releases.Prediction(
+            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist(), self.family
+        )
+
+    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
+        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
+        return score_releases.classifier_evaluation(
+            self._columns,
+            weights,
+            intercepts,
+            target=str(self.target),
+            classes=tuple(map(str, self.classes_)),
+            price=price,
+            level=terms.level,
+            repeat=terms.repeat,
+            people=terms.people,
+            scorecard=self.measured_as_scorecard,
+        )
+
+    def _check_learned(self) -> None:
+        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
+        require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
+        require_matching(self, self.intercept_, (rows,))
+
+    def _check(self, design: Design) -> None:
+        design.classes  # noqa: B018  # refuses a target without classes
+
+
+class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
     """Linear or ridge regression on columns that different parties hold.
 
     Parameters
@@ -178,73 +658,22 @@ class LinearRegression(RegressionStudy):
         self.size = size
         self.allow_nonprivate = allow_nonprivate
 
-    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return predictions.
-
-        Parameters
-        ----------
-        X
-            Rows that the caller holds, in a frame with the federation's column names; or a federation.
-        to
-            With a federation: the party that they are opened to. Every party's policy must allow it.
-
-        Returns
-        -------
-        array, or Delivery
-            For a federation, a handle of the scores that the party now holds.
-        """
-        if isinstance(X, Federation):
-            return self._deliver(X, to, "numbers")
-        refuse_recipient(to)
-        require_fitted(self)
-        return np.asarray(design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_ + self.intercept_)
-
-    def score(self, X: pd.DataFrame, y: Sequence[float] | pd.Series) -> float:
-        """Return R² of the predictions for rows with these targets."""
-        return float(r2_score(y, self.predict(X)))
-
-    def to_sklearn(self) -> Pipeline:
-        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
-        require_fitted(self)
-        return linear_pipeline(self._columns, self.coef_, self.intercept_)
-
-    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
-        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return score_releases.Prediction(
-            scoring.party_scores(self._columns, weights), intercept, to, reading, ("prediction",)
-        )
-
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
-        target = str(self.target)
-        columns = {**self._columns, target: self.schema_[target]}
-        weights, intercept = scoring.coded_weights(self._columns, self.coef_[None], np.array([self.intercept_]))
-        return score_releases.regression_evaluation(columns, weights[0], float(intercept[0]), price, terms.level)
-
-    def _check_learned(self) -> None:
-        require_matching(self, self.coef_, (len(self.feature_names_in_),))
-
-    def _check(self, columns: Mapping[str, Column]) -> None:
-        if not columns[self.target].is_number:
-            raise SchemaMismatch(
-                f"The target {self.target!r} is a category.", remedy="Use cn.LogisticRegression for categories."
-            )
-
-    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
-        features = self._features(columns)
-        repaired = self.method.repaired(self, moments)
-        fit = regression.linear_from_moments(repaired, self.target, columns=features, ridge=self.ridge)
+    def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
+        """Return the coefficients of a solve that takes the noise into account, and their errors."""
+        explaining, repaired = design.explaining, self.method.repaired(self, moments)
+        fit = regression.linear_from_moments(repaired, self.target, columns=list(explaining), ridge=self.ridge)
         learned = {
             "coef_": fit.coefficients,
             "intercept_": float(fit.intercept),
             "coef_stderr_": fit.errors,
             "feature_names_in_": np.array(fit.names, dtype=object),
-            "_coded": [feature for feature in moments.features if feature.column in set(features)],
-            "_columns": {name: columns[name] for name in features},
+            "_coded": [feature for feature in moments.features if feature.column in explaining],
+            "_columns": explaining,
         }
         return self._with_inference(learned, moments, regression.linear_inference)
 
 
-class LogisticRegression(RegressionStudy):
+class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
     """Logistic regression on columns that different parties hold, for two or more classes.
 
     Parameters
@@ -339,9 +768,7 @@ class LogisticRegression(RegressionStudy):
     True
     """
 
-    classes_: NDArray[np.object_]
     task: ClassVar[str] = STUDIES["LogisticRegression"]
-    family: ClassVar[Family] = LOGISTIC
     offers: ClassVar[tuple[type[Method[Any]], ...]] = (Newton, moments.Secure, moments.Functional)
     constraints = {
         **COMMON,
@@ -375,119 +802,11 @@ class LogisticRegression(RegressionStudy):
         self.delta = delta
         self.unit = unit
 
-    def predict_proba(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return the probability of every class.
-
-        Parameters
-        ----------
-        X
-            Rows that the caller holds, in a frame with the federation's column names; or a federation.
-        to
-            With a federation: the party that they are opened to. Every party's policy must allow it.
-
-        Returns
-        -------
-        array, or Delivery
-            For a federation, a handle of the scores that the party now holds.
-        """
-        if isinstance(X, Federation):
-            return self._deliver(X, to, "chances")
-        refuse_recipient(to)
-        require_fitted(self)
-        rows = design_matrix(X, self._coded, self._columns, coded=False)
-        return self.family.chances(rows @ self._model.coefficients.T + self._model.intercepts)
-
-    def predict(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X
-            Rows that the caller holds, in a frame with the federation's column names; or a federation.
-        to
-            With a federation: the party that they are opened to. Every party's policy must allow it.
-
-        Returns
-        -------
-        array, or Delivery
-            For a federation, a handle of the scores that the party now holds.
-        """
-        if isinstance(X, Federation):
-            return self._deliver(X, to, "classes")
-        refuse_recipient(to)
-        require_fitted(self)
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
-
-    def decision_function(self, X: pd.DataFrame) -> Any:
-        """Return the scores before they become probabilities: one per row for two classes, else one column per class."""
-        require_fitted(self)
-        scores = design_matrix(X, self._coded, self._columns, coded=False) @ self.coef_.T + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def score(self, X: pd.DataFrame, y: Sequence[object] | pd.Series) -> float:
-        """Return the accuracy of the predictions for rows of these classes, which are read as a party's column would be."""
-        require_fitted(self)
-        labels = encoded(pd.Series(y), self.target, self.schema_[self.target])
-        return float(np.mean(np.argmax(self.predict_proba(X), axis=1) == labels))
-
-    def to_sklearn(self) -> Pipeline:
-        """Return the fitted model as a plain scikit-learn pipeline that takes the same frame and predicts the same."""
-        require_fitted(self)
-        return logistic_pipeline(self._columns, self.coef_, self.intercept_, self.classes_.tolist())
-
-    def _prediction(self, to: str, reading: str) -> score_releases.Prediction:
-        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return score_releases.Prediction(
-            scoring.party_scores(self._columns, weights), intercepts, to, reading, self.classes_.tolist(), self.family
-        )
-
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> score_releases.MeasuredReleases:
-        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return score_releases.classifier_evaluation(
-            self._columns,
-            weights,
-            intercepts,
-            target=str(self.target),
-            classes=tuple(map(str, self.classes_)),
-            price=price,
-            level=terms.level,
-            repeat=terms.repeat,
-            people=terms.people,
-        )
-
-    def _check_learned(self) -> None:
-        rows = 1 if len(self.classes_) == 2 else len(self.classes_)
-        require_matching(self, self.coef_, (rows, len(self.feature_names_in_)))
-        require_matching(self, self.intercept_, (rows,))
-
-    def _check(self, columns: Mapping[str, Column]) -> None:
-        self._category(columns)
-
-    def _signed(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
-        return (self.target,) if self._category(columns).size == 2 else ()
-
-    def _category(self, columns: Mapping[str, Column]) -> Column:
-        return category_target(self.target, columns[self.target])
-
-    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
+    def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
+        """Return the coefficients of the surrogate, and their errors."""
         repaired = self.method.repaired(self, moments)
         model = regression.logistic_from_moments(
-            repaired, self.target, columns=self._features(columns), ridge=self.ridge
+            repaired, self.target, columns=list(design.explaining), ridge=self.ridge
         )
-        learned = self._learned(model, moments.features, columns)
+        learned = logistic_attributes(model, moments.features, design)
         return self._with_inference(learned, moments, regression.logistic_inference)
-
-    def _learned(
-        self, model: regression.LogisticFit, coded: Sequence[Feature], columns: Mapping[str, Column]
-    ) -> dict[str, Any]:
-        features = self._features(columns)
-        return {
-            "_model": model,
-            "coef_": model.coefficients,
-            "intercept_": model.intercepts,
-            "coef_stderr_": model.errors,
-            "classes_": np.array(self._category(columns).levels, dtype=object),
-            "feature_names_in_": np.array(model.names, dtype=object),
-            "_coded": [feature for feature in coded if feature.column in set(features)],
-            "_columns": {name: columns[name] for name in features},
-        }

@@ -14,16 +14,14 @@ import pandas as pd
 
 from colonnade.constraints import Real
 from colonnade.coordinator.federation import Federation
-from colonnade.coordinator.protocols.score_releases import MeasuredReleases, classifier_evaluation
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.estimation import scoring
-from colonnade.estimators.additive import AdditiveClassifier
-from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
-from colonnade.estimators.export import design_matrix
+from colonnade.estimators.additive import BINS, AdditiveClassifier
+from colonnade.estimators.answers import Evaluation, require_fitted
+from colonnade.estimators.frames import design_matrix
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.presentation import presenter
-from colonnade.estimators.shape_study import BINS
-from colonnade.privacy.accounting import Price, Unit
+from colonnade.estimators.study import Design
+from colonnade.privacy.accounting import Unit
 from colonnade.schema import Column
 from colonnade.schema.sql import points_of
 from colonnade.steps.registry import STUDIES
@@ -148,6 +146,7 @@ class Scorecard(AdditiveClassifier):
     """
 
     task: ClassVar[str] = STUDIES["Scorecard"]
+    measured_as_scorecard: ClassVar[bool] = True
     constraints = {
         **AdditiveClassifier.constraints,
         "pdo": Real(0, closed="neither"),
@@ -190,12 +189,11 @@ class Scorecard(AdditiveClassifier):
         self.odds = odds
         self.scorecard_points = scorecard_points
 
-    def _check(self, columns: Mapping[str, Column]) -> None:
-        super()._check(columns)
-        if not self._binary(columns):
+    def _check(self, design: Design) -> None:
+        super()._check(design)
+        if not design.has_two_classes:
             raise SchemaMismatch(
-                f"A scorecard gives points against one event, and {self.target!r} has "
-                f"{self._category(columns).size} levels.",
+                f"A scorecard gives points against one event, and {self.target!r} has {design.classes.size} levels.",
                 remedy="Use cn.AdditiveClassifier, which fits each level against the rest, or a target of two levels.",
             )
 
@@ -390,18 +388,3 @@ class Scorecard(AdditiveClassifier):
         target = Path(path)
         target.write_text(presenter().card_html(self), encoding="utf-8")
         return target
-
-    def _evaluator(self, price: Price, terms: EvaluationTerms) -> MeasuredReleases:
-        weights, intercepts = scoring.coded_weights(self._columns, self.coef_, self.intercept_)
-        return classifier_evaluation(
-            self._columns,
-            weights,
-            intercepts,
-            target=str(self.target),
-            classes=tuple(map(str, self.classes_)),
-            price=price,
-            level=terms.level,
-            repeat=terms.repeat,
-            people=terms.people,
-            scorecard=True,
-        )

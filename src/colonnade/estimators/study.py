@@ -1,21 +1,32 @@
-"""`Study`, the base of every estimator: parameters, a preview that spends nothing, and a fit that runs one study."""
+"""`Study`, the base of every estimator: parameters, a preview that spends nothing, and a fit that runs one study.
 
+`MomentStudy` is the base of estimators on second moments, which can also be fitted on a release that was paid for before. A
+`Design` says which columns a study reads.
+"""
+
+import math
 import re
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+import msgspec
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
 from colonnade.constraints import Constraint, OneOf, checked_parameters
-from colonnade.coordinator.driver import estimating, forecast_traffic, statement_of
+from colonnade.coordinator.driver import Findings, estimating, forecast_traffic, statement_of
 from colonnade.coordinator.federation import Federation
+from colonnade.coordinator.protocols.moment_releases import MomentsRelease
 from colonnade.coordinator.protocols.score_releases import Prediction
 from colonnade.coordinator.tightening import offers
-from colonnade.errors import BadInput, ColonnadeError
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
+from colonnade.estimation.moments import Moments
 from colonnade.estimation.scoring import EvaluationResult
 from colonnade.estimators.answers import (
     FACTORS,
@@ -29,9 +40,10 @@ from colonnade.estimators.answers import (
     require_fitted,
 )
 from colonnade.estimators.frames import OUTPUT
-from colonnade.estimators.methods.method import Method, MethodNames, method_from, methods_of
+from colonnade.estimators.methods.method import Expectation, Method, MethodNames, method_from, methods_of
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
+from colonnade.estimators.two_stages import FirstStage, in_two_stages, merge_findings, require_both
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
@@ -39,7 +51,7 @@ from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.event_log import progress_bar
 from colonnade.schema import Column
-from colonnade.schema.features import ColumnName
+from colonnade.schema.features import ColumnName, indicated, with_indicators
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
 
@@ -94,6 +106,8 @@ class Study(BaseEstimator):
     privacy_: PrivacyStatement
     transcript_: Transcript
     receipt_: str
+    stage_before: FirstStage | None = None
+    """What an earlier stage has released, in a copy of the study that goes on from it."""
 
     # Public methods --------------------------------------------------------------------------------------------------
 
@@ -110,11 +124,15 @@ class Study(BaseEstimator):
         Returns
         -------
         Preview
-            Prints as a short table.
+            Prints as a short table. Where a first stage decides what the second one asks for, it shows a second one of the same
+            price, until the first is paid for: then the parties tell again what it released.
         """
-        _require_federation("preview", federation)
-        checked = self._checked()
+        self._require_federation("preview", federation)
+        checked, given = self._checked(), federation
         federation = checked._as_read(federation)
+        first = checked._first_stage(federation, repeat)
+        if first is not None:
+            return checked._preview_both(first, federation, given, repeat)
         algorithm, plan = checked._plan(federation, repeat)
         quote = federation._driver.quote(plan)
         expectation = checked.method.expect(checked, algorithm, federation)
@@ -166,9 +184,12 @@ class Study(BaseEstimator):
         -------
         self
         """
-        _require_federation("fit", federation, *rows)
+        self._require_federation("fit", federation, *rows)
         checked, given = self._checked(), federation
         federation = checked._as_read(federation)
+        first = checked._first_stage(federation, repeat)
+        if first is not None:
+            return self._fit_both(checked, first, federation, given, repeat)
         algorithm, plan = checked._plan(federation, repeat)
         title = f"{type(self).__name__}(method={plan.method!r})"
         with progress_bar(type(self).__name__) as progress:
@@ -190,6 +211,14 @@ class Study(BaseEstimator):
         self.schema_ = _schema_of(plan, federation)
         self._fitted_on = weakref.ref(given._origin or given)  # one that only says a title may be gone soon
         return self
+
+    def prepared(self, federation: Federation, repeat: int = 1) -> tuple[Algorithm, Plan]:
+        """Return what ``fit`` would run, and its plan; of a study in two stages the first. Nothing is run or spent."""
+        self._require_federation("fit", federation)
+        checked = self._checked()
+        federation = checked._as_read(federation)
+        first = checked._first_stage(federation, repeat)
+        return checked._plan(federation, repeat) if first is None else (first.algorithm, first.plan)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a file that `colonnade.load` reads: JSON, with statement, plan hash and schema inside.
@@ -330,6 +359,22 @@ class Study(BaseEstimator):
         """Return the federation with its columns read as this study needs them: by default as they are declared."""
         return federation
 
+    def _first_stage(self, federation: Federation, repeat: int) -> FirstStage | None:  # noqa: ARG002
+        """Return what is to be released before the study itself; by default nothing. To be called on a checked copy."""
+        return None
+
+    def _second_stage(self, first: FirstStage, found: Any) -> Self:
+        """Return the study that follows a first stage, given what that has released; ``None`` if that is not known yet."""
+        raise NotImplementedError
+
+    def _stage_words(self, first: FirstStage, second: Self) -> dict[str, str]:
+        """Return what a preview says about the first stage."""
+        raise NotImplementedError
+
+    def _as_written(self, learned: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what was learned as the study's parameters want it written."""
+        return learned
+
     def _table(self) -> pd.DataFrame:
         """Return the result as a table: by default what was learned and is a series, side by side, the largest entries first."""
         series = {
@@ -365,7 +410,9 @@ class Study(BaseEstimator):
         for name, remedy in method.unused.items():
             if name in plain and not _same(plain[name], defaults[name]):
                 raise BadInput(f"{name} has no meaning with method {method.name!r}.", remedy=remedy)
-        return type(self)(**{**plain, "method": method})
+        found = type(self)(**{**plain, "method": method})
+        found.stage_before = self.stage_before
+        return found
 
     def _plan(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
         """Return what the coordinator would run, and the plan. To be called on a checked copy."""
@@ -388,6 +435,8 @@ class Study(BaseEstimator):
             repeat=repeat,
             relation=method.relation(self),
         )
+        if self.stage_before is not None:
+            plan = msgspec.structs.replace(plan, parameters={**plan.parameters, "after": self.stage_before.digest})
         return algorithm, plan
 
     def _listed_name(self) -> str:
@@ -395,17 +444,38 @@ class Study(BaseEstimator):
         names = [kind.__name__ for kind in type(self).__mro__]
         return next((name for name in names if name in STUDIES), names[0])
 
-    def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
-        """Return what ``fit`` would run, and its plan, without running it."""
-        _require_federation("fit", federation)
-        checked = self._checked()
-        return checked._plan(checked._as_read(federation), repeat)
+    def _fit_both(
+        self, checked: Self, first: FirstStage, read: Federation, federation: Federation, repeat: int
+    ) -> Self:
+        """Run both stages, the second on the federation as it was given: it reads its own columns."""
+        require_both(federation, first, partial(self.preview, federation, repeat=repeat))
+        title = f"{type(self).__name__}(first stage)"
+        with progress_bar(title) as progress:
+            findings = read._driver.study(first.algorithm, first.plan, title=title, progress=progress)
+        with estimating(findings):
+            second = checked._second_stage(first, findings.value)
+        second.fit(federation, repeat=repeat)
+        name = f"{type(self).__name__}(method={second.plan_.method!r})"
+        own = Findings(None, second.plan_, second.privacy_, second.transcript_, second.receipt_)
+        both = merge_findings(name, findings, own)
+        self._adopt({name: value for name, value in vars(second).items() if name in self.learned})
+        self.privacy_, self.transcript_, self.receipt_ = both.privacy, both.transcript, both.receipt
+        self.plan_, self.schema_, self._fitted_on = second.plan_, second.schema_, second._fitted_on
+        return self
+
+    def _preview_both(self, first: FirstStage, read: Federation, federation: Federation, repeat: int) -> Preview:
+        found = None
+        if not any(read._driver.quote(first.plan).unpaid.values()):
+            found = read._driver.study(first.algorithm, first.plan, title=f"{type(self).__name__}(first stage)").value
+        second = self._second_stage(first, found)
+        words = self._stage_words(first, second)
+        return in_two_stages(read, first, second.preview(federation, repeat=repeat), self.method.price(self), words)
 
     def _adopt(self, learned: Mapping[str, Any]) -> None:
         """Keep what was learned, and nothing of an earlier fit."""
         for name in self.learned:
             self.__dict__.pop(name, None)
-        for name, value in learned.items():
+        for name, value in self._as_written(learned).items():
             setattr(self, name, value)
 
     def _deliver(self, federation: Federation, to: str | None, reading: str) -> Delivery:
@@ -428,6 +498,20 @@ class Study(BaseEstimator):
             findings = federation._driver.study(algorithm, plan, title=title, progress=progress)
         return Delivery(str(to), findings, federation, _schema_of(plan, federation))
 
+    def _require_federation(self, call: str, federation: object, *rows: object) -> None:
+        """Refuse rows and targets, which scikit-learn's estimators take, and a release that this one is not fitted on."""
+        if isinstance(federation, MomentsRelease):
+            raise BadInput(
+                f"{type(self).__name__} is not fitted on moments: it opens other numbers.",
+                remedy="Give a federation and epsilon=.",
+            )
+        if not isinstance(federation, Federation) or rows:
+            raise BadInput(
+                f"{call} takes a federation and no rows: rows stay with the parties. Columns and target are named in the "
+                "constructor.",
+                remedy="Make a federation with cn.Federation.simulate(...).",
+            )
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_fitted_on"}
@@ -437,16 +521,6 @@ class Study(BaseEstimator):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-
-def _require_federation(call: str, federation: object, *rows: object) -> None:
-    """Refuse rows and targets, which scikit-learn's estimators take."""
-    if not isinstance(federation, Federation) or rows:
-        raise BadInput(
-            f"{call} takes a federation and no rows: rows stay with the parties. Columns and target are named in the "
-            "constructor.",
-            remedy="Make a federation with cn.Federation.simulate(...).",
-        )
 
 
 def _same(value: object, default: object) -> bool:
@@ -495,3 +569,159 @@ def _schema_of(plan: Plan, federation: Federation) -> dict[str, Column]:
 def _columns_of(plan: Plan) -> list[str]:
     """Return the columns that enter a study."""
     return [str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns]
+
+
+# On second moments ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Design:
+    """The columns that a study reads, in the federation's order, and the one among them that it explains."""
+
+    columns: dict[str, Column]
+    target: str | None = None
+
+    @classmethod
+    def of(cls, available: Mapping[str, Column], names: Sequence[str] | None, target: str | None = None) -> Self:
+        """Choose columns by name, all by default; refuse names that are not there, and a target that explains itself."""
+        targets = [] if target is None else [target]
+        if names is None:
+            kept = [name for name, column in available.items() if indicated(name, column) not in targets]
+            features = [name for name in kept if name not in targets]
+        else:
+            features = with_indicators(names, available)
+        wanted = [*features, *targets]
+        unknown = [name for name in wanted if name not in available]
+        if unknown:
+            raise SchemaMismatch(
+                f"There is no column {unknown[0]!r} here.",
+                remedy=f"The columns are {', '.join(available)}.",
+            )
+        if len(set(wanted)) != len(wanted):
+            raise BadInput(f"The target {target!r} is also among the columns.", remedy="Leave it out of columns=[...].")
+        asked = set(wanted)
+        return cls({name: column for name, column in available.items() if name in asked}, target)
+
+    @property
+    def explaining(self) -> dict[str, Column]:
+        """All columns but the target."""
+        return {name: column for name, column in self.columns.items() if name != self.target}
+
+    @property
+    def explained(self) -> Column:
+        """The target."""
+        return self.columns[str(self.target)]
+
+    @property
+    def classes(self) -> Column:
+        """The target, which has classes; refuse one without, and one that leaves people out."""
+        column = self.explained
+        if column.is_number:
+            raise SchemaMismatch(
+                f"The target {self.target!r} is numeric.", remedy="Use cn.LinearRegression for numbers."
+            )
+        if column.excludes:
+            raise SchemaMismatch(
+                f"The target {self.target!r} leaves out people without a value, and a model is fitted to everybody.",
+                remedy='Declare it with missing="level", or leave these people out of the table.',
+            )
+        if column.size < 2:
+            raise SchemaMismatch(
+                f"The target {self.target!r} has one level only.", remedy="Choose a target with two levels or more."
+            )
+        return column
+
+    @property
+    def has_two_classes(self) -> bool:
+        """Whether the target is a category of two levels."""
+        return self.target is not None and not self.explained.is_number and self.classes.size == 2
+
+
+class MomentStudy(Study):
+    """The base of estimators on second moments: their columns, and fitting on a release of moments.
+
+    Methods ask it for `design`, `reads_wide`, `expect_on_moments` and `learn_from_moments`.
+    """
+
+    columns: Any
+    target: Any = None
+    """The column that the study explains, if it does."""
+
+    def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
+        """Return the fitted attributes, from moments that hold at least the study's columns."""
+        raise NotImplementedError
+
+    def expect_on_moments(self, width: int, variance: float, fixed: bool) -> Expectation:  # noqa: ARG002  # PCA's needs it
+        """Return what noise of this variance in a covariance matrix of so many columns means: by default for a regression."""
+        error = ExpectedError.not_known(PREDICTION, "of the standard deviation of predictions")
+        return Expectation(floor_in_words(width, variance), lost_columns(width, variance), (error,))
+
+    def reads_wide(self, design: Design) -> bool:  # noqa: ARG002  # a study that does looks at it
+        """Return whether the study reads moments of these columns as `WideMoments`."""
+        return False
+
+    def design(self, available: Mapping[str, Column]) -> Design:
+        """Return the study's columns; refuse those that the fit cannot use, before anything is spent."""
+        found = Design.of(available, self.columns, self.target)
+        self._check(found)
+        return found
+
+    def _check(self, design: Design) -> None:
+        """Refuse columns that the fit cannot use."""
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study, or fit on a release of moments without spending again.
+
+        Parameters
+        ----------
+        federation
+            The federation on which to run it; or what `Federation.moments` returned, which takes no ``epsilon``.
+        repeat
+            Which draw of the study. 1 is the first: asking for it again returns the same release and debits nothing. 2 is a new
+            draw at a new price, and so on.
+
+        Returns
+        -------
+        self
+        """
+        if not isinstance(federation, MomentsRelease):
+            return super().fit(federation, *rows, repeat=repeat)
+        if self.epsilon is not None:
+            raise BadInput(
+                "Fitting on a release takes no epsilon: the release was paid for when it was made.",
+                remedy="Leave out epsilon.",
+            )
+        if repeat != 1:
+            raise BadInput(
+                "Fitting on a release takes no repeat: a release is one draw.",
+                remedy="Make a release of another draw: federation.moments(..., repeat=2).",
+            )
+        checked = self._checked()
+        design = checked.design(federation.columns)
+        with estimating():
+            learned = checked.learn_from_moments(federation.moments, design)
+        self._adopt(learned)
+        self.privacy_ = federation.privacy_
+        self.transcript_ = federation.transcript_
+        self.plan_ = federation.plan_
+        self.schema_ = design.columns
+        self.receipt_ = f"{type(self).__name__} from moments, nothing spent; {federation.receipt_}"
+        return self
+
+
+ALL_NOISE = (
+    "Every column would be lost in the noise: ask for fewer columns, narrower bounds or a larger epsilon, or, if delta is 0, for "
+    "method='secure' with a positive delta."
+)
+
+
+def lost_columns(width: int, variance: float) -> tuple[str, ...]:
+    """Return a warning if no column can stand out of the noise: between −1 and 1, no variance is above 1."""
+    return (ALL_NOISE,) if noise_floor(width, variance) > 1 else ()
+
+
+def floor_in_words(width: int, variance: float) -> dict[str, str]:
+    """Return the noise floor as a standard deviation, in parts of the distance between bounds. A coded column is 2 wide."""
+    deviation = math.sqrt(noise_floor(width, variance)) / 2
+    words = f"columns, and combinations of columns, whose standard deviation is below {deviation:.2g} of their bounds"
+    return {"lost in the noise": words}

@@ -8,7 +8,6 @@ the quality, the plan's hash and the receipt. Hand both on together.
 
 import dataclasses
 import os
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,17 +25,15 @@ from colonnade.coordinator.protocols.score_releases import MeasuredReleases
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import table_model
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.table_model import NoisyTables, TableModel, quality_series, table_metrics
-from colonnade.estimators.answers import Evaluation, EvaluationTerms, Preview, require_fitted
+from colonnade.estimation.table_model import GramTables, TableModel, quality_series, table_metrics
+from colonnade.estimators.answers import Evaluation, EvaluationTerms, require_fitted
 from colonnade.estimators.methods.additive import SecurePairs
 from colonnade.estimators.methods.method import GivenMethod
 from colonnade.estimators.presentation import presenter
-from colonnade.estimators.second_moments import MomentStudy
-from colonnade.estimators.study import COMMON
+from colonnade.estimators.study import COMMON, Design, MomentStudy
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Algorithm
 from colonnade.protocol.public_choice import public_uniforms
 from colonnade.schema import Column, equal_bins
 from colonnade.schema.encoders import values_of
@@ -227,10 +224,6 @@ class SyntheticTable(MomentStudy):
         self.delta = delta
         self.unit = unit
 
-    def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:
-        """Show the price, the remaining budget, the noise and the expected error. Spends nothing and reads no data."""
-        return super().preview(self._read(federation), repeat=repeat)
-
     def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
         """Release the pair tables and fit a model to them.
 
@@ -250,10 +243,8 @@ class SyntheticTable(MomentStudy):
         self._checked()
         if isinstance(federation, Federation | MomentsRelease) and not rows:
             table_model.require_library()  # before anything is spent
-        super().fit(self._read(federation), *rows, repeat=repeat)
+        super().fit(federation, *rows, repeat=repeat)
         self.privacy_ = dataclasses.replace(self.privacy_, assumptions=(*self.privacy_.assumptions, WHAT_IT_IS))
-        if isinstance(federation, Federation):
-            self._fitted_on = weakref.ref(federation._origin or federation)
         return self
 
     def sample(self, n: int | None = None, *, random_state: int = 0) -> pd.DataFrame:
@@ -278,7 +269,7 @@ class SyntheticTable(MomentStudy):
         codes = self._model.draw(rows, uniforms)
         inside = {name: uniforms(f"inside a bin of {name}", rows) for name in self._model.columns}
         return pd.DataFrame(
-            {name: values_of(self._described(name), codes[name], inside[name]) for name in self._model.columns}
+            {name: values_of(self.schema_[name], codes[name], inside[name]) for name in self._model.columns}
         )
 
     def write(self, path: str | Path, *, n: int | None = None, random_state: int = 0) -> Path:
@@ -334,24 +325,18 @@ class SyntheticTable(MomentStudy):
 
     # Internals -----------------------------------------------------------------------------------------------
 
-    def _read(self, federation: Any) -> Any:
-        """Return the federation with every column of the study read as levels; anything else as it is."""
-        if not isinstance(federation, Federation):
-            return federation
-        study = self._checked()
-        available = federation.describe(study.columns)
+    def _as_read(self, federation: Federation) -> Federation:
+        """Return the federation with every column of the study read as levels."""
         readings: dict[str, Column] = {}
-        for name, column in available.items():
+        for name, column in federation.describe(self.columns).items():
             if column.is_measured:
-                readings[name] = equal_bins(column, study.bins, missing=column.missing is not None)
+                readings[name] = equal_bins(column, self.bins, missing=column.missing is not None)
             elif column.excludes:
                 readings[name] = column.with_missing_level()
         return federation.read_as(readings)
 
-    def _prepare(self, federation: Federation, repeat: int) -> tuple[Algorithm, Plan]:
-        return super()._prepare(self._read(federation), repeat)
-
-    def _chosen(self, available: Mapping[str, Column]) -> dict[str, Column]:
+    def design(self, available: Mapping[str, Column]) -> Design:
+        """Return the study's columns. Missing values have a level of their own, so no indicator is among them."""
         named = list(available) if self.columns is None else self.columns
         unknown = [name for name in named if name not in available]
         if unknown:
@@ -364,11 +349,12 @@ class SyntheticTable(MomentStudy):
                 f"Column {indicators[0]!r} says where another column is missing.",
                 remedy="Name that column instead: its missing values have a level of their own.",
             )
-        chosen = {name: available[name] for name in available if name in named and name not in indicators}
-        self._check(chosen)
-        return chosen
+        design = Design({name: available[name] for name in available if name in named and name not in indicators})
+        self._check(design)
+        return design
 
-    def _check(self, columns: Mapping[str, Column]) -> None:
+    def _check(self, design: Design) -> None:
+        columns = design.columns
         numbers = [name for name, column in columns.items() if column.is_number]
         if numbers:
             raise SchemaMismatch(
@@ -389,8 +375,9 @@ class SyntheticTable(MomentStudy):
                 remedy=_fewer(largest[0], columns[largest[0]], self.cells, sizes[largest[1]]),
             )
 
-    def _learn_from_moments(self, moments: Moments, columns: Mapping[str, Column]) -> dict[str, Any]:
-        tables = NoisyTables(moments.select(list(columns)))
+    def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
+        """Return the model that is fitted to the noisy tables, and how well it agrees with them."""
+        tables = GramTables(moments.select(list(design.columns)))
         model = table_model.fitted_model(tables, self.cells)
         pairs = table_model.chosen_pairs(tables, self.cells)
         shapes, trends = quality_series(model, tables, pairs)
@@ -407,9 +394,6 @@ class SyntheticTable(MomentStudy):
         columns = {name: self.schema_[name] for name in self._model.columns}
         release = GramRelease(columns, price)
         return MeasuredReleases([release], partial(table_metrics, self._model, level=terms.level), price)
-
-    def _described(self, name: str) -> Column:
-        return self.schema_[name]
 
     def _check_learned(self) -> None:
         sizes = [getattr(self.schema_.get(name), "size", 0) for name in self._model.columns]

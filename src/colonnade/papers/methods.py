@@ -20,7 +20,7 @@ from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
 from colonnade.estimators.methods.clusters import ClusterMethod, blocks_of, learned_centres
 from colonnade.estimators.methods.counts import require_sample
 from colonnade.estimators.methods.method import METHODS, Expectation, Method, StudyType
-from colonnade.estimators.methods.moments import ROW_NORMS, SCALE, MomentMethod
+from colonnade.estimators.methods.moments import ROW_NORMS, SCALE, MomentMethod, logistic_attributes
 from colonnade.papers import estimation, protocols
 from colonnade.papers.draws import SMALLEST_RATE, Sampling
 from colonnade.papers.laws import MANY, SKETCHES
@@ -53,8 +53,7 @@ from colonnade.steps.registry import STUDIES
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import ClusteringStudy, KMeans
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
-    from colonnade.estimators.second_moments import MomentStudy
-    from colonnade.estimators.study import Study
+    from colonnade.estimators.study import MomentStudy, Study
     from colonnade.papers.estimators import Coreset as CoresetEstimator
     from colonnade.papers.estimators import Moment
 
@@ -162,7 +161,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
                 remedy="Use cn.methods.Coreset(gather=True), or penalty='l2'.",
             )
         draft = CoresetStudy(
-            columns=study._chosen(federation.describe()),
+            columns=study.design(federation.describe()).columns,
             task="regression",
             size=1,
             people=federation.people,
@@ -174,8 +173,8 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
 
     def learn(self, study: "LinearRegression", federation: Federation, value: CoresetFindings) -> dict[str, Any]:
         """Return the model of the sampled rows, or the one of each party's coefficients."""
-        columns = study._chosen(federation.describe())
-        features = features_of(columns)[1:]
+        design = study.design(federation.describe())
+        features = features_of(design.columns)[1:]
         (target,) = [feature for feature in features if feature.column == study.target]
         explaining = [feature for feature in features if feature is not target]
         model = (
@@ -189,7 +188,7 @@ class Coreset(NonPrivateMethod["LinearRegression"], MomentMethod):
             "intercept_": intercept,
             "feature_names_in_": np.array([feature.name for feature in explaining], dtype=object),
             "_coded": explaining,
-            "_columns": {name: columns[name] for name in study._features(columns)},
+            "_columns": design.explaining,
         }
 
     def _gathered(
@@ -256,11 +255,9 @@ class ClusterCoreset(NonPrivateMethod["KMeans"]):
         return learned_centres(study, federation, centres)
 
 
-class Importance(NonPrivateMethod["CoresetEstimator"]):
-    """Rows drawn by their importance: leverage scores, or distances to local centres."""
+class DrawsRows:
+    """A mixin of the methods of `Coreset`: rows are drawn, and no model is trained."""
 
-    name = "importance"
-    does = "rows and weights for a regression or k-means; only sums over parties of draws and scores are seen"
     uniform = False
 
     def protocol(
@@ -293,7 +290,14 @@ class Importance(NonPrivateMethod["CoresetEstimator"]):
         return {"rows_": value.coreset.rows, "weights_": value.coreset.weights, "counts_": value.coreset.counts}
 
 
-class Uniform(Importance):
+class Importance(DrawsRows, NonPrivateMethod["CoresetEstimator"]):
+    """Rows drawn by their importance: leverage scores, or distances to local centres."""
+
+    name = "importance"
+    does = "rows and weights for a regression or k-means; only sums over parties of draws and scores are seen"
+
+
+class Uniform(DrawsRows, NonPrivateMethod["CoresetEstimator"]):
     """A public choice of rows with equal weights, for comparison."""
 
     name = "uniform"
@@ -484,7 +488,7 @@ class Sketch(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> protocols.SketchedMoments:
         """Return a release of one sketch per party, each at its share of the price."""
-        columns = study._chosen(federation.describe())
+        columns = study.design(federation.describe()).columns
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = protocols.SKETCH_SCALE if self.scale is None else self.scale
         return protocols.SketchedMoments(columns, share, federation.people, scale, self.row_norms, repeat)
@@ -523,7 +527,7 @@ class Local(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> protocols.PerturbedRows:
         """Return a release of noisy rows, each party at its share of the price."""
-        columns = study._chosen(federation.describe())
+        columns = study.design(federation.describe()).columns
         share = gaussian_party_price(price, len(parties_of(columns)), study.unit)
         scale = protocols.ROWS_SCALE if self.scale is None else self.scale
         return protocols.PerturbedRows(columns, share, federation.people, scale)
@@ -616,26 +620,23 @@ class Gradient(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> protocols.GradientDescent:
         """Return a descent by steps on shares."""
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
+        columns = study.design(federation.describe()).columns
         scale = protocols.SCALE if self.scale is None else self.scale
-        return protocols.GradientDescent(columns, target, price, self._schedule(), federation.people, scale)
+        return protocols.GradientDescent(columns, study.target, price, self._schedule(), federation.people, scale)
 
     def learn(self, study: "LogisticRegression", federation: Federation, value: protocols.Descent) -> dict[str, Any]:
         """Return the model of the final weights. Their standard errors are not known."""
-        columns = study._chosen(federation.describe())
+        design = study.design(federation.describe())
         names, into = coefficients_to_own_units(value.features[1:])
         values = into @ np.append(value.weights[1:], value.weights[0])
         unknown: NDArray[np.float64] = np.full((1, len(names)), np.nan)
-        levels = tuple(str(level) for level in study._category(columns).levels)
+        levels = tuple(str(level) for level in design.classes.levels)
         model = regression.LogisticFit(levels, names, values[None, :-1], values[-1:], unknown, np.full(2, np.nan))
-        return study._learned(model, value.features[1:], columns)
+        return logistic_attributes(model, value.features[1:], design)
 
     def expect(self, study: "MomentStudy", algorithm: protocols.GradientDescent, federation: Federation) -> Expectation:
         """Return how noisy a step is, and the ε of a peer."""
-        plan = federation._driver.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
+        plan = self.draft(study, algorithm, federation)
         terms = GradientTerms.read(plan, STEP)
         peers = terms.noise.loss(colluders=1)
         words = {

@@ -576,7 +576,7 @@ class Bounds:
         entry = self.entry()
         if entry is None:
             return True
-        plan = entry.estimator._prepare(self.federation, entry.repeat)[1]  # noqa: SLF001  # without running it
+        plan = entry.estimator.prepared(self.federation, entry.repeat)[1]
         return not any(self.federation._driver.quote(plan).unpaid.values())
 
     def with_bounds(self, studies: Sequence[StudyEntry]) -> tuple[StudyEntry, ...]:

@@ -468,7 +468,7 @@ class FunctionalRelease:
         )
 
 
-WIDE = 1_000
+WIDE_COLUMNS = 1_000
 """Coded columns from which a matrix is held once, and not decomposed."""
 
 

@@ -63,7 +63,7 @@ class ClusterMethod(Method["ClusteringStudy"]):
             blocks=blocks,
             n_clusters=study.n_clusters,
             local_clusters=self._local_clusters(study, federation, blocks, prices),
-            median=study._median,
+            median=study.median,
             prices=prices,
             people=federation.people,
             seed=study.random_state,

@@ -125,9 +125,7 @@ class SecureTables(CountMethod):
         """Return the variance that opened values will have."""
         if len(algorithm.layout.groups) == 1:
             return super().variance(study, algorithm, federation, counts)
-        plan = federation._driver.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
+        plan = self.draft(study, algorithm, federation)
         return variance_from_pairs(counts, read_joint(plan, "tables").noise.opened_variance)
 
     def doubts(self, algorithm: Counts) -> tuple[str, ...]:

@@ -24,14 +24,12 @@ from colonnade.schema import Column, bins_between
 from colonnade.schema.features import ColumnName, indicated
 
 if TYPE_CHECKING:
-    from colonnade.estimators.describing import Describe, Histogram, Quantiles
-    from colonnade.estimators.grouping import GroupBy
+    from colonnade.estimators.describing import Describe, GroupBy, Histogram, Quantiles
 
 
 Array = NDArray[np.float64]
 EVENLY = "values are spread evenly where the quantiles are"
 UNEVEN = "it depends on the values around a quantile: a round number nearby, or a gap without people, draws it"
-FIGURES = ("missing", "mean", "std")
 
 
 def party_share(price: Price, parties: int, unit: Any) -> Price:
@@ -68,7 +66,7 @@ class LocalDescription(Method["Describe"]):
                 for one, width in zip(numbers, widths, strict=True)
             ]
             words["95 % of means are within"] = f"{2 * max(spread):.2g} of the distance between the bounds"
-            if max(spread) > WIDE:
+            if max(spread) > WARN_ABOVE:
                 warnings.append(
                     "The error of a mean is more than a twentieth of the distance between the bounds: ask for fewer columns, "
                     "narrower bounds or a larger epsilon."
@@ -100,7 +98,8 @@ class LocalDescription(Method["Describe"]):
         }
 
 
-WIDE = 0.05
+WARN_ABOVE = 0.05
+"""A preview warns if errors exceed this part of the distance between bounds, or of the people."""
 
 
 def _without_indicators(federation: Federation) -> list[str]:
@@ -258,7 +257,7 @@ class LocalQuantiles(Method["Quantiles"]):
         words = {"95 % of ranks are within": f"{2 * root:,.3g} people ({2 * share:.2%}), if {EVENLY}"}
         warning = "Ranks are off by more than a twentieth of the people: ask for fewer quantiles, or a larger epsilon."
         error = ExpectedError("rank_error_", None, "of the people", unknown=UNEVEN)
-        return Expectation(words, (warning,) if share > WIDE else (), (error,))
+        return Expectation(words, (warning,) if share > WARN_ABOVE else (), (error,))
 
     def learn(self, study: "Quantiles", federation: Federation, value: list[float]) -> dict[str, Any]:
         """Return the quantiles, and the standard errors of their ranks."""
@@ -303,7 +302,7 @@ class Groups(Method["GroupBy"]):
 
     def protocol(self, study: "GroupBy", federation: Federation, price: Price, repeat: int) -> GroupRelease:
         """Return a release of all counts and sums."""
-        by, values = study._columns(federation)
+        by, values = study.grouping(federation)
         release = GroupRelease(by, values, price, tuple(federation.parties))
         if not self.helpers:
             return release
@@ -312,14 +311,7 @@ class Groups(Method["GroupBy"]):
 
     def expect(self, study: "GroupBy", algorithm: GroupRelease, federation: Federation) -> Expectation:
         """Return the error of a count, which no data changes, and that of a mean in a group of average size."""
-        plan = federation._driver.plan(
-            algorithm,
-            task=study.task,
-            method=self.name,
-            price=algorithm.price,
-            unit=study.unit,
-            parameters={},
-        )
+        plan = self.draft(study, algorithm, federation)
         variance, average = algorithm.variance(plan), federation.people / algorithm.cells
         count, value = (float(np.sqrt(variance)) / one for one in self._heights(algorithm))
         words = {"95 % of counts are within": f"{2 * count:,.3g} people"}
@@ -338,7 +330,7 @@ class Groups(Method["GroupBy"]):
 
     def learn(self, study: "GroupBy", federation: Federation, value: GroupFigures) -> dict[str, Any]:
         """Return one row per group."""
-        return study._learned_from(value, federation)
+        return study.learn_from_figures(value, federation)
 
     @staticmethod
     def _heights(algorithm: GroupRelease) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from colonnade.coordinator.driver import Findings
 from colonnade.coordinator.federation import Federation
 from colonnade.errors import BadInput
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.plan import RELATION, Parameter
+from colonnade.plan import RELATION, Parameter, Plan
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.protocol.messages import Algorithm
 from colonnade.steps.kind import Registry
@@ -102,6 +102,12 @@ class Method(BaseEstimator, Generic[StudyType]):
     def is_local(self, study: StudyType) -> bool:
         """Return whether local differential privacy holds."""
         return False
+
+    def draft(self, study: StudyType, algorithm: Any, federation: Federation) -> Plan:
+        """Return a plan of the algorithm that is never run: it says how large the noise would be."""
+        return federation._driver.plan(
+            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=self.unit(study), parameters={}
+        )
 
     def protocol(self, study: StudyType, federation: Federation, price: Price, repeat: int) -> Algorithm:
         """Return the algorithm that the coordinator runs."""

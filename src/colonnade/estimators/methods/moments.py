@@ -4,7 +4,7 @@ The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/
 mechanism across parties* (docs/references.md#functional).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,14 +25,14 @@ from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.schema.features import coded_widths, coefficients_to_own_units, parties_of
+from colonnade.schema.features import Feature, coded_widths, coefficients_to_own_units, parties_of
 from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Direct
 
 if TYPE_CHECKING:
     from colonnade.estimators.regression import LogisticRegression
-    from colonnade.estimators.second_moments import MomentStudy
+    from colonnade.estimators.study import Design, MomentStudy
 
 
 Array = NDArray[np.float64]
@@ -64,18 +64,18 @@ class MomentMethod(Method["MomentStudy"]):
         features = algorithm.features
         variance = opened_variance(study, algorithm, federation) / federation.people**2
         released = Moments.of_release(np.zeros_like(variance), variance, federation.people, features).variance
-        some = np.array([feature.column not in study._targets() for feature in features])
+        some = np.array([feature.column != study.target for feature in features])
         some[0] = False
         return float(released[np.ix_(some, some)].mean())
 
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
         """Return what the noise of the covariance matrix means for the estimator's result."""
-        width = sum(one.kind != "intercept" and one.column not in study._targets() for one in algorithm.features)
-        return study._expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
+        width = sum(one.kind != "intercept" and one.column != study.target for one in algorithm.features)
+        return study.expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
-        return study._learn_from_moments(value, study._chosen(federation.describe()))
+        return study.learn_from_moments(value, study.design(federation.describe()))
 
 
 class Secure(MomentMethod):
@@ -111,13 +111,14 @@ class Secure(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> moment_releases.GramRelease:
         """Return a release of second moments on shares; over the union of people if the federation is aligned so."""
-        columns = study._chosen(federation.describe())
+        design = study.design(federation.describe())
         kind = moment_releases.GramRelease
         if federation._driver.union:
             kind = moment_releases.UnionRelease
-        elif study._reads_wide(columns):
+        elif study.reads_wide(design):
             kind = moment_releases.WideRelease
-        algorithm = kind(columns, price, study._signed(columns), self.noise, self.scale, self.row_norms)
+        signed = (study.target,) if design.has_two_classes else ()  # one column of signs instead of two of indicators
+        algorithm = kind(design.columns, price, signed, self.noise, self.scale, self.row_norms)
         if self._is_wide(algorithm):
             require_memory(self._load(algorithm, federation), len(algorithm.features) - 1)
         return algorithm
@@ -131,7 +132,7 @@ class Secure(MomentMethod):
         return Expectation(words, expected.warnings, expected.errors)
 
     def _is_wide(self, algorithm: moment_releases.GramRelease) -> bool:
-        return len(algorithm.features) > moment_releases.WIDE
+        return len(algorithm.features) > moment_releases.WIDE_COLUMNS
 
     def _load(self, algorithm: moment_releases.GramRelease, federation: Federation) -> Load:
         lean, together = (
@@ -156,15 +157,22 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
 
 def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
     """Return the terms of a study's joint step."""
-    plan = federation._driver.plan(
-        algorithm,
-        task=study.task,
-        method=study.method.name,
-        price=algorithm.price,
-        unit=study.method.unit(study),
-        parameters={},
-    )
+    plan = study.method.draft(study, algorithm, federation)
     return read_joint(plan, plan.steps[0].name)
+
+
+def logistic_attributes(model: regression.LogisticFit, coded: Sequence[Feature], design: "Design") -> dict[str, Any]:
+    """Return the fitted attributes of a logistic model, from its fit in own units and the coded columns."""
+    return {
+        "_model": model,
+        "coef_": model.coefficients,
+        "intercept_": model.intercepts,
+        "coef_stderr_": model.errors,
+        "classes_": np.array(design.classes.levels, dtype=object),
+        "feature_names_in_": np.array(model.names, dtype=object),
+        "_coded": [feature for feature in coded if feature.column in design.explaining],
+        "_columns": design.explaining,
+    }
 
 
 class Functional(MomentMethod):
@@ -211,17 +219,19 @@ class Functional(MomentMethod):
         self, study: "MomentStudy", federation: Federation, price: Price, repeat: int
     ) -> moment_releases.FunctionalRelease:
         """Return a release of the objective's coefficients on shares."""
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
+        columns = study.design(federation.describe()).columns
         if self.budgets is not None:
-            return moment_releases.FunctionalRelease(columns, target, _prices(self.budgets), "bottom_up", self.scale)
+            return moment_releases.FunctionalRelease(
+                columns, study.target, _prices(self.budgets), "bottom_up", self.scale
+            )
         parties = parties_of(columns)
-        return moment_releases.FunctionalRelease(columns, target, dict.fromkeys(parties, price), "top_down", self.scale)
+        return moment_releases.FunctionalRelease(
+            columns, study.target, dict.fromkeys(parties, price), "top_down", self.scale
+        )
 
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Return the moments with weak correlations pulled towards zero."""
-        (target,) = study._targets()
-        return moment_estimation.pooled_correlations(moments, target)
+        return moment_estimation.pooled_correlations(moments, study.target)
 
 
 def _prices(budgets: Mapping[str, float]) -> dict[str, Price]:
@@ -302,36 +312,33 @@ class Newton(MomentMethod):
                 "Newton steps need rows of people whom every party has, and this federation is aligned by union.",
                 remedy="Use method='secure'.",
             )
-        columns = study._chosen(federation.describe())
-        (target,) = study._targets()
+        columns = study.design(federation.describe()).columns
         division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
         return newton_steps.NewtonStudy(
-            columns, target, price, federation.people, division, self.window, scale, study.family
+            columns, study.target, price, federation.people, division, self.window, scale, study.family
         )
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: newton_steps.NewtonFit
     ) -> dict[str, Any]:
         """Return the model of the final weights, and what noise leaves them uncertain by."""
-        columns = study._chosen(federation.describe())
+        design = study.design(federation.describe())
         names, into = coefficients_to_own_units(value.features[1:])
         values = np.array([into @ np.append(one.weights[1:], one.weights[0]) for one in value.classes])
         found = [
             newton_inference(one, value.features, row[:-1], coding=study.coding)
             for one, row in zip(value.classes, values, strict=True)
         ]
-        levels = tuple(str(level) for level in study._category(columns).levels)
+        levels = tuple(str(level) for level in design.classes.levels)
         errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
-        learned = study._learned(model, value.features[1:], columns)
+        learned = logistic_attributes(model, value.features[1:], design)
         return {**learned, "_inference": [one.written for one in found]}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
-        plan = federation._driver.plan(
-            algorithm, task=study.task, method=self.name, price=algorithm.price, unit=study.unit, parameters={}
-        )
+        plan = self.draft(study, algorithm, federation)
         terms = NewtonTerms.read(plan, newton_steps.step_name(algorithm.levels[0]))
         deviation = algorithm.gradient_deviation(terms)
         words = {
