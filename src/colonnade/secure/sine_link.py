@@ -97,6 +97,12 @@ class Series:
             total += wave.real * np.cos(2 * np.pi * k * turns) - wave.imag * np.sin(2 * np.pi * k * turns)
         return self.constant / _UNIT + total
 
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value over all steps of a period."""
+        values = self.at(np.arange(STEPS) / STEPS)
+        return float(np.min(values)), float(np.max(values))
+
 
 @dataclass(frozen=True)
 class SineLink:
@@ -223,9 +229,9 @@ class LinkBounds:
         return max(middle - low, high - middle) + self._rounded("residual")
 
     def _range(self, kind: TableKind) -> tuple[float, float]:
-        """Return the smallest and the largest value of F times a series over all steps of a period."""
-        values = self.series(kind).at(np.arange(STEPS) / STEPS)
-        return self.unit * float(np.min(values)), self.unit * float(np.max(values))
+        """Return the smallest and the largest value of F times a series."""
+        low, high = self.series(kind).ends
+        return self.unit * low, self.unit * high
 
     def _rounded(self, kind: TableKind) -> float:
         """Return how far rounding can move a series: each factor, a complex number, is off by at most √½."""

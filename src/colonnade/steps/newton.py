@@ -386,10 +386,6 @@ def _first(steps: Mapping[str, Step]) -> Step:
     return next(iter(steps.values()))
 
 
-def _scale(steps: Mapping[str, Step]) -> int:
-    return valid_scale(_first(steps).parameters.get("scale"), LARGEST_SHORT_SCALE)
-
-
 def _levels(step: Step) -> tuple[int, ...]:
     """Return where a party's levels that are not multiplied by weights begin, and how many there are; or nothing."""
     block = whole_list(step.parameters, "levels")
@@ -463,15 +459,6 @@ WORDS = (
 """The words in use, the first that has room for its tables is taken."""
 
 
-class _Sized(NamedTuple):
-    """A link, and the largest integers that steps and the curvature would open with it; infinite if noise cannot be drawn."""
-
-    tables: tuple[int, int]
-    bounds: LinkBounds
-    residual: float
-    weight: float
-
-
 def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
     """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
     try:
@@ -488,17 +475,19 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
     """
     parameters = _first(steps).parameters
     family, window = family_of(parameters), whole_parameter(parameters, "window")
-    sized: list[_Sized] = []
-    for tables in TABLES:
-        bounds = family.bounds(window, plan.threshold + 1, *tables)
+    scale = valid_scale(parameters.get("scale"), LARGEST_SHORT_SCALE)
+    links = {tables: family.bounds(window, plan.threshold + 1, *tables) for tables in TABLES}
+    of_steps, of_curvature = {}, {}
+    for tables, bounds in links.items():
         noise = _noise(plan, steps, bounds, bounds)
-        sizes = [_size(number, plan, _scale(steps), bounds, noise) for number in range(noise.rounds)]
-        of_curvature = sizes.pop(CURVATURE)
-        sized.append(_Sized(tables, bounds, residual=max(sizes), weight=of_curvature))
+        sizes = [_size(number, plan, scale, bounds, noise) for number in range(noise.rounds)]
+        of_curvature[tables] = sizes.pop(CURVATURE)
+        of_steps[tables] = max(sizes)
     for word in WORDS:
         arithmetic = Arithmetic(word.moduli)
-        fine = [one.bounds for one in sized if one.residual <= arithmetic.largest and one.tables >= word.residual]
-        coarse = [one.bounds for one in sized if one.weight <= arithmetic.largest and one.tables >= word.weight]
+        room = arithmetic.largest
+        fine = [links[tables] for tables in TABLES if of_steps[tables] <= room and tables >= word.residual]
+        coarse = [links[tables] for tables in TABLES if of_curvature[tables] <= room and tables >= word.weight]
         if fine and coarse:
             return _Room(arithmetic, fine[0], coarse[0])
     return None
