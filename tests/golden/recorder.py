@@ -26,8 +26,8 @@ from colonnade.party.steps.agreements import MatchingPart
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
-from colonnade.secure.group_secret import GroupSecret
 from colonnade.secure.keys import Secret
+from colonnade.secure.mail import GroupSecret
 from colonnade.steps import sums as coreset
 from colonnade.steps.alignment import ListMatching
 from colonnade.steps.local import Membership

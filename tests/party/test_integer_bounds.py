@@ -27,8 +27,7 @@ from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.schema import Bins, Date, Number, Numeric, Schema
 from colonnade.schema.encoders import encoded
 from colonnade.schema.features import to_unit_range
-from colonnade.steps.describing import Cells
-from colonnade.steps.groups import GroupTotals
+from colonnade.steps.describing import Cells, GroupTotals
 from tests import kit
 from tests.federations import as_if_agreed
 from tests.party import integer_bounds as bounds

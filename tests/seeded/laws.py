@@ -26,12 +26,11 @@ from colonnade.privacy.laws import sketches as all_sketches
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, RandomizedResponse
 from colonnade.privacy.laws.sketches import Sketching
-from colonnade.privacy.laws.tables import TableNoise
+from colonnade.privacy.laws.tables import GroupNoise, TableNoise
 from colonnade.privacy.laws.values import PerturbedValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import PrivacyStatement

@@ -88,7 +88,7 @@ from colonnade.secure import keys, mail, residues, sine_link
 from colonnade.secure.keys import digest
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, Rectangle, check_repetitions, expand, sums_of, verify_degree
-from colonnade.steps.groups import Chain, GroupTerms
+from colonnade.steps.describing import Chain, GroupTerms
 from colonnade.steps.joint import Joint, read_joint
 
 _SEED = 32

@@ -25,7 +25,7 @@ from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import Accounted, Algorithm, Described, GetDescription, Reply, Request
 from colonnade.runtime.progress import Progress
 from colonnade.schema import Schema
-from colonnade.secure.devices import Compute, compute_on
+from colonnade.secure.shamir import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
 

@@ -35,10 +35,9 @@ from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, Sche
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import Block, CoefficientNoise, Holding
-from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.gram import GramNoise, UnionNoise
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.joint import Joint, JointStep, shared_price

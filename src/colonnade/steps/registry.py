@@ -6,7 +6,7 @@ member refuses one before it prices anything (`colonnade.steps.kind.require_know
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, describing, gradient, groups, local, newton, products, sums
+from colonnade.steps import alignment, describing, gradient, local, newton, products, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 KINDS.update(
@@ -18,9 +18,9 @@ KINDS.update(
         describing.ColumnCounts,
         describing.QuantilePositions,
         gradient.Gradient,
-        groups.GroupChain,
-        groups.GroupSums,
-        groups.GroupTotals,
+        describing.GroupChain,
+        describing.GroupSums,
+        describing.GroupTotals,
         local.GroupKey,
         local.MembershipSketches,
         local.Split,
@@ -106,7 +106,7 @@ TASKS.update(
         },
         "description": {"local": _method(describing.ColumnCounts, describing.QuantilePositions)},
         "groups": {
-            "secure": _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
+            "secure": _method(describing.GroupChain, describing.GroupSums, describing.GroupTotals),
         },
         "moment": {
             "local": _method(local.Total, local.Values),

@@ -19,11 +19,11 @@ from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
-from colonnade.privacy.laws.groups import GroupNoise, value_to_count
+from colonnade.privacy.laws.tables import GroupNoise, value_to_count
 from colonnade.protocol.messages import Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, columns_at, parties_of
-from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
+from colonnade.steps.describing import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
 from colonnade.steps.joint import read_joint
 
 GROUPS = "groups"

@@ -37,8 +37,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
-from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.union import UnionNoise
+from colonnade.privacy.laws.gram import GramNoise, UnionNoise
 from colonnade.protocol.messages import Rounds
 from colonnade.schema import Column
 from colonnade.schema import features as coding

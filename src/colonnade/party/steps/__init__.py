@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from colonnade.party.steps import agreements, coresets, local, newton, predictions, products
+from colonnade.party.steps import agreements, coresets, local, newton, products
 from colonnade.steps.kind import StepKind
 
 PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
@@ -37,7 +37,7 @@ PRIVATE_HALVES: Mapping[str, type[StepKind]] = {
         local.PrivateValueSketch,
         local.PrivateValues,
         newton.PrivateNewtonSteps,
-        predictions.PrivatePredictions,
+        products.PrivatePredictions,
         products.PrivateCoefficients,
         products.PrivateGram,
         products.PrivatePairTables,

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal
 from colonnade.party.handles import Attempt
 from colonnade.party.refusals import among_rows
-from colonnade.party.table.large_ids import ids_in_memory
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.party.table.sources import BLOCK
-from colonnade.party.table.stored_table import part_of
+from colonnade.party.table.stored_table import ids_in_memory, part_of
 from colonnade.protocol.messages import Described
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
 from colonnade.steps.local import PARTS, GroupKey, Split, part_identity

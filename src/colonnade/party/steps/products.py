@@ -1,11 +1,11 @@
-"""One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores.
+"""One party's rows in products on shares and in sums: Gram matrices, coefficients, tables, histograms of scores, predictions.
 
 *Products* of one party's own columns (`folded_products`) are exact, and no library that starts threads of its own takes part.
 Several parties multiply at the same time where they share a machine, and a threaded BLAS then spends its time on waiting for
 itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,14 +14,24 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
+from colonnade.party.refusals import among_rows
 from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
-from colonnade.party.steps.parts import JointPart, OpensJointly, bounded_scores, coded_rows, partial_scores
+from colonnade.party.steps.parts import (
+    Arrays,
+    JointPart,
+    OpensJointly,
+    SumPart,
+    bounded_scores,
+    coded_rows,
+    partial_scores,
+)
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.steps.groups import GroupChain, GroupPart, GroupSums, GroupTotals
+from colonnade.protocol.messages import Array
+from colonnade.steps.describing import GroupChain, GroupPart, GroupSums, GroupTotals
 from colonnade.steps.products import (
     NOBODY,
     Coefficients,
@@ -33,6 +43,7 @@ from colonnade.steps.products import (
     UnionCross,
     UnionOwn,
 )
+from colonnade.steps.sums import Predictions
 from colonnade.steps.terms import FixedPoint
 
 if TYPE_CHECKING:
@@ -364,3 +375,64 @@ def _put(codes: Any, values: Any, first: int, out: Any) -> None:
     for i in range(len(codes)):
         if codes[i] >= 0:
             out[first + codes[i], i] = values[i]
+
+
+class PrivatePredictions(Predictions):
+    """Partial scores as integers."""
+
+    def join(self, admitted: "AdmittedStep") -> "PredictionPart":
+        """Return this party's part."""
+        return PredictionPart(admitted)
+
+    def accept(self, inputs: Arrays) -> Arrays:
+        """Take no inputs: the plan says everything."""
+        if inputs:
+            raise BadInput("Predictions take no inputs.")
+        return {}
+
+    def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return a stretch of this party's integers."""
+        nonprivate = np.zeros(stop - start, dtype=np.int64)
+        place = start
+        while place < stop and self.scores is not None:
+            output, first = divmod(place, self.people)
+            last = min(self.people, first + stop - place)
+            some = partial_scores(self.scores, table, first, last, output)
+            whole = nonprivate[place - start : place - start + last - first]
+            whole_numbers(some, self.bound, scale=self.scale, out=whole)
+            place += last - first
+        return nonprivate
+
+
+class PredictionPart(SumPart):
+    """A part in a secure sum whose recipient is a party."""
+
+    def __init__(self, admitted: "AdmittedStep") -> None:
+        super().__init__(admitted)
+        self._sums: NDArray[np.int64] | None = None
+        self._arrived = 0
+
+    def begin(self, inputs: Mapping[str, Array]) -> int:
+        """Record the output in the ledger, as one that the budget does not cover; return how many integers there are."""
+        length = super().begin(inputs)
+        receives = self._predictions.recipient == self._admitted.party
+        self._sums = np.empty(length if receives else 0, dtype=np.int64)
+        return length
+
+    def deliver(self, start: int, sums: NDArray[np.int64]) -> None:
+        """Take a stretch of the sums; once all are here, keep what this party is told, for its own operator alone.
+
+        Where a stretch did not come, because it cannot be right, nothing is kept, and only the operator sees that.
+        """
+        assert self._sums is not None  # a run begins first
+        self._sums[start : start + len(sums)] = sums
+        self._arrived += len(sums)
+        if self._arrived == len(self._sums):
+            orders = self._admitted.row_orders
+            with among_rows():  # other parties' rows, in scores that are this party's own now
+                columns = self._predictions.read_sums(self._sums)
+                orders.deliveries.keep(self._admitted.request, orders.order(self._admitted.plan.alignment), columns)
+
+    @property
+    def _predictions(self) -> PrivatePredictions:
+        return cast("PrivatePredictions", self._half)
