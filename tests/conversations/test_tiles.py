@@ -29,6 +29,7 @@ from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import joint as joint_module
 from colonnade.steps.joint import read_joint
 from colonnade.steps.registry import STUDIES
+from tests import kit
 from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at, outcome, replaced
 from tests.federations import SCHEMAS, federation
 
@@ -148,11 +149,11 @@ class GramSite(Site):
         """The exact products, plus the noise that follows from the seeds in the ledgers: each party paid and drew once."""
         rows, noise = [], []
         for step in plan.steps:
-            half = PrivateGram(plan, step, SCHEMAS[step.party])
+            half = kit.private(PrivateGram, plan, step, SCHEMAS[step.party])
             rows.append(half.rows(self.endpoints[step.party]._gate._table, 0, plan.people))
             (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
             sampler = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
-            noise.append(half.cross_noise(half.joint.entries, sampler))
+            noise.append(half.cross_noise(half.step.joint.entries, sampler))
         return ((rows[0] @ rows[1].T).reshape(-1) + sum(noise)).tolist()
 
 

@@ -18,7 +18,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.refusals import AWAY, RowsFailed, among_rows
-from colonnade.party.steps import PRIVATE_HALVES, integers, parts
+from colonnade.party.steps import PRIVATE_STEPS, integers, participants
 from colonnade.party.steps.integers import require_within, whole_numbers
 from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
@@ -38,7 +38,7 @@ TINY, LEAST, LARGEST = 5e-324, sys.float_info.min, sys.float_info.max
 
 
 def test_every_kind_of_step_has_a_bound_that_is_tried():
-    assert set(bounds.BOUNDS) | bounds.WITHOUT_ROWS == set(PRIVATE_HALVES)
+    assert set(bounds.BOUNDS) | bounds.WITHOUT_ROWS == set(PRIVATE_STEPS)
     assert {one.step.kind for one in bounds.planned()} == set(bounds.BOUNDS)
 
 
@@ -196,10 +196,10 @@ def test_integers_keep_a_bound_that_no_float_has(largest):
 
 def test_rows_beyond_their_bound_are_not_shared():
     half = next(one for one in bounds.planned() if one.step.kind == "gram")
-    made = half.half(half.plan, half.step, half.schema, half.earlier)
-    made.rows = lambda table, start, stop: np.full((made.width, stop - start), made.joint.largest + 1)
+    made = half.made(half.step, half.schema)
+    made.rows = lambda table, start, stop: np.full((made.step.width, stop - start), made.step.joint.largest + 1)
     with pytest.raises(SchemaMismatch):
-        parts.DealtRows(made, _Dealing(), [(0, 1)])(None, 0, 1)
+        participants.DealtRows(made, _Dealing(), [(0, 1)])(None, 0, 1)
     require_within(np.array([-7, 7]), 7)
     with pytest.raises(SchemaMismatch):
         require_within(np.array([-8, 7]), 7)

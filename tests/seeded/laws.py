@@ -13,7 +13,7 @@ from colonnade.estimation.shape_belief import OpenedTables
 from colonnade.estimators.methods import describing as methods
 from colonnade.party.steps import coresets as coreset_rows
 from colonnade.party.steps import integers
-from colonnade.party.steps import parts as coding
+from colonnade.party.steps import row_coding as coding
 from colonnade.party.steps.local import PrivateValues
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
 from colonnade.privacy import accounting as loss
@@ -204,8 +204,8 @@ def _whole_loss_nowhere(self):
 
 
 def _own_part_without_noise(self, table, sampler):
-    nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
-    return nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
+    nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
+    return nonprivate[triangle_places(self.step.entries.rows, self.step.entries.columns, self.step.width + 1)]
 
 
 def _unclipped_of_clustering(honest, rows, labels, references, radius, *, squared, squares):

@@ -543,17 +543,20 @@ class Chain:
         )
 
 
-class _Groups(StepKind):
+class _Groups:
     """What every kind of step about groups has: one party's categories and values."""
 
     by: tuple[str, ...]
     part: GroupPart
     group_terms: GroupTerms
+    _owner: str | None
 
     def _describe(self, step: Step, schema: Schema, terms: GroupTerms) -> None:
         self.by = word_list(step.parameters, "by")
         self.part = GroupPart.read(step)
         self.group_terms = terms
+        if self.part.helps:
+            self._owner = step.party  # a helper pays for nothing but its share of the noise
         described = [schema[name] for name in self.by]
         if any(column.is_number for column in described):
             raise SchemaMismatch(
@@ -563,6 +566,16 @@ class _Groups(StepKind):
             raise SchemaMismatch("Only numbers are added up.", remedy="Name categories in by=.")
         if math.prod(column.size for column in described if not column.is_number) != self.part.groups:
             raise PlanMismatch("The plan gives this party's categories another number of levels.")
+
+    @classmethod
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
+        """Return the noise of all numbers together."""
+        return GroupTerms.read(steps).noise(shared_price(steps), plan.unit, plan.collusion)
+
+    @classmethod
+    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:  # the steps say it
+        """Values, or indicators, are multiplied by indicators."""
+        return GroupTerms.read(steps).largest
 
 
 class GroupSums(_Groups, JointStep):
@@ -578,50 +591,21 @@ class GroupSums(_Groups, JointStep):
     parameters: ClassVar[frozenset[str]] = PARAMETERS
     without_columns: ClassVar[bool] = True
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
-    factors: ClassVar[int] = 2
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
         self.joint = self.read(plan, step.name)
         self._describe(step, schema, GroupTerms.read({one.party: one for one in plan.steps if one.name == step.name}))
 
-    @property
-    def width(self) -> int:
-        """How many integers a row has."""
-        return self.part.width
-
-    @property
-    def loss(self) -> Loss:
-        """The full loss of the opening; nothing, for a helper."""
-        loss = self.joint.noise.loss(party=self.party if self.part.helps else self._owner)
-        assert loss is not None  # with no more colluders than the plan allows, noise is left
-        return loss
-
     @classmethod
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms, with what is opened of all products."""
-        terms = GroupTerms.read(steps)
-        if len(terms.holders) != cls.factors:
-            raise PlanMismatch("A step of groups takes columns of another number of parties than hold them.")
-        return replace(super().terms(plan, steps), fold=cls._fold(terms), sums=terms.entries)
-
-    @classmethod
-    def _fold(cls, terms: GroupTerms) -> Integers:
-        return terms.fold_of_two()
-
-    @classmethod
-    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
-        """Return the noise of all numbers together."""
-        return GroupTerms.read(steps).noise(shared_price(steps), plan.unit, plan.collusion)
-
-    @classmethod
-    def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
-        """Values, or indicators, are multiplied by indicators."""
-        return GroupTerms.read(steps).largest
+        terms = _terms_of(steps, holders=2)
+        return replace(super().terms(plan, steps), fold=terms.fold_of_two(), sums=terms.entries)
 
 
-class GroupChain(GroupSums):
-    """One party's part in counts and sums by group, of three parties' columns.
+class GroupChain(_Groups, JointStep):
+    """One party's part in counts and sums by group, of three parties' columns. Sensitivity: as `GroupSums`.
 
     Between the two products nodes deal their shares again. One that deviates there could amplify a person's row past the noise.
     So compute nodes are trusted to compute as written, and the coordinator may not be one of them (`colonnade.steps.newton`).
@@ -630,7 +614,14 @@ class GroupChain(GroupSums):
     name: ClassVar[str] = "group-chain"
     title: ClassVar[str] = "counts and sums by group over three parties with noise in shares"
     conversation: ClassVar[str] = "groups"
-    factors: ClassVar[int] = 3
+    parameters: ClassVar[frozenset[str]] = PARAMETERS
+    without_columns: ClassVar[bool] = True
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
+
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self.joint = self.read(plan, step.name)
+        self._describe(step, schema, GroupTerms.read({one.party: one for one in plan.steps if one.name == step.name}))
 
     @classmethod
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
@@ -641,17 +632,22 @@ class GroupChain(GroupSums):
                 "Groups over three parties need compute nodes besides the coordinator: a node could spoil what it deals again.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation).',
             )
-        return replace(super().terms(plan, steps), nodes=nodes, redealt=len(GroupTerms.read(steps).chain.first))
-
-    @classmethod
-    def _fold(cls, terms: GroupTerms) -> Integers:
-        return terms.fold_of_three()
+        terms = _terms_of(steps, holders=3)
+        joint = replace(super().terms(plan, steps), fold=terms.fold_of_three(), sums=terms.entries)
+        return replace(joint, nodes=nodes, redealt=len(terms.chain.first))
 
     @classmethod
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
         """Return what is assumed of compute nodes, colluders and inputs."""
         nodes = cls.read(whole.plan, whole.name).nodes
         return (COMPUTING.format(roles="compute nodes", members=", ".join(nodes)), *super().assumptions(whole))
+
+
+def _terms_of(steps: Steps, *, holders: int) -> GroupTerms:
+    terms = GroupTerms.read(steps)
+    if len(terms.holders) != holders:
+        raise PlanMismatch("A step of groups takes columns of another number of parties than hold them.")
+    return terms
 
 
 class GroupTotals(_Groups, StepKind):

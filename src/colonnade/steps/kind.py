@@ -3,7 +3,7 @@
 A *step* is one thing that a plan asks of one party. Steps of the same name at several parties belong together: this module
 calls all of them the *whole step*. Everything that differs between kinds is an attribute or a method of a `StepKind`: its
 terms, who takes part, its law, what it opens to whom, the permission it needs, its traffic, and its words for ledgers and
-reports. How a step is computed from the table is its *private half*, a subclass in `colonnade.party.steps`.
+reports. How a step is computed from the table is said by a `PrivateStep` in `colonnade.party.steps`, which holds it.
 
 A `Forecast` adds up what a study will say: rounds, and bytes to and from every member. Everything large in a message is a
 plan, an array whose shape the plan fixes, or shares of rows whose number and width it fixes. The rest (names, hashes,
@@ -402,9 +402,9 @@ def require_known(plan: Plan) -> None:
     )
 
 
-def kind_of(step: Step, kinds: Mapping[str, type[StepKind]] = KINDS) -> type[StepKind]:
-    """Return a step's kind among some; refuse one that is not there."""
-    kind = kinds.get(step.kind)
+def kind_of(step: Step) -> type[StepKind]:
+    """Return a step's kind; refuse one that is not known."""
+    kind = KINDS.get(step.kind)
     if kind is None:
         raise PolicyRefusal("This party does not know the kind of step that was asked for.")
     return kind

@@ -6,7 +6,7 @@ Coded columns are what `colonnade.schema.features` maps to [−1, 1], times γ a
 keeps |entry| ≤ γ because γ is an integer. A category adds γ² to a row's squared length however many levels it has. So a row
 of b columns has squared length at most bγ² by construction, and nothing needs clipping unless the plan allows less. A
 missing number is the midpoint, which is coded as 0. A missing category is 0 in every indicator. A model is public once it
-is released, so the weights of scores stand in the plan. This is the public half: `colonnade.party.steps.parts` makes
+is released, so the weights of scores stand in the plan. These are public facts: `colonnade.party.steps.row_coding` makes
 the integers from a table.
 """
 

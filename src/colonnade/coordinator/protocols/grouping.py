@@ -167,7 +167,7 @@ class GroupRelease:
         split = cells.reshape([self.by[name].size for name in stored])
         return np.transpose(split, [stored.index(name) for name in self.by])
 
-    def _step(self, kind: type[GroupTotals] | type[GroupSums], party: str) -> Step:
+    def _step(self, kind: type[GroupTotals] | type[GroupSums] | type[GroupChain], party: str) -> Step:
         by, values = columns_at(party, self.by), columns_at(party, self.values)
         groups = math.prod(column.size for name, column in self.by.items() if ColumnName.of(name).party == party)
         return kind.ask(

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps.integers import whole_numbers
-from colonnade.party.steps.parts import Arrays, SumPart, require_no_price
+from colonnade.party.steps.participants import Arrays, SumPart, require_no_price
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
@@ -610,7 +610,7 @@ class SagaPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         require_no_price(admitted)
         self._admitted = admitted
-        self._half = cast("PrivateCoresetGradient", admitted.half)
+        self._half = cast("PrivateCoresetGradient", admitted.private)
 
     def begin(self, inputs: Mapping[str, Packed]) -> int:
         """Record the release, prepare the block, and return how many rows the sample has."""

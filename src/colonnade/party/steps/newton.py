@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps.integers import require_within, whole_numbers
-from colonnade.party.steps.parts import coded_rows
+from colonnade.party.steps.row_coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.secure.batches import Batches
@@ -75,7 +75,7 @@ class NewtonPart:
 
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
-        self._half = cast("PrivateNewtonSteps", admitted.half)
+        self._half = cast("PrivateNewtonSteps", admitted.private)
         self._nonprivate: SpilledRows | None = None
         self._weights: NDArray[np.float64] = np.empty(0)
         self._reservation: Reservation | None = None
@@ -158,7 +158,7 @@ class DescentPart:
 
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
-        self._half = cast("PrivateGradient", admitted.half)
+        self._half = cast("PrivateGradient", admitted.private)
         self._reservation: Reservation | None = None
         self._batches: Batches | None = None
         self._nonprivate: SpilledRows | None = None
