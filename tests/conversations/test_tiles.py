@@ -40,7 +40,7 @@ full = pytest.mark.full
 
 
 def in_tiles(patch: pytest.MonkeyPatch, entries: int) -> None:
-    patch.setattr(joint_module, "AT_ONCE", 0)
+    patch.setattr(joint_module, "OPENED_AT_ONCE", 0)
     patch.setattr(joint_module, "TILE_ENTRIES", entries)
     joint_module._read.cache_clear()
 
@@ -285,7 +285,7 @@ def test_a_wide_matrix_of_too_many_people_is_refused_before_anything_is_paid(mon
 
 
 def test_what_cannot_be_opened_in_tiles_is_refused_by_its_size_before_anything_is_paid(monkeypatch):
-    monkeypatch.setattr(joint_module, "AT_ONCE", 10)
+    monkeypatch.setattr(joint_module, "OPENED_AT_ONCE", 10)
     joint_module._read.cache_clear()
     opened = federation(60, epsilon=5.0, delta=1e-5)
     with pytest.raises(BadInput, match="would open"):

@@ -12,7 +12,7 @@ from colonnade.estimation import clustering
 from colonnade.estimation.shape_belief import OpenedTables
 from colonnade.estimators.methods import describing as methods
 from colonnade.party.steps import coresets as coreset_rows
-from colonnade.party.steps import integers
+from colonnade.party.steps import row_coding
 from colonnade.party.steps import row_coding as coding
 from colonnade.party.steps.local import PrivateValues
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
@@ -137,7 +137,7 @@ def _old_integers(numbers, middle, half, scale, low, high, out):
 def _old_coding(patch):
     """All three at once: any bounds, no check of integers, and no clip of coded numbers."""
     patch.setattr(Number, "__post_init__", lambda self: None)
-    patch.setattr(integers, "_made", _old_integers)
+    patch.setattr(row_coding, "_made", _old_integers)
     _unclipped_coding(patch)
 
 
@@ -290,7 +290,7 @@ BUGS = [
     ),
     Bug(
         "NaN becomes an integer",
-        replaced(integers, "_made", _old_integers),
+        replaced(row_coding, "_made", _old_integers),
         partial(integer_bounds.test_what_is_no_finite_number_never_becomes_an_integer, math.nan),
     ),
     Bug(

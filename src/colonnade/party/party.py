@@ -397,7 +397,9 @@ class Party:
             ):
                 undo.callback(ledger.close)
                 books[name] = ledger
-            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), books, ledger_dir)
+            members = simulated_members(
+                identities, SharingFloor(max(1, collusion), collusion, computing), books, ledger_dir
+            )
             guards: dict[str, Guard | ComputeNode] = {
                 name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
                 for name in compute_nodes
@@ -431,7 +433,7 @@ def _with_capacity(policy: Policy, length: int) -> Policy:
     return policy if policy.capacity else dataclasses.replace(policy, capacity=max(1, -(-length // step)) * step)
 
 
-def members_of(
+def simulated_members(
     identities: Mapping[str, Identity],
     floor: SharingFloor,
     books: Mapping[str, SqliteLedger],
@@ -606,7 +608,9 @@ class StandIn:
             for name, ledger in open_ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):
                 undo.callback(ledger.close)
                 ledgers[name] = ledger
-            members = members_of(identities, SharingFloor(max(1, collusion), collusion, computing), ledgers, None)
+            members = simulated_members(
+                identities, SharingFloor(max(1, collusion), collusion, computing), ledgers, None
+            )
             guards: dict[str, Guard | ComputeNode] = {
                 name: ComputeNode(members[name], federation, keyed[name].bytes) for name in compute_nodes
             }

@@ -57,7 +57,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.secure.keys import (
-    LARGEST_NUMBER,
+    LARGEST_WORD,
     SEED_BYTES,
     Identity,
     PublicIdentity,
@@ -203,7 +203,7 @@ class Session:
             raise ProtocolError("A letter was replayed or came out of order.")
 
     def _address(self, step: int, sender: str, receiver: str, sequence: int) -> bytes:
-        if not _is_number(step, LARGEST_STEP) or not _is_number(sequence, LARGEST_NUMBER):
+        if not _is_number(step, LARGEST_STEP) or not _is_number(sequence, LARGEST_WORD):
             raise BadInput("Steps and sequences are whole numbers from 0.")
         return frame("colonnade letter v1", self.run, step, sender, receiver, sequence, self.plan)
 

@@ -723,8 +723,8 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         elements = np.empty(math.prod(shares.shape[1:]), dtype=np.uint64)
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
         centred = np.where(2 * weights > self._primes[:, None], weights - self._primes[:, None], weights)
-        weights = np.ascontiguousarray(centred, dtype=np.float64)[:, :, None]
-        weighted_sums(flat, weights, self.constants, self._is_wide, self._inverses, elements)
+        factors = np.ascontiguousarray(centred, dtype=np.float64)[:, :, None]
+        weighted_sums(flat, factors, self.constants, self._is_wide, self._inverses, elements)
         return elements.reshape(shares.shape[1:])
 
     def scaled_columns(self, columns: Elements, weights: Elements) -> Elements:

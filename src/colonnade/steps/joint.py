@@ -43,7 +43,7 @@ from colonnade.steps.kind import (
 )
 from colonnade.steps.terms import whole_parameter
 
-AT_ONCE = (1 << 28) - (1 << 16)
+OPENED_AT_ONCE = (1 << 28) - (1 << 16)
 """Bytes of what a step opens, all parties' own parts included, up to which it is opened and kept at once."""
 TILE_ENTRIES = 1 << 23
 """Entries that are opened at a time beyond that."""
@@ -164,7 +164,7 @@ class Joint:
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
         """What is opened at a time: everything, unless that is more than is kept at once."""
-        if self.opened_bytes <= AT_ONCE or self.fold is not None:
+        if self.opened_bytes <= OPENED_AT_ONCE or self.fold is not None:
             return (Tile(tuple(rectangles(self.widths)), self.entries, slice(None)),)
         blocks: list[tuple[Rectangle, ...]] = [(tile,) for tile in cut(self.widths, TILE_ENTRIES)]
         own = -(-max(self.own_entries.values(), default=0) // TILE_ENTRIES)
@@ -250,7 +250,7 @@ class JointStep(StepKind):
     def require_room(cls, joint: Joint) -> None:
         """Refuse what the members could not keep or hold, before anything is paid."""
         opened, columns = joint.opened_bytes // WORD, sum(joint.widths)
-        if joint.opened_bytes > AT_ONCE and not cls.in_tiles:
+        if joint.opened_bytes > OPENED_AT_ONCE and not cls.in_tiles:
             raise BadInput(
                 f"This step would open {opened:,} numbers, more than a party keeps of one step.",
                 remedy="Ask for fewer columns or levels.",

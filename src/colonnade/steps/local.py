@@ -14,10 +14,9 @@ signs (±1, so that every person's column of G has length √s exactly and integ
 the noise (discrete, at the exact sensitivity; the paper's Θ(·) taken as 1 would not be private enough), and in one more
 row, of ones: it carries the column sums, which let the reader centre the columns.
 
-Steps that rest on a secret of the parties: keys, divisions of the people, and sketches of memberships.
-
-Agreeing on a secret releases and costs nothing. Sketches of who is in which local cluster are Private vertical clustering,
-Algorithm 3, mended (docs/proofs/sketches.md).
+Some steps rest on a secret of the parties: keys, divisions of the people, and sketches of memberships. Agreeing on a secret
+releases and costs nothing. Sketches of who is in which local cluster are Private vertical clustering, Algorithm 3, mended
+(docs/proofs/sketches.md).
 """
 
 import hashlib

@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.refusals import among_rows
-from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.participants import Arrays, SumPart, require_no_price
+from colonnade.party.steps.row_coding import whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed

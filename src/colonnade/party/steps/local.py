@@ -15,24 +15,22 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.party.steps.integers import whole_numbers
 from colonnade.party.steps.participants import Local, PrivateStep
-from colonnade.party.steps.row_coding import coded_rows, partial_scores
+from colonnade.party.steps.row_coding import coded_rows, partial_scores, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.laws.values import WholeValues
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema, equal_bins
+from colonnade.schema.encoders import MISSING
 from colonnade.schema.features import to_unit_range
 from colonnade.secure.signs import PEOPLE, Signs
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership, MembershipSketches
-
-BLOCK = 65_536
-MISSING = -1
 
 
 class PrivateHistogram(PrivateStep[local.Histogram]):
@@ -326,9 +324,6 @@ def _taking_part(private: Any, places: NDArray[np.int64], part: PrivateTable) ->
     return ranks[places][some[places]], nonprivate[some[places]]
 
 
-NOBODY = -1
-
-
 def _binned(table: PrivateTable, columns: dict[str, Column]) -> PrivateTable:
     """Return the table with numbers in bins; it reads each of these columns once more."""
     return table.read_as(Schema(table.schema).read_as(columns)) if columns else table
@@ -394,5 +389,5 @@ class PrivateQuantilePositions(PrivateStep[describing.QuantilePositions]):
             there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
             values = table.values(name, start, stop)
             whole = whole_numbers(values, cells.number - 1, least=0, middle=cells.first, half=cells.width)
-            nonprivate[:, place] = np.where(there, whole, NOBODY)
+            nonprivate[:, place] = np.where(there, whole, MISSING)
         return nonprivate

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
 from colonnade.party.refusals import among_rows
-from colonnade.party.steps.integers import require_within, whole_numbers
-from colonnade.party.steps.row_coding import coded_rows
+from colonnade.party.steps.row_coding import coded_rows, require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.secure.batches import Batches

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
-from colonnade.party.steps.integers import require_within
+from colonnade.party.steps.row_coding import require_within
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism, Sampler

@@ -481,6 +481,8 @@ class StoredTable(PrivateTable):
         How many bytes the process may use.
     """
 
+    in_memory = False
+
     def __init__(self, source: Source, schema: Schema, cells: StoredCells, *, memory: int) -> None:
         require_schema(source, schema)
         self._source = source
@@ -527,18 +529,6 @@ class StoredTable(PrivateTable):
                 found |= self._encoders[name].present(*self._stored_cells(name, first, last))
             present[first - start : last - start] = found & self.held(first, last)
         return present
-
-    def load_present(self, names: Sequence[str]) -> None:
-        """Require that these columns are there; who has a value is read where it is used."""
-        self.load(names)
-
-    @property
-    def sharded(self) -> bool:
-        """Whether the rows come from several sources: here they are one table on disk."""
-        return False
-
-    def _column(self, name: str) -> NDArray[Any]:
-        return self._some(name, 0, None)
 
     def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
         stop = self.people if stop is None else stop
