@@ -20,6 +20,7 @@ from colonnade.estimation.table_model import has_library
 from colonnade.party.party import Party
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.privacy.samplers import ExactSampler
+from colonnade.steps.kind import KINDS, nothing_earlier
 
 FAMILY = 1e-6
 LARGEST_FAMILY = 2_000
@@ -81,3 +82,9 @@ def chi_square_p(observed: np.ndarray, probabilities: np.ndarray) -> float:
         cells_e[-1] += run_e
     statistic = sum((o - e) ** 2 / e for o, e in zip(cells_o, cells_e, strict=True))
     return float(stats.chi2.sf(statistic, max(len(cells_e) - 1, 1)))
+
+
+def private(made, plan, step, schema, earlier=nothing_earlier):
+    """A step of a plan as a party computes it."""
+    kind = KINDS[step.kind] if KINDS[step.kind] in made.kinds else made.kinds[0]
+    return made(kind(plan, step, schema, earlier))

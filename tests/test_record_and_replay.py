@@ -49,7 +49,7 @@ def record(study, tables, monkeypatch):
 
         def watched(self, table, real=real):
             nonprivate = real(self, table)
-            inputs.append((self.name, self.columns, nonprivate.copy()))
+            inputs.append((self.step.name, self.step.columns, nonprivate.copy()))
             return nonprivate
 
         monkeypatch.setattr(statistic, "compute", watched)

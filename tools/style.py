@@ -21,7 +21,7 @@ from colonnade import cli, errors
 from colonnade.errors import ColonnadeError
 from colonnade.estimators.methods.method import Method
 from colonnade.estimators.study import Study
-from colonnade.party.steps import PRIVATE_HALVES
+from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.privacy import laws
 from colonnade.steps.kind import KINDS
 
@@ -122,7 +122,7 @@ def a_kinds_name_is_written_once_and_compared_by_its_own_modules() -> Complaints
     telling = {
         name: kind for name, kind in KINDS.items() if "-" in name and name not in conversations
     }  # no ordinary words
-    classes = {one.__name__ for kind in KINDS.values() for one in (kind, PRIVATE_HALVES[kind.name])}
+    classes = {one.__name__ for kind in KINDS.values() for one in (kind, PRIVATE_STEPS[kind.name])}
     for path in FILES:
         nodes = list(ast.walk(tree(path)))
         attributes = [node for node in nodes if isinstance(node, ast.Attribute)]

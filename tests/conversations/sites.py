@@ -26,6 +26,7 @@ from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount, Opened, Post, Posted, Recall, Reply, Request, Rounds, Withdraw
 from colonnade.secure.shamir import entry_pairs
+from tests import kit
 from tests.conversations.stage import members
 from tests.federations import SCHEMAS, as_if_agreed, frames, joined
 
@@ -232,7 +233,9 @@ class Site:
         for step in plan.steps:
             (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
             noise = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
-            total = total + PrivatePairTables(plan, step, SCHEMAS[step.party]).cross_noise(len(total), noise)
+            total = total + kit.private(PrivatePairTables, plan, step, SCHEMAS[step.party]).cross_noise(
+                len(total), noise
+            )
         return total.tolist()
 
     # Accounts

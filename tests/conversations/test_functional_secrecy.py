@@ -51,13 +51,13 @@ class Watched:
         noise, rows, read = PrivateCoefficients.cross_noise, PrivateCoefficients.rows, FunctionalRelease.read
 
         def cross_noise(one, entries, sampler):
-            drawn = noise(one, entries, sampler) * (one.party not in silent)
-            self.noises[one.party] = drawn
+            drawn = noise(one, entries, sampler) * (one.step.party not in silent)
+            self.noises[one.step.party] = drawn
             return drawn
 
         def coded(one, table, start, stop):
-            self.rows[one.party] = rows(one, table, start, stop)
-            return self.rows[one.party]
+            self.rows[one.step.party] = rows(one, table, start, stop)
+            return self.rows[one.step.party]
 
         def result(one, opened):
             self._joint, self._cross = opened.joint, opened.cross

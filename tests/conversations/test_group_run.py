@@ -16,7 +16,7 @@ from colonnade.protocol.messages import Post
 from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import expand
 from colonnade.steps import kind as joint_module
-from colonnade.steps.groups import GroupTerms
+from colonnade.steps.describing import GroupTerms
 from colonnade.steps.kind import read_joint
 from tests import kit
 from tests.conversations.sites import Lost, Site, at_turn, replaced

@@ -38,7 +38,7 @@ class ColludingTelco:
 
         def chosen(half: PrivateGram, table: object, start: int, stop: int) -> np.ndarray:
             coded = rows(half, table, start, stop)
-            if half.party == "telco":
+            if half.step.party == "telco":
                 coded = coded.copy()
                 coded[:, TARGET] = self.change
             return coded

@@ -29,6 +29,7 @@ from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import kind as joint_module
 from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
+from tests import kit
 from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at, outcome, replaced
 from tests.federations import SCHEMAS, federation
 
@@ -39,7 +40,7 @@ full = pytest.mark.full
 
 
 def in_tiles(patch: pytest.MonkeyPatch, entries: int) -> None:
-    patch.setattr(joint_module, "AT_ONCE", 0)
+    patch.setattr(joint_module, "OPENED_AT_ONCE", 0)
     patch.setattr(joint_module, "TILE_ENTRIES", entries)
     joint_module._read.cache_clear()
 
@@ -148,11 +149,11 @@ class GramSite(Site):
         """The exact products, plus the noise that follows from the seeds in the ledgers: each party paid and drew once."""
         rows, noise = [], []
         for step in plan.steps:
-            half = PrivateGram(plan, step, SCHEMAS[step.party])
+            half = kit.private(PrivateGram, plan, step, SCHEMAS[step.party])
             rows.append(half.rows(self.endpoints[step.party]._gate._table, 0, plan.people))
             (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
             sampler = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
-            noise.append(half.cross_noise(half.joint.entries, sampler))
+            noise.append(half.cross_noise(half.step.joint.entries, sampler))
         return ((rows[0] @ rows[1].T).reshape(-1) + sum(noise)).tolist()
 
 
@@ -284,7 +285,7 @@ def test_a_wide_matrix_of_too_many_people_is_refused_before_anything_is_paid(mon
 
 
 def test_what_cannot_be_opened_in_tiles_is_refused_by_its_size_before_anything_is_paid(monkeypatch):
-    monkeypatch.setattr(joint_module, "AT_ONCE", 10)
+    monkeypatch.setattr(joint_module, "OPENED_AT_ONCE", 10)
     joint_module._read.cache_clear()
     opened = federation(60, epsilon=5.0, delta=1e-5)
     with pytest.raises(BadInput, match="would open"):

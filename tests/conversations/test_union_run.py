@@ -59,7 +59,7 @@ def lengths_heard(second: list[bytes], monkeypatch) -> list[tuple[int, str, str,
 
     def finished(run: UnionRun, turn: int) -> None:
         honest(run, turn)
-        rounds = run._terms.rounds
+        rounds = run._matching.rounds
         if run._me == "ana" and turn == rounds + 1:
             asked = run._joined._covering.multiply(run._joined.names[:1])
             run._outgoing = np.repeat(asked, len(run._outgoing), axis=0)

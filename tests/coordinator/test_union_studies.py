@@ -128,13 +128,13 @@ def test_shares_of_the_noise_have_the_declared_variance_and_no_other(part):
             release, task="moments", method="secure", price=release.price, unit="person", parameters={}
         )
     step = plan.step("left", part)
-    statistic = (PrivateUnionCross if part == "cross" else PrivateUnionOwn)(plan, step, LEFT)
-    entries = statistic.joint.noise.entries_of("cross" if part == "cross" else "left")
-    heavy = np.isin(np.arange(entries), statistic.joint.noise.doubled)
+    statistic = kit.private(PrivateUnionCross if part == "cross" else PrivateUnionOwn, plan, step, LEFT)
+    entries = statistic.step.joint.noise.entries_of("cross" if part == "cross" else "left")
+    heavy = np.isin(np.arange(entries), statistic.step.joint.noise.doubled)
     assert heavy.sum() == (1 if part == "cross" else 5)
     randomness = kit.sampler(f"union noise {part}")
     drawn = np.array([statistic.cross_noise(entries, randomness) for _ in range(3_000)])
-    scaled = drawn / np.sqrt(np.where(heavy, 2.0, 1.0) * float(statistic.joint.noise.share))
+    scaled = drawn / np.sqrt(np.where(heavy, 2.0, 1.0) * float(statistic.step.joint.noise.share))
     chi, degrees = (scaled**2).sum(), scaled.size
     low, high = stats.chi2.ppf([kit.ALPHA, 1 - kit.ALPHA], degrees)
     assert low < chi < high

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import colonnade as cn
 from colonnade.estimators.frames import design_matrix
-from colonnade.party.steps.parts import coded_rows
+from colonnade.party.steps.row_coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema.features import features_of

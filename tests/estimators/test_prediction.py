@@ -9,7 +9,7 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.conversations import sums as sum_run
-from colonnade.party.steps.predictions import PrivatePredictions
+from colonnade.party.steps.products import PrivatePredictions
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Posted
 from colonnade.secure.summation import SumRing

@@ -24,12 +24,13 @@ from colonnade.papers import steps as coreset
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
 from colonnade.party.steps.agreements import MatchingPart
+from colonnade.party.steps.participants import PrivateStep
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
-from colonnade.secure.group_secret import GroupSecret
 from colonnade.secure.keys import Secret
-from colonnade.steps.alignment import ListMatching
+from colonnade.secure.mail import GroupSecret
+from colonnade.steps.alignment import MatchingStep
 from colonnade.steps.local import Membership
 from colonnade.steps.products import ScoreHistogram
 from tests.golden.summary import Sequences
@@ -110,10 +111,15 @@ def watch(federation: Any) -> Watching:
     return watching
 
 
+def _public(admitted: AdmittedStep) -> Any:
+    """The step of its kind; one that computes itself is its own."""
+    return admitted.private.step if isinstance(admitted.private, PrivateStep) else admitted.private
+
+
 def _of_columns(table: Any, admitted: AdmittedStep, key: bytes) -> bytes:
     """Hash the columns of a step with Horner's rule modulo 2⁶⁴ in eight lanes, as reservations once did."""
     odd, total = int.from_bytes(hashlib.sha256(key).digest()[:8], "big") | 1, table.people
-    names, half = admitted.step.columns, admitted.half
+    names, half = admitted.step.columns, _public(admitted)
     words = [np.ascontiguousarray(table._column(name)).view(np.uint32) for name in names]
     if isinstance(half, ScoreHistogram) or isinstance(getattr(half, "category", None), Membership):
         words.append(table.present(names).astype(np.uint32))
@@ -144,8 +150,8 @@ def seeded() -> Iterator[None]:
             key = randomness.bytes(24)
             return key + _of_columns(self._table, admitted, key)
 
-        alone = not admitted.half.conversation
-        joint = randomness if isinstance(admitted.half, ListMatching) else SimpleNamespace(bytes=drawn)
+        alone = not _public(admitted).conversation
+        joint = randomness if isinstance(_public(admitted), MatchingStep) else SimpleNamespace(bytes=drawn)
         with mock.patch.object(self, "_randomness", SimpleNamespace(bytes=os.urandom) if alone else joint):
             found = reserve(self, admitted, loss)
         own[found.seed] = randomness

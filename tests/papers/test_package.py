@@ -11,7 +11,7 @@ import colonnade as cn
 from colonnade.conversations.endpoint import CONVERSATIONS
 from colonnade.errors import BadInput
 from colonnade.estimators.methods.method import METHODS, methods_of
-from colonnade.party.steps import PRIVATE_HALVES
+from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.steps.kind import KINDS, PACKAGES, TASKS, Registry
 
 SOURCE = Path(cn.__file__).parent
@@ -43,7 +43,7 @@ REGISTRIES = {
     "kinds": (KINDS, "gradient"),
     "tasks": (TASKS, ("clustering", "sketch")),
     "conversations": (CONVERSATIONS, "saga"),
-    "private halves": (PRIVATE_HALVES, "rows"),
+    "private steps": (PRIVATE_STEPS, "rows"),
     "methods": (METHODS, ("LogisticRegression", "gradient")),
 }
 

@@ -20,15 +20,17 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.errors import ColonnadeError
-from colonnade.party.steps import PRIVATE_HALVES
+from colonnade.party import gate
+from colonnade.party.steps import private_step
 from colonnade.party.steps.local import block_rows, category_codes
-from colonnade.party.steps.parts import coded_rows
+from colonnade.party.steps.participants import PrivateStep
+from colonnade.party.steps.row_coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
 from colonnade.schema import Bins, Column, Numeric, Schema
-from colonnade.steps.kind import BoundedScores, FixedPoint, StepKind
+from colonnade.steps.kind import KINDS, BoundedScores, FixedPoint, StepKind
 
 # Real plans -----------------------------------------------------------------------------------------------------------------
 
@@ -84,28 +86,25 @@ STUDIES: list[Callable[[cn.Federation], object]] = [
 
 @dataclass(frozen=True)
 class Planned:
-    """One step of a real plan at the bank, as the bank's private half was made from it."""
+    """One step of a real plan at the bank, as the bank was asked for it."""
 
     plan: Plan
     step: Step
     schema: Schema
     earlier: Any
 
-    @property
-    def half(self) -> type[StepKind]:
-        return PRIVATE_HALVES[self.step.kind]
+    def made(self, step: Step, schema: Schema) -> Any:
+        return private_step(KINDS[step.kind](self.plan, step, schema, self.earlier), self.plan, step)
 
 
 @contextlib.contextmanager
 def _noted(found: list[Planned]) -> Iterator[None]:
-    honest = StepKind.__init__
+    def note(admitted: StepKind, plan: Plan, step: Step) -> Any:
+        if step.party == "bank":
+            found.append(Planned(plan, step, admitted.schema, admitted.earlier))
+        return private_step(admitted, plan, step)
 
-    def note(self: Any, plan: Plan, step: Step, schema: Schema, earlier: Any = None) -> None:
-        if step.party == "bank" and type(self) is PRIVATE_HALVES.get(step.kind):
-            found.append(Planned(plan, step, schema, earlier))
-        honest(self, plan, step, schema, earlier)
-
-    with mock.patch.object(StepKind, "__init__", note):
+    with mock.patch.object(gate, "private_step", note):
         yield
 
 
@@ -239,22 +238,28 @@ def _fixed_point(coding: FixedPoint | BoundedScores, rows: Any) -> None:
     _short(rows, coding.row_bound)
 
 
+def _terms(half: Any) -> Any:
+    """The step of its kind; one that computes itself is its own."""
+    return half.step if isinstance(half, PrivateStep) else half
+
+
 def _coded(half: Any, table: PrivateTable) -> None:
-    _fixed_point(half.coding, coded_rows(half.coding, table, 0, table.people))
+    coding = _terms(half).coding
+    _fixed_point(coding, coded_rows(coding, table, 0, table.people))
 
 
 def _gram(half: Any, table: PrivateTable) -> None:
-    _fixed_point(half.coding, half.rows(table, 0, table.people))
+    _fixed_point(half.step.coding, half.rows(table, 0, table.people))
 
 
 def _union_cross(half: Any, table: PrivateTable) -> None:
     rows = half.rows(table, 0, table.people)
-    _within(rows, half.coding.scale)
-    _short(rows[1:], half.coding.row_bound)
+    _within(rows, half.step.coding.scale)
+    _short(rows[1:], half.step.coding.row_bound)
 
 
 def _union_own(half: Any, table: PrivateTable) -> None:
-    _within(half.rows(table, 0, table.people), half.joint.largest)
+    _within(half.rows(table, 0, table.people), half.step.joint.largest)
 
 
 def _one_indicator(half: Any, table: PrivateTable) -> None:
@@ -266,19 +271,19 @@ def _one_indicator(half: Any, table: PrivateTable) -> None:
 def _groups(half: Any, table: PrivateTable) -> None:
     from colonnade.party.steps.products import group_rows
 
-    rows = group_rows(half.part, half.by, half.group_terms.scale, table, 0, table.people)
-    groups, height = half.part.groups, half.part.height
+    rows = group_rows(half.step, table, 0, table.people)
+    groups, height = half.step.part.groups, half.step.part.height
     assert set(np.unique(rows[:groups]).tolist()) <= {0, height}
     assert np.count_nonzero(rows[:groups], axis=0).max() <= 1
     if len(rows) > groups:
-        _within(rows[groups:], half.group_terms.scale)
+        _within(rows[groups:], half.step.group_terms.scale)
         assert np.count_nonzero(rows.reshape(-1, groups, table.people), axis=1).max() <= 1
 
 
 def _totals(half: Any, table: PrivateTable) -> None:
     _groups(half, table)
-    width = len(half.part.values)
-    _within(half.compute(table), table.people * max(half.part.height, half.group_terms.scale if width else 0))
+    part = half.step.part
+    _within(half.compute(table), table.people * max(part.height, half.step.group_terms.scale if part.values else 0))
 
 
 def _person_by_person(largest: Callable[[Any], int]) -> Callable[[Any, PrivateTable], None]:
@@ -302,28 +307,29 @@ def _value_sketch(half: Any, table: PrivateTable) -> None:
 
 
 def _category(half: Any, table: PrivateTable) -> None:
-    _within(category_codes(half.category, table), half.category.size - 1, -1)
+    category = _terms(half).category
+    _within(category_codes(category, table), category.size - 1, -1)
 
 
 def _counts(half: Any, table: PrivateTable) -> None:
     view = half._view(table)
     for person in range(0, table.people, 5):
-        cells = np.zeros(sum(one.counted.size for one in half.counted.values()), dtype=np.int64)
+        cells = np.zeros(sum(one.counted.size for one in half.step.counted.values()), dtype=np.int64)
         half._count(cells, view, person, person + 1)
         _within(cells, 1, 0)
-        assert int(cells.sum()) <= len(half.counted)
+        assert int(cells.sum()) <= len(half.step.counted)
 
 
 def _quantiles(half: Any, table: PrivateTable) -> None:
     places = half._cells_block(table, 0, table.people)
-    for column, cells in zip(places.T, half.cells.values(), strict=True):
+    for column, cells in zip(places.T, half.step.cells.values(), strict=True):
         _within(column, cells.number - 1, -1)
 
 
 def _centres(half: Any, table: PrivateTable) -> None:
-    rows = block_rows(half.block, table, 0, table.people)
+    rows = block_rows(half.step.block, table, 0, table.people)
     _within(rows[:, 0], 1, 0)
-    _fixed_point(half.block.coding, rows[:, 1:].T)
+    _fixed_point(half.step.block.coding, rows[:, 1:].T)
 
 
 def _labelled(half: Any, table: PrivateTable) -> np.ndarray:
@@ -344,7 +350,7 @@ def _gradient(half: Any, table: PrivateTable) -> None:
 
 
 def _predictions(half: Any, table: PrivateTable) -> None:
-    _within(half.summand(table, 0, half.length), half.bound)
+    _within(half.summand(table, 0, half.length), half.step.bound)
 
 
 def _coreset_rows(half: Any, table: PrivateTable) -> None:
@@ -410,7 +416,7 @@ BOUNDS: dict[str, Callable[[Any, PrivateTable], None]] = {
     "rows": _coded,
     "score-table": _one_indicator,
     "sketch": _coded,
-    "squared-length": _person_by_person(lambda half: half.height),
+    "squared-length": _person_by_person(lambda half: half.step.height),
     "total": _person_by_person(lambda half: half.values.high),
     "union-cross": _union_cross,
     "union-own": _union_own,
@@ -479,7 +485,7 @@ def _try_step(
         read = {name: _as_read(one.schema[name], reading) for name, reading in asked.items()}
         step = msgspec.structs.replace(one.step, readings=read) if read else one.step
         as_read = codec.decode(codec.encode(step), Step).read(schema)  # as it arrives at the party
-        half = one.half(one.plan, step, as_read, one.earlier)
+        half = one.made(step, as_read)
     except ColonnadeError:
         tally.refused += 1
         return

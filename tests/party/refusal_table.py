@@ -28,7 +28,7 @@ AMONG_ROWS = (
     "colonnade.schema.encoders",
     "colonnade.schema.features",
     "colonnade.party.table",
-    "colonnade.party.steps.integers",
+    "colonnade.party.steps.row_coding",
 )
 """Modules that see rows. They run inside `among_rows`, or while the owner opens a table."""
 

@@ -86,7 +86,7 @@ def _capacity_from_the_plan(patch: pytest.MonkeyPatch) -> None:
 
     def begin(self: MatchingPart) -> list[bytes]:
         ids = honest(self)
-        if len(ids) > self._half.capacity:
+        if len(ids) > self._step.capacity:
             raise BadInput("There are more ids than the capacity that the plan gives its list.")
         return ids
 
@@ -112,7 +112,9 @@ def _cohorts_are_free_and_count_repeated_ids(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(agreements, "comparable_ids", _counting(agreements.comparable_ids))
     honest = agreements._begin_attempt
     patch.setattr(
-        agreements, "_begin_attempt", lambda admitted: b"" if isinstance(admitted.half, Cohort) else honest(admitted)
+        agreements,
+        "_begin_attempt",
+        lambda admitted: b"" if isinstance(admitted.private.step, Cohort) else honest(admitted),
     )
 
 

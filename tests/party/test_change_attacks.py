@@ -19,7 +19,7 @@ import colonnade as cn
 from colonnade.errors import ColonnadeError, ProtocolError
 from colonnade.party.gate import AdmittedStep, Gate
 from colonnade.party.handles import Reservation
-from colonnade.party.table.fingerprint import KeptFingerprint
+from colonnade.party.party import KeptFingerprint
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post
 

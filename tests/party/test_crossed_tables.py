@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from colonnade.audit import distinguish
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.party.steps.parts import coded_rows
 from colonnade.party.steps.products import PrivatePairTables
+from colonnade.party.steps.row_coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Price
@@ -43,7 +43,7 @@ def _steps(people: int, price: Price) -> dict[str, PrivatePairTables]:
         owners={"bank": ("late",), "telco": (BOTH.name,)},
         price=price,
     )
-    return {step.party: PrivatePairTables(plan, step, READ[step.party]) for step in plan.steps}
+    return {step.party: kit.private(PrivatePairTables, plan, step, READ[step.party]) for step in plan.steps}
 
 
 def _declared(rows) -> dict[str, PrivateTable]:
@@ -67,7 +67,7 @@ def test_a_person_is_in_one_cell_of_the_table_with_two_columns_together_or_in_no
     steps = _steps(len(rows), Price.of(1.0, 1e-5))
     without = [NOTHING if place == person else row for place, row in enumerate(rows)]
     moved = np.abs(_counts(rows, steps) - _counts(without, steps))
-    assert moved.sum() <= steps["bank"].joint.noise.moved() == 1
+    assert moved.sum() <= steps["bank"].step.joint.noise.moved() == 1
 
 
 @given(ROWS)

@@ -47,8 +47,8 @@ def without(rows, person):
 
 def made(kind, columns=EVERY, people=3, price=None, schema=SCHEMA, **parameters):
     given = {"bins": (8,) * len(columns), "groups": (4,) * len(columns)} if kind is PrivateColumnCounts else {}
-    plan, step, _ = a_plan(people, kind.name, columns, price, **{**given, **parameters})
-    return kind(plan, step, schema)
+    plan, step, _ = a_plan(people, kind.kinds[0].name, columns, price, **{**given, **parameters})
+    return kit.private(kind, plan, step, schema)
 
 
 @given(ROWS, st.data())
@@ -57,7 +57,7 @@ def test_a_person_removed_leaves_as_many_cells_as_is_declared_and_each_by_one(ro
     moved = counts.compute(table(rows)) - counts.compute(without(rows, data.draw(st.integers(0, len(rows) - 1))))
     assert moved.min() >= 0
     assert moved.max() <= 1
-    assert moved.sum() <= counts.sensitivity == 2 + 2 + 2 + 1 + 1
+    assert moved.sum() <= counts.step.sensitivity == 2 + 2 + 2 + 1 + 1
 
 
 @given(ROWS, ROWS, st.data())
@@ -66,8 +66,8 @@ def test_a_person_replaced_moves_twice_as_many(rows, others, data):
     replaced = [others[0] if index == person else row for index, row in enumerate(rows)]
     counts = made(PrivateColumnCounts, people=len(rows))
     moved = counts.compute(table(rows)) - counts.compute(table(replaced))
-    assert np.abs(moved).sum() <= 2 * counts.sensitivity
-    assert np.square(moved).sum() <= 2 * counts.sensitivity
+    assert np.abs(moved).sum() <= 2 * counts.step.sensitivity
+    assert np.square(moved).sum() <= 2 * counts.step.sensitivity
 
 
 @given(ROWS)
@@ -75,7 +75,7 @@ def test_groups_add_up_their_bins_and_nothing_but_the_plan_decides_the_shape(row
     counts = made(PrivateColumnCounts, ("income",), len(rows))
     found = counts.compute(table(rows))
     groups, bins, missing = found[:2], found[2:10], found[10:]
-    assert found.shape == (counts.cells,) == (11,)
+    assert found.shape == (counts.step.cells,) == (11,)
     np.testing.assert_array_equal(groups, bins.reshape(2, 4).sum(axis=1))
     assert bins.sum() + missing.sum() == len(rows)
 
@@ -97,14 +97,14 @@ def test_a_person_removed_changes_their_own_place_among_the_quantiles_and_nobody
     before, after = (half.compute(one).mapped() for one in (table(rows), without(rows, person)))
     assert np.all(after[person] == -1)
     np.testing.assert_array_equal(np.delete(before, person, axis=0), np.delete(after, person, axis=0))
-    assert np.all(before < [cells.number for cells in half.cells.values()])
+    assert np.all(before < [cells.number for cells in half.step.cells.values()])
 
 
 def test_a_value_comes_back_from_its_cell():
     half = made(PrivateQuantilePositions, NUMBERS, 1, quantiles=(0.5,))
     rows = [(44.0, 731.4, "2020-03-01", "gold", "a")]
     places = half.compute(table(rows)).mapped()[0]
-    age, income, day = (cells.value(int(place)) for place, cells in zip(places, half.cells.values(), strict=True))
+    age, income, day = (cells.value(int(place)) for place, cells in zip(places, half.step.cells.values(), strict=True))
     assert (age, income, day) == (44.0, 731.4, 60.0)
 
 
@@ -151,8 +151,8 @@ def test_the_noise_of_counts_is_that_of_the_cells_that_one_person_is_in():
     assert step.law(Price.of(0.5)).scale == 2 * 8
     gaussian = step.law(Price.of(1.0, 1e-6))
     assert gaussian.loss.epsilon(1e-6) <= 1.0
-    assert step.replaced_loss(step.law(Price.of(0.5)).loss).epsilon(0.0) == 1.0
-    assert step.replaced_loss(gaussian.loss).renyi[5] == 2 * gaussian.loss.renyi[5]
+    assert step.step.replaced_loss(step.law(Price.of(0.5)).loss).epsilon(0.0) == 1.0
+    assert step.step.replaced_loss(gaussian.loss).renyi[5] == 2 * gaussian.loss.renyi[5]
 
 
 def test_released_counts_have_the_noise_of_their_law_and_not_that_of_half_the_sensitivity():

@@ -136,17 +136,17 @@ def test_a_declared_size_is_what_was_declared_and_never_what_was_found():
         f.align("cohort", ids=["nobody at all"])
         assert f.people == 1
         gate = f._driver.transport._endpoints["bank"]._row_orders.gate_for(f._driver.alignment)
-        half = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
+        step = SimpleNamespace(matching=SimpleNamespace(size="declared", places=100), size_law=None)
         part = MatchingPart(
             SimpleNamespace(
-                half=half,
+                private=SimpleNamespace(step=step),
                 row_orders=gate.row_orders,
                 plan=SimpleNamespace(alignment=f._driver.alignment),
                 order_records=SimpleNamespace(kept=lambda: None),
             )
         )
         with pytest.raises(PlanMismatch, match="declared public"):
-            agreements._refuse_an_undeclared_size(part._admitted, part._half)
+            agreements._refuse_an_undeclared_size(part._admitted, part._step)
         assert part.places(30) == 0
     with unaligned(aligned=True) as f:
         declared = f.people

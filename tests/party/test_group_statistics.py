@@ -14,6 +14,8 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
+from colonnade.steps.describing import GroupSums
+from tests import kit
 from tests.conversations.sites import replaced
 from tests.conversations.stage import a_plan
 
@@ -51,7 +53,7 @@ def plan_of(by, values, people, *, parties=("bank", "telco"), price=PRICE) -> Pl
 
 def bank_half(by, values, people, kind=PrivateGroupSums):
     plan = plan_of(by, values, people)
-    return kind(plan, next(step for step in plan.steps if step.party == "bank"), BANK)
+    return kit.private(kind, plan, next(step for step in plan.steps if step.party == "bank"), BANK)
 
 
 CASES = {
@@ -67,9 +69,9 @@ CASES = {
 def test_a_person_has_one_indicator_and_values_within_their_bound(case, records):
     half = bank_half(*CASES[case], len(records))
     rows = half.rows(table(records), 0, len(records))
-    groups, terms = half.part.groups, half.group_terms
-    assert rows.shape == (half.width, len(records))
-    assert np.all(np.isin(rows[:groups], [0, half.part.height]))
+    groups, terms = half.step.part.groups, half.step.group_terms
+    assert rows.shape == (half.step.part.width, len(records))
+    assert np.all(np.isin(rows[:groups], [0, half.step.part.height]))
     assert np.all(np.count_nonzero(rows[:groups], axis=0) <= 1)
     assert np.all(np.abs(rows[groups:]) <= terms.scale)
     apart = rows.reshape(-1, groups, len(records))
@@ -95,7 +97,7 @@ def test_one_partys_own_totals_move_by_no_more_than_the_law_is_made_for(records,
     half = bank_half(by, values, len(records), PrivateGroupTotals)
     order = np.array([-1 if person == place % len(records) else person for person in range(len(records))])
     moved = half.compute(table(records)) - half.compute(table(records, order=order))
-    noise = half.group_terms.noise(PRICE, "person", 0)
+    noise = half.step.group_terms.noise(PRICE, "person", 0)
     assert np.sum(moved**2) <= noise.moved()
     assert np.count_nonzero(moved) <= 3
     assert half.law(PRICE).loss.epsilon(1e-5) <= 1.0
@@ -105,7 +107,7 @@ def test_rows_are_what_the_table_says():
     records = [("basic", "east", 1_000.0, 50.0), ("gold", "west", 500.0, np.nan), ("gold", None, 0.0, 0.0)]
     half = bank_half(["bank.segment", "bank.region", "telco.plan"], ["bank.income", "bank.savings"], 3)
     rows = half.rows(table(records), 0, 3).reshape(3, 3, 2, 3)
-    scale, height = half.group_terms.scale, half.part.height
+    scale, height = half.step.group_terms.scale, half.step.part.height
     assert rows[0, 0, 0].tolist() == [height, 0, 0]
     assert rows[0, 1, 1].tolist() == [0, height, 0]  # nobody is in a group without a region
     assert rows[1, 0, 0, 0] == rows[2, 0, 0, 0] == scale
@@ -118,16 +120,16 @@ def test_a_helper_shares_nothing_but_zeros():
     step = Step(
         name=plan.steps[0].name,
         party="insurer",
-        kind=PrivateGroupSums.name,
+        kind=GroupSums.name,
         columns=(),
         parameters={**plan.steps[0].parameters, "by": (), "values": (), "groups": 1, "width": 1},
         price=PRICE,
     )
     helped = replaced(plan, steps=(*plan.steps, step), parties=(*plan.parties, "insurer"))
-    half = PrivateGroupSums(helped, step, Schema(x=Numeric(0, 1)))
+    half = kit.private(PrivateGroupSums, helped, step, Schema(x=Numeric(0, 1)))
     assert not half.rows(table([NOTHING] * 3), 0, 3).any()
     assert half.loss.epsilon(0.0) == 1e-9
-    assert half.part.helps
+    assert half.step.part.helps
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_a_step_about_other_groups_than_the_schema_has_is_refused(change, error)
     columns = change.get("by", first.columns)
     forged = replaced(first, parameters={**first.parameters, **change}, columns=columns)
     with pytest.raises(error):
-        PrivateGroupSums(replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)
+        kit.private(PrivateGroupSums, replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)
 
 
 def test_a_category_is_not_added_up():
@@ -152,4 +154,4 @@ def test_a_category_is_not_added_up():
     first = plan.steps[0]
     forged = replaced(first, columns=("segment",), parameters={**first.parameters, "values": ("segment",)})
     with pytest.raises(SchemaMismatch):
-        PrivateGroupSums(replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)
+        kit.private(PrivateGroupSums, replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)

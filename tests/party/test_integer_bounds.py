@@ -18,8 +18,8 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.refusals import AWAY, RowsFailed, among_rows
-from colonnade.party.steps import PRIVATE_HALVES, integers, parts
-from colonnade.party.steps.integers import require_within, whole_numbers
+from colonnade.party.steps import PRIVATE_STEPS, participants, row_coding
+from colonnade.party.steps.row_coding import require_within, whole_numbers
 from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
@@ -27,8 +27,7 @@ from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.schema import Bins, Date, Number, Numeric, Schema
 from colonnade.schema.encoders import encoded
 from colonnade.schema.features import to_unit_range
-from colonnade.steps.describing import Cells
-from colonnade.steps.groups import GroupTotals
+from colonnade.steps.describing import Cells, GroupTotals
 from tests import kit
 from tests.federations import as_if_agreed
 from tests.party import integer_bounds as bounds
@@ -39,7 +38,7 @@ TINY, LEAST, LARGEST = 5e-324, sys.float_info.min, sys.float_info.max
 
 
 def test_every_kind_of_step_has_a_bound_that_is_tried():
-    assert set(bounds.BOUNDS) | bounds.WITHOUT_ROWS == set(PRIVATE_HALVES)
+    assert set(bounds.BOUNDS) | bounds.WITHOUT_ROWS == set(PRIVATE_STEPS)
     assert {one.step.kind for one in bounds.planned()} == set(bounds.BOUNDS)
 
 
@@ -63,11 +62,12 @@ def test_a_hundred_thousand_columns_take_no_kind_of_step_past_its_bound(part):
 def test_nothing_else_at_a_party_makes_integers_of_numbers():
     """What is cast elsewhere was an integer or a flag before, or is public."""
     cast = set()
-    for path in Path(integers.__file__).parent.glob("*.py"):
+    for path in Path(row_coding.__file__).parent.glob("*.py"):
         for function in [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.FunctionDef)]:
             calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
             named = [(one, one.func.attr) for one in calls if isinstance(one.func, ast.Attribute)]
-            assert path.name == "integers.py" or not {"rint", "round", "trunc"} & {name for _, name in named}
+            makes = (path.name, function.name) == ("row_coding.py", "_made")
+            assert makes or not {"rint", "round", "trunc"} & {name for _, name in named}
             if any(name == "astype" and "int" in ast.unparse(one.args[0]) for one, name in named):
                 cast.add(f"{path.stem}.{function.name}")
     assert cast == CASTS
@@ -197,10 +197,10 @@ def test_integers_keep_a_bound_that_no_float_has(largest):
 
 def test_rows_beyond_their_bound_are_not_shared():
     half = next(one for one in bounds.planned() if one.step.kind == "gram")
-    made = half.half(half.plan, half.step, half.schema, half.earlier)
-    made.rows = lambda table, start, stop: np.full((made.width, stop - start), made.joint.largest + 1)
+    made = half.made(half.step, half.schema)
+    made.rows = lambda table, start, stop: np.full((made.step.width, stop - start), made.step.joint.largest + 1)
     with pytest.raises(SchemaMismatch):
-        parts.DealtRows(made, _Dealing(), [(0, 1)])(None, 0, 1)
+        participants.DealtRows(made, _Dealing(), [(0, 1)])(None, 0, 1)
     require_within(np.array([-7, 7]), 7)
     with pytest.raises(SchemaMismatch):
         require_within(np.array([-8, 7]), 7)

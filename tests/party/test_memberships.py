@@ -79,13 +79,13 @@ def test_a_person_whom_the_table_lacks_has_no_membership():
 
 def test_a_histogram_counts_only_those_with_a_record():
     plan = the_plan()
-    counts = PrivateHistogram(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table())
+    counts = kit.private(PrivateHistogram, plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table())
     assert counts.tolist() == [1, 1, 2]
 
 
 def test_reports_are_uniformly_random_for_those_without_a_record():
     plan = the_plan()
-    assert PrivateReports(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table()).tolist() == [
+    assert kit.private(PrivateReports, plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table()).tolist() == [
         0,
         1,
         2,
@@ -98,7 +98,10 @@ def test_reports_are_uniformly_random_for_those_without_a_record():
 def test_without_an_earlier_release_nothing_is_prepared(statistic):
     plan = the_plan()
     step = plan.step("bank", "count")
-    for made in (statistic(plan, step, SCHEMA), statistic(plan, step, SCHEMA, nothing_earlier)):
+    for made in (
+        kit.private(statistic, plan, step, SCHEMA),
+        kit.private(statistic, plan, step, SCHEMA, nothing_earlier),
+    ):
         with pytest.raises(ProtocolError):
             made.require_earlier()
 
@@ -153,4 +156,4 @@ def test_secure_weights_are_the_true_counts_of_the_released_centres_memberships(
 def test_plain_categories_look_back_at_nothing():
     plan = the_plan()
     step = Step(name="plain", party="bank", kind="histogram", columns=("kind",), price=Price.of(1.0))
-    assert PrivateHistogram(plan, step, SCHEMA).compute(table()).tolist() == [1, 1]
+    assert kit.private(PrivateHistogram, plan, step, SCHEMA).compute(table()).tolist() == [1, 1]

@@ -15,8 +15,8 @@ from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
 from colonnade.estimators.frames import design_matrix
 from colonnade.party.steps.local import PrivateSquaredLength
-from colonnade.party.steps.parts import bounded_scores, partial_scores
 from colonnade.party.steps.products import PrivateScoreHistogram
+from colonnade.party.steps.row_coding import bounded_scores, partial_scores
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
@@ -133,7 +133,7 @@ def test_a_plan_whose_scores_make_no_sense_is_refused(bad):
 def squared(people, weights, largest=20.0, height=1_000):
     parameters = {"weights": tuple(weights), "largest": largest, "height": height}
     step = Step(name="s", party="bank", kind="squared-length", columns=COLUMNS, parameters=parameters, price=None)
-    return PrivateSquaredLength(plan([step], people), step, SCHEMA)
+    return kit.private(PrivateSquaredLength, plan([step], people), step, SCHEMA)
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=5), st.integers(0, 4), WEIGHTS, st.floats(1e-3, 1e3))
@@ -142,8 +142,8 @@ def test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height(record
     other = [NOTHING if number == place % len(records) else record for number, record in enumerate(records)]
     moved = abs(int(statistic.compute(table(records))[0]) - int(statistic.compute(table(other))[0]))
     mechanism = statistic.law(Price.of(1.0))
-    assert moved <= statistic.height
-    assert mechanism.scale >= Fraction(statistic.height)
+    assert moved <= statistic.step.height
+    assert mechanism.scale >= Fraction(statistic.step.height)
 
 
 def test_a_sum_of_squares_is_the_squared_distance_from_a_point():
@@ -191,13 +191,13 @@ def release(parties, *, label="bank.default", seed=0, bins=96):
 def statistics(parties, people, **options):
     made = release(parties, **options)
     agreed = plan(made.steps(), people)
-    return made, {step.party: PrivateScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
+    return made, {step.party: kit.private(PrivateScoreHistogram, agreed, step, SCHEMA) for step in agreed.steps}
 
 
 def histogram(made, parts, tables, name):
     """Play all parties: givers give, left and right share, and the products are added up as the nodes would."""
     people = next(iter(tables.values())).people
-    some = next(iter(parts.values())).table
+    some = next(iter(parts.values())).step.table
     for giver in some.givers:
         left, right = parts[giver].give(tables[giver], kit.sampler(f"{name} {giver}"))
         parts[some.left].receive(memoryview(left), people)
@@ -225,7 +225,7 @@ def test_the_histogram_counts_everybody_once_in_the_bin_of_their_rounded_score(p
     expected = np.zeros_like(counts)
     np.add.at(expected, (numbers, tables["bank"].codes("default")), 1)
     assert np.array_equal(counts, expected)
-    exact = sum(partial_scores(parts[party].scores, tables[party], 0, 200, 0) for party in parties) + 0.3
+    exact = sum(partial_scores(parts[party].step.scores, tables[party], 0, 200, 0) for party in parties) + 0.3
     rounded = made.offset + sum(float(part.low[0]) for part in made.parts) + made.step * numbers
     assert np.max(np.abs(rounded - exact)) < len(parties) * made.step
 
@@ -248,7 +248,7 @@ def test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one(parti
         changed = histogram(made, fresh, {party: table(other[party]) for party in parties}, f"without {person}")
         assert np.abs(whole - changed).sum() == 1
         assert changed.sum() == whole.sum() - 1
-        assert fresh[parties[0]].joint.noise.moved() == fresh[parties[0]].joint.noise.moved(parties[0]) == 1
+        assert fresh[parties[0]].step.joint.noise.moved() == fresh[parties[0]].step.joint.noise.moved(parties[0]) == 1
 
 
 @given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(0, 3), RECORDS)
@@ -263,7 +263,7 @@ def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
     """Each by itself: a chi-square test over all residues, for scores that are all alike and for nobody at all."""
     people = 40_000
     _, parts = statistics(("telco", "bank", "insurer"), people)
-    modulus = parts["insurer"].table.modulus
+    modulus = parts["insurer"].step.table.modulus
     for name, record in {"alike": ("gold", 95.0, 10.0, "no"), "nobody": NOTHING}.items():
         given_out = parts["insurer"].give(table([record] * people), kit.sampler(f"giver {name}"))
         shares = [np.frombuffer(part, dtype="<u2") for part in given_out]
@@ -280,7 +280,7 @@ def test_rounding_has_no_direction():
     _, parts = statistics(("telco", "bank"), people)
     part = parts["telco"]
     same = table([("gold", 61.3, 4.0, "no")] * people)
-    exact = (partial_scores(part.scores, same, 0, 1, 0)[0] - part.low) / part.bin_width
+    exact = (partial_scores(part.step.scores, same, 0, 1, 0)[0] - part.step.low) / part.step.bin_width
     numbers = part.numbers(same, 0, people)
     spread = np.sqrt((exact % 1) * (1 - exact % 1) / people)
     assert set(np.unique(numbers)) <= {int(np.floor(exact)), int(np.ceil(exact))}
@@ -292,7 +292,7 @@ def test_a_guess_is_the_label_of_the_nearest_point():
     made = release(("telco", "bank"), label=GuessedLabel("bank", points, (4, 1, 1)))
     made = ScoreHistogramRelease(made.name, made.parts, 0.0, made.label, (1, 4), made.price)
     agreed = plan(made.steps(), 3)
-    parts = {step.party: PrivateScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
+    parts = {step.party: kit.private(PrivateScoreHistogram, agreed, step, SCHEMA) for step in agreed.steps}
     records = [("basic", 18.0, 5.0, None), ("gold", 95.0, 7.0, None), NOTHING]
     rows = parts["bank"].rows(table(records), 0, 3)
     assert rows.sum(axis=0).tolist() == [1, 1, 0]
@@ -335,7 +335,7 @@ def test_a_plan_that_its_parties_would_understand_differently_is_refused(what):
     agreed = plan([changed(step) for step in made.steps()], 5)
     with pytest.raises(ColonnadeError):
         for step in agreed.steps:
-            PrivateScoreHistogram(agreed, step, SCHEMA)
+            kit.private(PrivateScoreHistogram, agreed, step, SCHEMA)
 
 
 def test_a_histogram_is_refused_where_two_parties_may_collude():
@@ -343,7 +343,7 @@ def test_a_histogram_is_refused_where_two_parties_may_collude():
     nodes = ("bank", "telco", "insurer", "u", "v")
     agreed = plan(made.steps(), 5, collusion=2, threshold=2, compute_nodes=nodes)
     with pytest.raises(ColonnadeError, match="one colluding party"):
-        PrivateScoreHistogram(agreed, agreed.steps[0], SCHEMA)
+        kit.private(PrivateScoreHistogram, agreed, agreed.steps[0], SCHEMA)
 
 
 def test_a_givers_letter_of_another_length_is_refused():
@@ -374,7 +374,7 @@ def test_the_noise_of_a_count_follows_its_law_and_no_other(party):
         ratio = np.exp(-1 / scale)
         return (1 - ratio) / (1 + ratio) * ratio ** np.abs(reach)
 
-    scale = float(parts[party].joint.noise.share)
+    scale = float(parts[party].step.joint.noise.share)
     assert scale == 1.0  # known answer: one count moves by one, at ε = 1
     assert kit.chi_square_p(counts, law(scale)) > kit.ALPHA
     for wrong in (0.9, 1.1):

@@ -19,6 +19,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema
+from colonnade.steps.local import Histogram
 from tests import kit
 
 SCHEMA = Schema(
@@ -77,7 +78,7 @@ def a_plan(people, statistic, columns, price=None, **parameters):
 
 
 def made(kind, columns, people=3, **parameters):
-    return kind(*a_plan(people, kind.name, columns, **parameters))
+    return kit.private(kind, *a_plan(people, kind.kinds[0].name, columns, **parameters))
 
 
 # Histograms -----------------------------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def test_a_person_removed_moves_one_cell_of_a_histogram_by_at_most_one(rows, col
     before = histogram.compute(table(rows))
     for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
         difference = before - histogram.compute(neighbour)
-        assert np.abs(difference).sum() <= histogram.sensitivity
+        assert np.abs(difference).sum() <= histogram.step.sensitivity
         assert difference.min() >= 0
 
 
@@ -100,7 +101,7 @@ def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(ro
     replaced = [other if index == person else row for index, row in enumerate(rows)]
     difference = histogram.compute(table(rows)) - histogram.compute(table(replaced))
     assert np.abs(difference).max() <= 1
-    assert np.abs(difference).sum() <= 2 * histogram.sensitivity
+    assert np.abs(difference).sum() <= 2 * histogram.step.sensitivity
 
 
 @given(ROWS, COLUMNS)
@@ -124,7 +125,7 @@ def test_what_is_no_level_is_in_no_cell(rows):
 def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
     mechanism = made(PrivateHistogram, ("segment",)).law(Price.of(0.25))
     assert mechanism.loss.pure == 250_000_000
-    assert mechanism.scale * Price.of(0.25).exact == PrivateHistogram.sensitivity
+    assert mechanism.scale * Price.of(0.25).exact == Histogram.sensitivity
 
 
 # Reports --------------------------------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def test_a_report_starts_from_a_level_or_from_nothing(rows, columns):
     reports = made(PrivateReports, columns, len(rows))
     codes = reports.compute(table(rows))
     assert codes.shape == (len(rows),)
-    assert ((codes >= -1) & (codes < reports.size)).all()
+    assert ((codes >= -1) & (codes < reports.step.size)).all()
 
 
 @given(st.floats(min_value=1e-12, max_value=0.99), st.integers(0, 300), st.binary(min_size=32, max_size=32))
@@ -223,6 +224,6 @@ def test_numbers_are_not_counted(kind):
 
 @pytest.mark.parametrize("kind", [PrivateHistogram, PrivateReports])
 def test_a_joint_category_too_large_to_report_is_refused(kind):
-    plan, step, _ = a_plan(3, kind.name, ("many", "some"))
+    plan, step, _ = a_plan(3, kind.kinds[0].name, ("many", "some"))
     with pytest.raises(BadInput):
-        kind(plan, step, WIDE)
+        kit.private(kind, plan, step, WIDE)

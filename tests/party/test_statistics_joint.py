@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, SchemaMismatch
-from colonnade.party.steps.parts import coded_rows
 from colonnade.party.steps.products import PrivateGram, PrivatePairTables, folded_products, triangle_places
+from colonnade.party.steps.row_coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
@@ -216,13 +216,13 @@ def grams(people, *, scale=100, share=Fraction(1), law="gaussian", **options):
         return {"scale": scale, "row_bound": bound, "width": width(columns), "noise": law}
 
     plan = a_plan("gram", parameters, people=people, **options)
-    return {step.party: PrivateGram(plan, step, SCHEMA) for step in plan.steps}
+    return {step.party: kit.private(PrivateGram, plan, step, SCHEMA) for step in plan.steps}
 
 
 def pair_tables(people, **options):
     owners = {"bank": ("segment", "flag"), "telco": ("flag",), "insurer": ("segment",)}
     plan = a_plan("pair-tables", lambda _, columns: {"width": _cells(columns)}, people=people, owners=owners, **options)
-    return {step.party: PrivatePairTables(plan, step, SCHEMA) for step in plan.steps}
+    return {step.party: kit.private(PrivatePairTables, plan, step, SCHEMA) for step in plan.steps}
 
 
 def _cells(columns):
@@ -231,7 +231,7 @@ def _cells(columns):
 
 def whole_matrix(statistics, tables, people):
     """Everything that is opened, without noise, as Python integers: constant column first."""
-    scale = next(iter(statistics.values())).coding.scale
+    scale = next(iter(statistics.values())).step.coding.scale
     blocks = [statistics[party].rows(tables[party], 0, people) for party in statistics]
     columns = [[scale] * people] + [[int(entry) for entry in column] for block in blocks for column in block]
     return [[sum(a * b for a, b in zip(one, other, strict=True)) for other in columns] for one in columns]
@@ -245,8 +245,8 @@ def weighted_squared_difference(one, other):
 
 def own_block(statistic, one, block=8_192):
     """Products of a party's own columns without noise, a constant column in front."""
-    upper = folded_products(one, statistic.rows, statistic.width, statistic.coding.scale, block)
-    size = statistic.width + 1
+    upper = folded_products(one, statistic.rows, statistic.step.width, statistic.step.coding.scale, block)
+    size = statistic.step.width + 1
     return upper[triangle_places(*np.indices((size, size)), size)]
 
 
@@ -275,7 +275,7 @@ def test_a_person_removed_everywhere_moves_a_gram_matrix_by_no_more_than_declare
     other = [NOTHING if index == person else row for index, row in enumerate(rows)]
     before = whole_matrix(statistics, dict.fromkeys(statistics, table(rows)), len(rows))
     after = whole_matrix(statistics, dict.fromkeys(statistics, table(other)), len(rows))
-    assert weighted_squared_difference(before, after) <= 2 * statistics["bank"].joint.noise.moved()
+    assert weighted_squared_difference(before, after) <= 2 * statistics["bank"].step.joint.noise.moved()
 
 
 @given(ROWS, SCALES, st.sampled_from([Fraction(1), Fraction(1, 3)]), st.sampled_from(list(OWNERS)), st.data())
@@ -286,7 +286,7 @@ def test_a_person_removed_at_one_party_moves_a_gram_matrix_by_no_more_than_decla
     tables = dict.fromkeys(statistics, table(rows))
     before = whole_matrix(statistics, tables, len(rows))
     after = whole_matrix(statistics, {**tables, party: table(other)}, len(rows))
-    assert weighted_squared_difference(before, after) <= 2 * statistics[party].joint.noise.moved(party)
+    assert weighted_squared_difference(before, after) <= 2 * statistics[party].step.joint.noise.moved(party)
 
 
 def test_the_declared_movement_is_nearly_reached_by_extreme_rows():
@@ -294,7 +294,7 @@ def test_the_declared_movement_is_nearly_reached_by_extreme_rows():
     statistics = grams(1, scale=100)
     tables = [dict.fromkeys(statistics, table([row])) for row in (("gold", "yes", 95.0, 8e307, 10.0), NOTHING)]
     moved = weighted_squared_difference(*(whole_matrix(statistics, one, 1) for one in tables))
-    assert moved >= 0.95 * 2 * statistics["bank"].joint.noise.moved()
+    assert moved >= 0.95 * 2 * statistics["bank"].step.joint.noise.moved()
 
 
 @given(ROWS, st.data())
@@ -310,7 +310,7 @@ def test_a_person_moves_one_cell_of_each_pair_table_by_at_most_one(rows, data):
         return [np.abs(coded[a][0] @ coded[b][0].T - coded[a][1] @ coded[b][1].T) for a, b in pairs]
 
     everywhere, at_one = moves(set(statistics)), moves({"telco"})
-    noise = statistics["bank"].joint.noise
+    noise = statistics["bank"].step.joint.noise
     assert all(moved.sum() <= 1 for moved in everywhere)
     assert sum(int(moved.sum()) for moved in everywhere) <= noise.moved() == 3
     assert sum(int((moved**2).sum()) for moved in at_one) <= noise.moved("telco") == 2
@@ -320,7 +320,7 @@ def test_a_person_moves_one_cell_of_each_pair_table_by_at_most_one(rows, data):
 def test_indicators_are_zero_or_one_and_at_most_one_a_person(rows):
     for statistic in pair_tables(len(rows)).values():
         coded = statistic.rows(table(rows), 0, len(rows))
-        assert coded.shape == (statistic.width, len(rows))
+        assert coded.shape == (statistic.step.width, len(rows))
         assert set(np.unique(coded)) <= {0, 1}
         assert (coded.sum(axis=0) <= 1).all()
         np.testing.assert_array_equal(coded[:, 1:], statistic.rows(table(rows), 1, len(rows)))
@@ -335,7 +335,7 @@ def test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_else
     upper = np.triu_indices(len(exact))
     drawn = np.array([statistic.own(empty, source) for _ in range(1_500)]) - exact[upper][1:]
     diagonal = (upper[0] == upper[1])[1:]
-    half = float(statistic.joint.noise.own_variance)
+    half = float(statistic.step.joint.noise.own_variance)
     for entries, variance in ((drawn[:, diagonal], 2 * half), (drawn[:, ~diagonal], half)):
         assert _variance_p(entries, variance) > kit.ALPHA
         assert _variance_p(entries, variance * 0.81) < kit.ALPHA
@@ -347,8 +347,8 @@ def test_a_share_of_the_noise_between_parties_has_the_declared_variance(law):
     statistic = grams(2, scale=4, law=law)["bank"]
     drawn = statistic.cross_noise(20_000, kit.sampler(f"cross {law}"))
     assert drawn.dtype == np.int64
-    assert _variance_p(drawn, statistic.joint.noise.share_variance) > kit.ALPHA
-    assert _variance_p(drawn, statistic.joint.noise.share_variance * 0.81) < kit.ALPHA
+    assert _variance_p(drawn, statistic.step.joint.noise.share_variance) > kit.ALPHA
+    assert _variance_p(drawn, statistic.step.joint.noise.share_variance * 0.81) < kit.ALPHA
 
 
 @pytest.mark.parametrize("price", [Price.of(0.5), Price.of(0.5, 1e-6)])
@@ -357,7 +357,7 @@ def test_a_share_of_the_noise_of_pair_tables_has_the_declared_variance(price):
     drawn = statistic.cross_noise(60_000, kit.sampler(f"tables {price}"))
     # The fourth moment of a Pólya share is far above a normal one's, so its sample variance spreads more.
     spread = float(np.sqrt(np.var(drawn.astype(float) ** 2) / len(drawn)))
-    assert abs(float(np.mean(drawn.astype(float) ** 2)) - statistic.joint.noise.share_variance) < 7 * spread
+    assert abs(float(np.mean(drawn.astype(float) ** 2)) - statistic.step.joint.noise.share_variance) < 7 * spread
     assert statistic.own(table([NOTHING] * 2), kit.sampler("unused")) is None
 
 
@@ -403,7 +403,7 @@ def test_a_gram_step_that_makes_no_sense_is_refused_before_data_is_seen(change):
 
     plan = a_plan("gram", parameters, people=3)
     with pytest.raises(ColonnadeError):
-        PrivateGram(plan, plan.step("bank", "s"), SCHEMA)
+        kit.private(PrivateGram, plan, plan.step("bank", "s"), SCHEMA)
 
 
 def test_all_parties_of_a_gram_matrix_are_offered_one_price():
@@ -412,7 +412,7 @@ def test_all_parties_of_a_gram_matrix_are_offered_one_price():
     cheap = Step(**{**_fields(bank), "price": Price.of(9.0, 1e-5)})
     changed = Plan(**{**_fields(plan), "steps": (cheap, *others)})
     with pytest.raises(PlanMismatch):
-        PrivateGram(changed, cheap, SCHEMA)
+        kit.private(PrivateGram, changed, cheap, SCHEMA)
 
 
 @pytest.mark.parametrize("parameters", [{"width": 5}, {}, {"width": 6, "scale": 2}])
@@ -422,14 +422,14 @@ def test_a_pair_table_step_that_makes_no_sense_is_refused(parameters):
         "pair-tables", lambda party, _: parameters if party == "bank" else {"width": 2}, people=3, owners=owners
     )
     with pytest.raises(ColonnadeError):
-        PrivatePairTables(plan, plan.step("bank", "s"), SCHEMA)
+        kit.private(PrivatePairTables, plan, plan.step("bank", "s"), SCHEMA)
 
 
 def test_numbers_have_no_pair_tables():
     owners = {"bank": ("age",), "telco": ("flag",)}
     plan = a_plan("pair-tables", lambda *_: {"width": 2}, people=3, owners=owners)
     with pytest.raises(SchemaMismatch):
-        PrivatePairTables(plan, plan.step("bank", "s"), SCHEMA)
+        kit.private(PrivatePairTables, plan, plan.step("bank", "s"), SCHEMA)
 
 
 def _fields(struct):

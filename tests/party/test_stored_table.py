@@ -13,13 +13,21 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput
+from colonnade.party.party import KeptFingerprint
 from colonnade.party.table import sources as databases
 from colonnade.party.table import stored_table
-from colonnade.party.table.fingerprint import KeptFingerprint
-from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
-from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
+from colonnade.party.table.stored_table import (
+    SortedIds,
+    StoredTable,
+    common_list,
+    common_sorted,
+    ids_in_memory,
+    ordered_table,
+    part_of,
+    party_ids,
+)
 from colonnade.runtime.event_log import Pace
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Category, Date, Numeric, Schema

@@ -12,7 +12,7 @@ from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho
-from colonnade.privacy.laws.groups import GroupNoise, value_to_count
+from colonnade.privacy.laws.tables import GroupNoise, value_to_count
 from tests import kit
 
 GAUSSIAN, PURE = Price.of(1.0, 1e-5), Price.of(1.0)

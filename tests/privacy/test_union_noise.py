@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price, total
-from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.union import UnionNoise
+from colonnade.privacy.laws.gram import GramNoise, UnionNoise
 
 PARTS = ("cross", "a", "b")
 

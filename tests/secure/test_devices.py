@@ -5,14 +5,13 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import devices, shamir
-from colonnade.secure.devices import compute_on, gram_on_device
+from colonnade.secure import shamir
 from colonnade.secure.keys import SeedStream
 from colonnade.secure.residues import PRIME_SETS, Arithmetic
-from colonnade.secure.shamir import Products
+from colonnade.secure.shamir import Products, compute_on, gram_on_device
 from tests.federations import TEST_KEY, federation
 
-has_gpu = devices._gpu() is not None
+has_gpu = shamir._gpu() is not None
 needs_gpu = pytest.mark.skipif(not has_gpu, reason="no NVIDIA GPU with torch and Triton on this machine")
 SHAPES = [
     ([1, 1], 1),
@@ -133,10 +132,10 @@ def test_a_gpu_gives_the_same_elements_bit_for_bit(moduli, widths, rows, edge):
 @pytest.mark.skipif(has_gpu, reason="there is a GPU here")
 def test_a_library_that_does_not_work_leaves_the_processor(monkeypatch):
     """Found, but not importable, as after a driver was changed under it."""
-    monkeypatch.setattr(devices, "find_spec", lambda name: object())
-    devices._gpu.cache_clear()
+    monkeypatch.setattr(shamir, "find_spec", lambda name: object())
+    shamir._gpu.cache_clear()
     try:
         compute_on("auto")
         assert gram_on_device(PRIME_SETS[0], 500) is None
     finally:
-        devices._gpu.cache_clear()
+        shamir._gpu.cache_clear()

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.group_secret import GroupSecret
-from colonnade.secure.mail import Session
+from colonnade.secure.mail import GroupSecret, Session
 from tests.secure import runs
 
 STEP = 3

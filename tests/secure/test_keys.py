@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame
+from colonnade.secure.keys import LARGEST_WORD, Identity, PublicIdentity, Secret, digest, frame
 from tests import kit
 from tests.secure import runs
 
@@ -136,7 +136,7 @@ def test_secrets_compare_by_value_and_only_with_secrets() -> None:
 
 # values made of the very letters that mark kinds, so that a missing kind or length would let two of them coincide
 TEXTS = ["".join(letters) for length in range(3) for letters in itertools.product("bs\x00", repeat=length)]
-SIMPLE = [*TEXTS, *(text.encode() for text in TEXTS), 0, 1, ord("b"), LARGEST_NUMBER]
+SIMPLE = [*TEXTS, *(text.encode() for text in TEXTS), 0, 1, ord("b"), LARGEST_WORD]
 VALUES = [
     *SIMPLE,
     *(tuple(parts) for length in range(2) for parts in itertools.product(SIMPLE, repeat=length)),
@@ -151,7 +151,7 @@ def test_no_two_lists_of_fields_share_a_frame_or_a_digest() -> None:
 
 
 fields = st.recursive(
-    st.binary(max_size=9) | st.text("bs\x00é", max_size=4) | st.integers(0, LARGEST_NUMBER),
+    st.binary(max_size=9) | st.text("bs\x00é", max_size=4) | st.integers(0, LARGEST_WORD),
     lambda inner: st.lists(inner, max_size=3).map(tuple),
     max_leaves=6,
 )

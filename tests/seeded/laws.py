@@ -16,8 +16,8 @@ from colonnade.papers import private as coreset_rows
 from colonnade.papers.laws import PerturbedValues, Sketching
 from colonnade.papers.private import PrivateValues
 from colonnade.papers.steps import Sketch
-from colonnade.party.steps import integers
-from colonnade.party.steps import parts as coding
+from colonnade.party.steps import row_coding
+from colonnade.party.steps import row_coding as coding
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
@@ -28,11 +28,10 @@ from colonnade.privacy.laws import local_clustering, quantile_search, response
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.groups import GroupNoise
 from colonnade.privacy.laws.local_clustering import LocalClustering
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, RandomizedResponse
-from colonnade.privacy.laws.tables import TableNoise
+from colonnade.privacy.laws.tables import GroupNoise, TableNoise
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import PrivacyStatement
 from colonnade.schema import Number
@@ -45,13 +44,13 @@ from tests.estimators import test_additive_stages as stages
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_describing as described
 from tests.estimators import test_pattern_count as studies
+from tests.papers import test_moment_statistics as values
 from tests.papers import test_partition_sketch as laws_of_sketches
 from tests.papers import test_partition_sketches as mechanisms
 from tests.papers import test_sketch_statistics as sketched
 from tests.party import test_coefficients as coefficients
 from tests.party import test_integer_bounds as integer_bounds
 from tests.party import test_local_clustering as local
-from tests.party import test_moment_statistics as values
 from tests.party import test_statistics_joint as joint_statistics
 from tests.party import test_table as tables
 from tests.privacy import test_calibration as calibrations
@@ -137,7 +136,7 @@ def _old_integers(numbers, middle, half, scale, low, high, out):
 def _old_coding(patch):
     """All three at once: any bounds, no check of integers, and no clip of coded numbers."""
     patch.setattr(Number, "__post_init__", lambda self: None)
-    patch.setattr(integers, "_made", _old_integers)
+    patch.setattr(row_coding, "_made", _old_integers)
     _unclipped_coding(patch)
 
 
@@ -204,8 +203,8 @@ def _whole_loss_nowhere(self):
 
 
 def _own_part_without_noise(self, table, sampler):
-    nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
-    return nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
+    nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
+    return nonprivate[triangle_places(self.step.entries.rows, self.step.entries.columns, self.step.width + 1)]
 
 
 def _unclipped_of_clustering(honest, rows, labels, references, radius, *, squared, squares):
@@ -290,7 +289,7 @@ BUGS = [
     ),
     Bug(
         "NaN becomes an integer",
-        replaced(integers, "_made", _old_integers),
+        replaced(row_coding, "_made", _old_integers),
         partial(integer_bounds.test_what_is_no_finite_number_never_becomes_an_integer, math.nan),
     ),
     Bug(

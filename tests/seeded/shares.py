@@ -23,8 +23,8 @@ from colonnade.party.gate import AdmittedStep, Gate, OrderRecords
 from colonnade.party.handles import Reservation
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
-from colonnade.party.steps import parts as partial_scores
 from colonnade.party.steps import products as gram
+from colonnade.party.steps import row_coding as partial_scores
 from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
 from colonnade.party.steps.products import PrivateScoreHistogram
 from colonnade.party.table import dask_cluster
@@ -417,7 +417,7 @@ BUGS = [
         wrapped(
             agreements,
             "_begin_attempt",
-            lambda honest, admitted: b"" if isinstance(admitted.half, Cohort) else honest(admitted),
+            lambda honest, admitted: b"" if isinstance(admitted.private.step, Cohort) else honest(admitted),
         ),
         refusals.test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts,
     ),

@@ -1,6 +1,6 @@
 """Short conversations: the parties agree on a key that the coordinator does not learn, or to a public list of ids.
 
-A key (`colonnade.secure.group_secret`)::
+A key (`colonnade.secure.mail`)::
 
     turn 0   out: hello
     turn 1   in: everyone's hello      out: my commitment
@@ -39,7 +39,7 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
 from colonnade.secure import keys, mail
-from colonnade.secure.group_secret import GroupSecret
+from colonnade.secure.mail import GroupSecret
 
 SETTLES = 3
 

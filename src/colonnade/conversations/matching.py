@@ -99,8 +99,8 @@ class MatchLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     tags: Blob | None = None
 
 
-class MatchingRun(Conversation):
-    """One party's side of a matching.
+class ListRun(Conversation):
+    """One party's side of what parties find out about their lists.
 
     Parameters
     ----------
@@ -111,8 +111,6 @@ class MatchingRun(Conversation):
     secret
         32 random bytes of this step: every key and every multiplier follows from them.
     """
-
-    name: ClassVar[str] = "matching"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: ListKeeper | None, secret: bytes
@@ -126,9 +124,58 @@ class MatchingRun(Conversation):
         self._secret = secret
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
         self._session: mail.Session | None = None
+        self._names = {self._me: keys.subseed(secret, "colonnade order name")}  # everybody's part in the order's name
+
+    @property
+    def last_turn(self) -> int:
+        """The turn in which the order is kept."""
+        raise NotImplementedError
+
+    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
+        """Take one turn."""
+        if number == 0:
+            return self.meeting.greet()
+        if number == 1:
+            self._session = self.meeting.meet(letters)
+            self._begin(self._part.begin())
+        else:
+            self._receive(number - 1, letters)
+        if number > self.last_turn:
+            raise ProtocolError("A turn after the end of a conversation.")
+        if number == self.last_turn:
+            self.over = True
+            identity = keys.digest("colonnade alignment v3", self._plan, *sorted(self._names.items())).hex()
+            return self._part.keep(identity, self._found_order())
+        return Posted(letters=self._compose(number))
+
+    def _begin(self, ids: list[bytes]) -> None:
+        """Take up our own ids, once everybody has been met."""
+        raise NotImplementedError
+
+    def _receive(self, turn: int, letters: Mapping[str, Blob]) -> None:
+        """Open and take the letters of a turn."""
+        raise NotImplementedError
+
+    def _compose(self, turn: int) -> dict[str, Blob]:
+        """Return our letters of a turn."""
+        raise NotImplementedError
+
+    def _found_order(self) -> NDArray[np.int64]:
+        """Return which of our rows stands at each place."""
+        raise NotImplementedError
+
+
+class MatchingRun(ListRun):
+    """One party's side of a matching."""
+
+    name: ClassVar[str] = "matching"
+
+    def __init__(
+        self, member: Member, plan: Plan, step: str, run: bytes, *, part: ListKeeper | None, secret: bytes
+    ) -> None:
+        super().__init__(member, plan, step, run, part=part, secret=secret)
         self._side: Leader | Follower | None = None
         self._keys: dict[str, bytes] = {}
-        self._names = {self._me: order_name(secret)}
         self._maps: dict[str, list[Words]] = {}
         self._map: HiddenMap | None = None
         self._evaluated: Points = np.empty((0, POINT_BYTES), dtype=np.uint8)
@@ -139,24 +186,13 @@ class MatchingRun(Conversation):
         """Whether this party is the one that finds out first."""
         return self._me == self._matching.leader
 
-    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
-        """Take one turn."""
-        if number == 0:
-            return self.meeting.greet()
-        if number == 1:
-            self._begin(letters)
-        else:
-            self._take(number - 1, self._open(number - 1, letters))
-        if number > self._matching.last_turn:
-            raise ProtocolError("A turn after the end of a conversation.")
-        if number == self._matching.last_turn:
-            self.over = True
-            return self._finish()
-        return Posted(letters=self._compose(number))
+    @property
+    def last_turn(self) -> int:
+        """The turn in which the order is kept."""
+        return self._matching.last_turn
 
-    def _begin(self, hellos: Mapping[str, Blob]) -> None:
-        self._session = self.meeting.meet(hellos)
-        ids = self._part.begin()
+    def _begin(self, ids: list[bytes]) -> None:
+        assert self._session is not None  # everybody was met
         secret = keys.Secret(keys.subseed(self._secret, "colonnade matching"))
         digests = padded(hash_ids(ids, self._plan), self._matching.capacities[self._me], secret)
         self._side = (Leader if self.leads else Follower)(digests, len(ids), secret)
@@ -184,7 +220,8 @@ class MatchingRun(Conversation):
             for sender in sorted(letters)
         }
 
-    def _take(self, turn: int, letters: Mapping[str, MatchLetter]) -> None:
+    def _receive(self, turn: int, sealed: Mapping[str, Blob]) -> None:
+        letters = self._open(turn, sealed)
         if turn == 1:
             self._take_keys(letters)
         for sender, letter in letters.items():
@@ -279,22 +316,12 @@ class MatchingRun(Conversation):
         table = Blob(self._map.table[start:stop].astype("<u8").tobytes())
         return {leader: {"table": table, "salt": self._map.salt}}
 
-    def _finish(self) -> Described:
-        return self._part.keep(order_identity(self._plan, self._names), self._order)
+    def _found_order(self) -> NDArray[np.int64]:
+        return self._order
 
     def _fresh(self, purpose: str, turn: int, peer: str) -> bytes:
         """Random bytes that no peer knows when it writes: this run's secret is ours alone."""
         return keys.subseed(self._secret, f"colonnade {purpose} {peer}", turn)
-
-
-def order_name(secret: bytes) -> bytes:
-    """Return a party's part in the name of a row order."""
-    return keys.subseed(secret, "colonnade order name")
-
-
-def order_identity(plan: bytes, names: Mapping[str, bytes]) -> str:
-    """Return the name of the row order that the parties of a plan make together."""
-    return keys.digest("colonnade alignment v3", plan, *sorted(names.items())).hex()
 
 
 def _points(blob: Blob | None, count: int) -> Points:
@@ -330,62 +357,31 @@ class UnionLetter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     name: bytes = b""
 
 
-class UnionRun(Conversation):
-    """One party's side.
-
-    Parameters
-    ----------
-    member, plan, step, run
-        Who we are, and what is being run.
-    part
-        Our list.
-    secret
-        32 random bytes of this step: every multiplier follows from them.
-    """
+class UnionRun(ListRun):
+    """One party's side of a union."""
 
     name: ClassVar[str] = "union"
 
     def __init__(
         self, member: Member, plan: Plan, step: str, run: bytes, *, part: ListKeeper | None, secret: bytes
     ) -> None:
-        if part is None:
-            raise ProtocolError("Only a data party has a list.")
-        self._terms = Matching.read(plan, step)
-        self._me = member.name
-        self._first, self._second = self._terms.capacities
-        self._part = part
-        self._plan = codec.digest(plan)
-        self._secret = secret
-        self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: mail.Session | None = None
+        super().__init__(member, plan, step, run, part=part, secret=secret)
+        self._first, self._second = self._matching.capacities
         self._side: UnionSide | None = None
         self._evaluated = EMPTY
         self._outgoing: Points = EMPTY
         self._incoming: list[Points] = []
         self._twice: Points = EMPTY
-        self._drawn = {self._me: order_name(secret)}
-        self._names: Points = EMPTY
+        self._united: Points = EMPTY
 
-    def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:  # noqa: ARG002
-        """Take one turn."""
-        if number == 0:
-            return self.meeting.greet()
-        if number == 1:
-            self._begin(letters)
-        else:
-            self._take(number - 1, self._open(number - 1, letters))
-        if number > self._terms.union_last_turn:
-            raise ProtocolError("A turn after the end of a conversation.")
-        if number == self._terms.union_last_turn:
-            self.over = True
-            return self._part.keep(order_identity(self._plan, self._drawn), self._order())
-        return Posted(letters=self._compose(number))
+    @property
+    def last_turn(self) -> int:
+        """The turn in which the order is kept."""
+        return self._matching.union_last_turn
 
-    def _begin(self, hellos: Mapping[str, Blob]) -> None:
-        self._session = self.meeting.meet(hellos)
-        ids = self._part.begin()
+    def _begin(self, ids: list[bytes]) -> None:
         secret = keys.Secret(keys.subseed(self._secret, "colonnade union"))
-        digests = padded(hash_ids(ids, self._plan), self._terms.capacities[self._me], secret)
+        digests = padded(hash_ids(ids, self._plan), self._matching.capacities[self._me], secret)
         self._side = UnionSide(digests, len(ids), secret)
 
     # Letters in ---------------------------------------------------------------------------------------------------------
@@ -396,10 +392,11 @@ class UnionRun(Conversation):
             raise ProtocolError("The letters of a turn are not one from the other party.")
         return codec.decode(self._session.open(peer, turn, 0, letters[peer].view), UnionLetter)
 
-    def _take(self, turn: int, letter: UnionLetter) -> None:
-        side, rounds = self._joined, self._terms.rounds
+    def _receive(self, turn: int, letters: Mapping[str, Blob]) -> None:
+        letter = self._open(turn, letters)
+        side, rounds = self._joined, self._matching.rounds
         points, evaluated = _union_points(letter.points), _union_points(letter.evaluated)
-        self._drawn.setdefault(self._peer, letter.name)
+        self._names.setdefault(self._peer, letter.name)
         self._check_lengths(turn, len(points), len(evaluated))
         seed = keys.subseed(self._secret, "colonnade union check", turn)
         if turn <= rounds:
@@ -413,16 +410,16 @@ class UnionRun(Conversation):
 
     def _received(self, turn: int, points: Points, seed: bytes) -> Points:
         """What is done to a block as it comes in: covered, uncovered, or kept as it is."""
-        side, rounds = self._joined, self._terms.rounds
+        side, rounds = self._joined, self._matching.rounds
         if turn <= 2 * rounds + 1:
             return side.cover(points, seed)
-        if self._me == self._first and turn <= 3 * rounds + 1 + self._terms.union_rounds:
+        if self._me == self._first and turn <= 3 * rounds + 1 + self._matching.union_rounds:
             return side.uncover(points, seed)
         return points
 
     def _finish_stretch(self, turn: int) -> None:
         """Everything of a stretch is in: make the list that goes out in the next, and start afresh."""
-        side, rounds, union = self._joined, self._terms.rounds, self._terms.union_rounds
+        side, rounds, union = self._joined, self._matching.rounds, self._matching.union_rounds
         whole = np.concatenate([EMPTY, *self._incoming])
         require_distinct(whole)
         self._incoming = []
@@ -433,21 +430,21 @@ class UnionRun(Conversation):
             self._twice = whole
             self._outgoing = side.shuffle(whole, "other's names") if self._me == self._first else EMPTY
         elif turn == 3 * rounds + 1 and self._me == self._second:
-            places = None if self._terms.size == "public" else sum(self._terms.capacities.values())
+            places = None if self._matching.size == "public" else sum(self._matching.capacities.values())
             fill = keys.subseed(self._secret, "colonnade union own check")
             self._outgoing = side.united(whole, self._twice, places, fill)
         elif turn == 3 * rounds + 1 + union and self._me == self._first:
-            self._outgoing = self._names = side.shuffle(whole, "names")
+            self._outgoing = self._united = side.shuffle(whole, "names")
         elif turn == 3 * rounds + 1 + 2 * union and self._me == self._second:
-            self._names = whole
+            self._united = whole
 
     def _stretch_ends(self) -> tuple[int, ...]:
-        rounds, union = self._terms.rounds, self._terms.union_rounds
+        rounds, union = self._matching.rounds, self._matching.union_rounds
         return (rounds + 1, 2 * rounds + 1, 3 * rounds + 1, 3 * rounds + 1 + union, 3 * rounds + 1 + 2 * union)
 
     def _check_lengths(self, turn: int, points: int, evaluated: int) -> None:
         """Refuse a block of another length than its place; of the union, one that is longer than a block."""
-        terms, rounds = self._terms, self._terms.rounds
+        terms, rounds = self._matching, self._matching.rounds
         start, stop = terms.block(self._me, turn - 1) if 2 <= turn <= rounds + 1 else (0, 0)
         if evaluated != stop - start:
             raise ProtocolError("A letter holds another number of points than its place.")
@@ -460,7 +457,7 @@ class UnionRun(Conversation):
 
     def _expected(self, turn: int) -> tuple[int, int]:
         """Where the block begins and ends that the other party sends in a turn before the union is known."""
-        terms, rounds = self._terms, self._terms.rounds
+        terms, rounds = self._matching, self._matching.rounds
         if turn <= rounds:
             return terms.block(self._peer, turn)
         if turn == rounds + 1:
@@ -473,13 +470,13 @@ class UnionRun(Conversation):
 
     def _compose(self, turn: int) -> dict[str, Blob]:
         assert self._session is not None
-        points, evaluated = self._block(turn), self._evaluated if turn <= self._terms.rounds + 1 else EMPTY
-        name = self._drawn[self._me] if turn == 1 else b""
+        points, evaluated = self._block(turn), self._evaluated if turn <= self._matching.rounds + 1 else EMPTY
+        name = self._names[self._me] if turn == 1 else b""
         letter = UnionLetter(points=Blob(points.tobytes()), evaluated=Blob(evaluated.tobytes()), name=name)
         return {self._peer: Blob(self._session.seal(self._peer, turn, 0, codec.encode(letter)))}
 
     def _block(self, turn: int) -> Points:
-        terms, rounds = self._terms, self._terms.rounds
+        terms, rounds = self._matching, self._matching.rounds
         if turn <= rounds:
             return self._joined.blinded(*terms.block(self._me, turn))
         starts = [1, *(end + 1 for end in self._stretch_ends())]
@@ -487,10 +484,10 @@ class UnionRun(Conversation):
         size = terms.points_per_block
         return self._outgoing[(turn - begun) * size : (turn - begun + 1) * size]
 
-    def _order(self) -> NDArray[np.int64]:
-        if len(self._names) > sum(self._terms.capacities.values()):
+    def _found_order(self) -> NDArray[np.int64]:
+        if len(self._united) > sum(self._matching.capacities.values()):
             raise ProtocolError("The union is longer than both lists together.")
-        return self._joined.order(self._names)
+        return self._joined.order(self._united)
 
     @property
     def _peer(self) -> str:

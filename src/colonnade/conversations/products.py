@@ -1,4 +1,6 @@
-"""One run of a joint opening at one member: a state machine that takes turns.
+"""Joint openings at one member: state machines that take turns.
+
+*A product* (`ProductRun`).
 
 ::
 
@@ -13,14 +15,14 @@
 Nothing is opened before every dealing's degree has been checked and every data party's noise is in: `_finish` is the only way
 out, and its order is the argument. Members send letters sealed to one receiver each; the coordinator relays.
 
-One run of a histogram of scores at one member: a joint opening with one turn in front of it.
+*A histogram of scores* is a joint opening with one turn in front of it.
 
 ::
 
     turn 0        out: hello
     turn 1        in: everyone's hello      out (givers): one number per person to left, one to right
     turn 2        in (left, right): these   out: what a joint opening says in turn 1
-    turn j > 2    as turn j − 1 of a joint opening (`colonnade.conversations.products`)
+    turn j > 2    as turn j − 1 of a joint opening
 
 A giver's number is divided as u and number − u modulo a power of two, u uniform and, as everything that a member draws, the same
 in every run of the step. Left sees the u's and right the differences: each is uniform whatever the number is, and independent of
@@ -28,7 +30,7 @@ the other givers' and of everything else in the step, so neither learns anything
 right together would: the histogram is made for one colluding party at most, and a plan that asks for more is refused
 (`colonnade.steps.products`).
 
-One run of a joint opening that is too wide to be opened at once: as `colonnade.conversations.products`, then tile by tile.
+*Tiles.* What is too wide to be opened at once is opened tile by tile.
 
 ::
 
@@ -45,14 +47,14 @@ noise, than one tile. What is slow comes before the turn that opens: where a mem
 coordinator goes on with the first tile that not all members have kept. A step is paid for as a whole, before the first share
 leaves, and its noise follows from the seed that the ledger keeps: no tile is unpaid, and none is noised anew.
 
-One run of counts and sums by group over three parties, at one member: a joint opening with a product in the middle of it.
+*Counts and sums by group* over three parties are a joint opening with a product in the middle of it.
 
 ::
 
     turn j + 1      besides what a joint opening says: my products of two parties' columns of chunk j, dealt again
     turn j + 2      from everyone's: my share of the products; multiplied by the third party's columns of chunk j
 
-(`colonnade.conversations.products` has the turns.) A product of two shares of degree t is one of degree 2t. Nodes deal it again
+A product of two shares of degree t is one of degree 2t. Nodes deal it again
 by fresh polynomials of degree t, so a product with a third share has degree 2t again, and is opened as any other
 (`colonnade.secure.sine_link`).
 
@@ -88,7 +90,7 @@ from colonnade.secure import keys, mail, residues, sine_link
 from colonnade.secure.keys import digest
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, Rectangle, check_repetitions, expand, sums_of, verify_degree
-from colonnade.steps.groups import Chain, GroupTerms
+from colonnade.steps.describing import Chain, GroupTerms
 from colonnade.steps.kind import Joint, read_joint
 
 _SEED = 32

@@ -17,7 +17,15 @@ from colonnade.plan import RELATION, Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Conclude, Described, Recall, Reply, Rounds
 from colonnade.runtime.event_log import Progress, progress_bar
-from colonnade.steps.alignment import LARGEST_CAPACITY, Cohort, IdRules, ListMatching, Matching, UnionMatching
+from colonnade.steps.alignment import (
+    LARGEST_CAPACITY,
+    Cohort,
+    IdRules,
+    ListMatching,
+    Matching,
+    MatchingStep,
+    UnionMatching,
+)
 from colonnade.steps.local import PARTS, Split, part_identity
 from colonnade.steps.registry import STUDIES
 
@@ -64,7 +72,7 @@ class MatchingAlgorithm:
         Called with a line that says which turn of how many is next.
     """
 
-    kind: type[ListMatching]
+    kind: type[MatchingStep]
     capacities: Mapping[str, int]
     rules: IdRules
     size: str

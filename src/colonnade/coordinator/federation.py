@@ -24,7 +24,7 @@ from colonnade.protocol.agreement import FederationAgreement
 from colonnade.runtime.event_log import Progress
 from colonnade.schema import Column, Schema
 from colonnade.schema.features import ColumnName, plain_names
-from colonnade.secure.devices import Compute, compute_on
+from colonnade.secure.shamir import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
 

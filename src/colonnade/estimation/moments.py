@@ -33,8 +33,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.privacy.laws.coefficients import CoefficientNoise
-from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.union import UnionNoise
+from colonnade.privacy.laws.gram import GramNoise, UnionNoise
 from colonnade.schema.features import Feature, coded_widths, consecutive_places, places_beside_constant, to_own_units
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import products

@@ -1,6 +1,6 @@
-"""The private halves of the steps that papers brought: how each is computed from the table. Registered at the end.
+"""The steps that papers brought, at a data party: how each is computed from the table. Registered at the end.
 
-Only a party's gate reaches them (`colonnade.party.steps.PRIVATE_HALVES`).
+Only a party's gate reaches them (`colonnade.party.steps.PRIVATE_STEPS`).
 
 *What one party contributes to a coreset* (Coresets, Algorithms 1 to 3 and Section 6). Not private.
 
@@ -49,11 +49,11 @@ from colonnade.papers.draws import PEOPLE, Batches, Signs
 from colonnade.papers.laws import WholeValues
 from colonnade.papers.steps import KEY, CoresetTerms, Gradient, MembershipSketches
 from colonnade.party.refusals import among_rows
-from colonnade.party.steps import PRIVATE_HALVES
-from colonnade.party.steps.integers import require_within, whole_numbers
+from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
 from colonnade.party.steps.newton import Integers, labelled_rows
-from colonnade.party.steps.parts import Arrays, SumPart, coded_rows, require_no_price
+from colonnade.party.steps.participants import Arrays, PrivateStep, SumPart, require_no_price
+from colonnade.party.steps.row_coding import coded_rows, require_within, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
@@ -381,43 +381,51 @@ def _accept_nothing(_: object, inputs: Arrays) -> None:
         raise BadInput("This step takes no inputs.")
 
 
-class PrivateCoresetTotal(steps.CoresetTotal):
+class PrivateCoresetTotal(PrivateStep[steps.CoresetTotal]):
     """The sum of the rows' scores."""
+
+    kinds = (steps.CoresetTotal,)
 
     accept = _accept_nothing
 
     def disclose(self, table: PrivateTable) -> Arrays:
         """Return G."""
-        return {"value": np.array([sum(float(some.sum()) for some in row_scores(self.terms, table))])}
+        return {"value": np.array([sum(float(some.sum()) for some in row_scores(self.step.terms, table))])}
 
 
-class PrivateCoresetSample(steps.CoresetSample):
+class PrivateCoresetSample(PrivateStep[steps.CoresetSample]):
     """A public choice of rows."""
+
+    kinds = (steps.CoresetSample,)
 
     accept = _accept_nothing
 
     def disclose(self, table: PrivateTable) -> Arrays:
         """Return the rows."""
-        return {"rows": self.sample}
+        return {"rows": self.step.sample}
 
 
-class PrivateCoresetRows(steps.CoresetRows):
+class PrivateCoresetRows(PrivateStep[steps.CoresetRows]):
     """The values of the sampled rows."""
+
+    kinds = (steps.CoresetRows,)
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def accept(self, inputs: Arrays) -> None:
         """Take no inputs; find the sample."""
         _accept_nothing(self, inputs)
-        self._sample = sampled_rows(self.earlier, self.terms.size, self.people)
+        self._sample = sampled_rows(self.step.earlier, self.step.terms.size, self.step.people)
 
     def disclose(self, table: PrivateTable) -> Arrays:
         """Return one row per sampled person, in the order of the alignment."""
-        return {"value": np.ascontiguousarray(coded_columns(self.terms, table, self.columns, self._sample).T)}
+        return {"value": np.ascontiguousarray(coded_columns(self.step.terms, table, self.step.columns, self._sample).T)}
 
 
-class PrivateCoresetDraws(steps.CoresetDraws):
+class PrivateCoresetDraws(PrivateStep[steps.CoresetDraws]):
     """The rows that this party drew, at its own places of the sum."""
+
+    kinds = (steps.CoresetDraws,)
 
     _counts: tuple[int, ...] = ()
     _key = b""
@@ -430,18 +438,18 @@ class PrivateCoresetDraws(steps.CoresetDraws):
     def accept(self, inputs: Arrays) -> Arrays:
         """Fix how many draws each party makes, in canonical order; together they are the size of the coreset."""
         counts = inputs.get("counts")
-        if counts is None or counts.shape != (len(self.owners),) or counts.dtype.kind != "i" or counts.min() < 0:
+        if counts is None or counts.shape != (len(self.step.owners),) or counts.dtype.kind != "i" or counts.min() < 0:
             raise BadInput("The draws of a coreset are divided between its parties.")
-        if int(counts.sum()) != self.terms.size:
+        if int(counts.sum()) != self.step.terms.size:
             raise BadInput("The draws of a coreset add up to its size.")
         self._counts = tuple(int(count) for count in counts)
-        self._key = bytes(self.earlier("key")["key"])
+        self._key = bytes(self.step.earlier("key")["key"])
         return {"counts": counts}
 
     @property
     def length(self) -> int:
         """One place per draw."""
-        return self.terms.size
+        return self.step.terms.size
 
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the places: this party's rows, counted from one, and zero where others draw."""
@@ -450,16 +458,18 @@ class PrivateCoresetDraws(steps.CoresetDraws):
         return np.asarray(self._vector[start:stop])
 
     def _placed(self, table: PrivateTable) -> NDArray[np.int64]:
-        mine = self.owners.index(self.party)
+        mine = self.step.owners.index(self.step.party)
         first = sum(self._counts[:mine])
-        places = _shuffled(self._key, self.terms.size)[first : first + self._counts[mine]]
-        vector = np.zeros(self.terms.size, dtype=np.int64)
-        vector[places] = drawn_rows(row_scores(self.terms, table), len(places), self.question) + 1
+        places = _shuffled(self._key, self.step.terms.size)[first : first + self._counts[mine]]
+        vector = np.zeros(self.step.terms.size, dtype=np.int64)
+        vector[places] = drawn_rows(row_scores(self.step.terms, table), len(places), self.step.question) + 1
         return vector
 
 
-class PrivateCoresetScores(steps.CoresetScores):
+class PrivateCoresetScores(PrivateStep[steps.CoresetScores]):
     """The scores of the drawn rows, in whole units."""
+
+    kinds = (steps.CoresetScores,)
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -470,9 +480,14 @@ class PrivateCoresetScores(steps.CoresetScores):
     def accept(self, inputs: Arrays) -> Arrays:
         """Fix which rows, as the coordinator says; refuse more than the plan's size."""
         sample = inputs.get("rows")
-        if sample is None or sample.ndim != 1 or not 1 <= len(sample) <= self.terms.size or sample.dtype.kind != "i":
+        if (
+            sample is None
+            or sample.ndim != 1
+            or not 1 <= len(sample) <= self.step.terms.size
+            or sample.dtype.kind != "i"
+        ):
             raise BadInput("A coreset has at most as many rows as its plan says.")
-        if sample.min() < 0 or sample.max() >= self.people:
+        if sample.min() < 0 or sample.max() >= self.step.people:
             raise BadInput("A coreset names rows that the alignment does not have.")
         self._sample = sample.astype(np.int64)
         return {"rows": self._sample}
@@ -484,8 +499,10 @@ class PrivateCoresetScores(steps.CoresetScores):
 
     def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some of the scores in whole units."""
-        nonprivate: Array = row_scores(self.terms, table).take(self._sample[start:stop])
-        return whole_numbers(nonprivate, int(self.terms.largest_score * steps.SCORE_SCALE), scale=steps.SCORE_SCALE)
+        nonprivate: Array = row_scores(self.step.terms, table).take(self._sample[start:stop])
+        return whole_numbers(
+            nonprivate, int(self.step.terms.largest_score * steps.SCORE_SCALE), scale=steps.SCORE_SCALE
+        )
 
 
 def drawn_rows(scores: SpilledRows, count: int, question: bytes) -> NDArray[np.int64]:
@@ -535,15 +552,17 @@ LIGHTEST, HEAVIEST = 2.0**-40, 2.0**40
 NULL = 1e-10
 
 
-class PrivateCoresetClusters(steps.CoresetClusters):
+class PrivateCoresetClusters(PrivateStep[steps.CoresetClusters]):
     """Local clusters of the sampled rows."""
+
+    kinds = (steps.CoresetClusters,)
 
     _sample: NDArray[np.int64] = np.empty(0, dtype=np.int64)
     _weights: Array = np.empty(0)
 
     def accept(self, inputs: Arrays) -> None:
         """Find the sample, and take the coordinator's ``weights`` of its rows."""
-        self._sample = sampled_rows(self.earlier, self.terms.size, self.people)
+        self._sample = sampled_rows(self.step.earlier, self.step.terms.size, self.step.people)
         self._weights = _weights(inputs, len(self._sample))
 
     def disclose(self, table: PrivateTable) -> Arrays:
@@ -554,20 +573,22 @@ class PrivateCoresetClusters(steps.CoresetClusters):
         """
         from sklearn.cluster import KMeans  # late: it takes longer to load than a party needs to start
 
-        coded = coded_columns(self.terms, table, self.columns, self._sample).T
-        count = min(self.terms.clusters, len(np.unique(coded, axis=0)))
+        coded = coded_columns(self.step.terms, table, self.step.columns, self._sample).T
+        count = min(self.step.terms.clusters, len(np.unique(coded, axis=0)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows that coincide under small weights
-            fitted = KMeans(count, n_init=RESTARTS, random_state=self.terms.seed).fit(
+            fitted = KMeans(count, n_init=RESTARTS, random_state=self.step.terms.seed).fit(
                 coded, sample_weight=self._weights
             )
         centres = np.asarray(fitted.cluster_centers_, dtype=np.float64)
-        again = np.repeat(centres[-1:], self.terms.clusters - count, axis=0)
+        again = np.repeat(centres[-1:], self.step.terms.clusters - count, axis=0)
         return {"centres": np.concatenate([centres, again]), "labels": fitted.labels_.astype(np.int32)}
 
 
-class PrivateCoresetGradient(steps.CoresetGradient):
+class PrivateCoresetGradient(PrivateStep[steps.CoresetGradient]):
     """One party's block of coefficients, and its rows of the weighted sample."""
+
+    kinds = (steps.CoresetGradient,)
 
     def join(self, admitted: "AdmittedStep") -> "SagaPart":
         """Return this party's part."""
@@ -575,20 +596,20 @@ class PrivateCoresetGradient(steps.CoresetGradient):
 
     def accept(self, inputs: Arrays) -> int:
         """Find the sample, and take the coordinator's ``weights`` of its rows; return how many there are."""
-        self._sample = sampled_rows(self.earlier, self.terms.size, self.people)
+        self._sample = sampled_rows(self.step.earlier, self.step.terms.size, self.step.people)
         self._weights = _weights(inputs, len(self._sample))
         return len(self._sample)
 
     def begin(self, table: PrivateTable) -> None:
         """Whiten this party's block of the weighted sample."""
-        sample, roots = self._sample, np.sqrt(self._weights / self.people)
-        block = coded_columns(self.terms, table, self.terms.features, sample)
-        penalty = np.full(len(block), self.ridge)
+        sample, roots = self._sample, np.sqrt(self._weights / self.step.people)
+        block = coded_columns(self.step.terms, table, self.step.terms.features, sample)
+        penalty = np.full(len(block), self.step.ridge)
         self._label = np.zeros(len(sample))
-        if self.terms.target is not None:
+        if self.step.terms.target is not None:
             block = np.concatenate([np.ones((1, len(sample))), block])
             penalty = np.concatenate([[0.0], penalty])
-            self._label = roots * coded_columns(self.terms, table, [str(self.terms.target)], sample)[0]
+            self._label = roots * coded_columns(self.step.terms, table, [str(self.step.terms.target)], sample)[0]
         weighted = block * roots
         self._back = _inverse_root(weighted @ weighted.T + np.diag(penalty))
         self._rows = weighted.T @ self._back
@@ -627,35 +648,35 @@ class SagaPart:
     def __init__(self, admitted: "AdmittedStep") -> None:
         require_no_price(admitted)
         self._admitted = admitted
-        self._half = cast("PrivateCoresetGradient", admitted.half)
+        self._private = cast("PrivateCoresetGradient", admitted.private)
 
     def begin(self, inputs: Mapping[str, Packed]) -> int:
         """Record the release, prepare the block, and return how many rows the sample has."""
-        rows = self._half.accept({name: unpack(array) for name, array in inputs.items()})
+        rows = self._private.accept({name: unpack(array) for name, array in inputs.items()})
         self._admitted.disclose(dict(inputs))
         self._admitted.prepare()
-        self._admitted.compute(self._half.begin)
+        self._admitted.compute(self._private.begin)
         return rows
 
     def lengths(self) -> NDArray[np.int64]:
         """Return the squared lengths of the whitened rows."""
         with among_rows():
-            return self._half.lengths()
+            return self._private.lengths()
 
     def margins(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return this party's part of the residuals of a batch."""
         with among_rows():
-            return self._half.margins(batch)
+            return self._private.margins(batch)
 
     def learn(self, batch: NDArray[np.int64], residuals: Array, step: float) -> None:
         """Take one step of SAGA."""
         with among_rows():
-            self._half.learn(batch, residuals, step)
+            self._private.learn(batch, residuals, step)
 
     def coefficients(self) -> Array:
         """Return this party's coefficients."""
         with among_rows():
-            return self._half.coefficients()
+            return self._private.coefficients()
 
 
 def _units(values: Array) -> NDArray[np.int64]:
@@ -676,8 +697,10 @@ def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     return weights.astype(np.float64)
 
 
-class PrivateGradient(Gradient):
+class PrivateGradient(PrivateStep[Gradient]):
     """One party's rows, labels and scores."""
+
+    kinds = (Gradient,)
 
     def join(self, admitted: "AdmittedStep") -> "DescentPart":
         """Return this party's part."""
@@ -685,14 +708,16 @@ class PrivateGradient(Gradient):
 
     def coded(self, table: PrivateTable) -> SpilledRows:
         """Return everyone's row, and behind it the label: −1, 1, or 0 for none."""
-        return labelled_rows(self, self.terms.scale, table, lambda codes: np.where(codes < 0, 0, 2 * codes - 1), 1)
+        return labelled_rows(
+            self.step, self.step.terms.scale, table, lambda codes: np.where(codes < 0, 0, 2 * codes - 1), 1
+        )
 
     def scores(self, rows: Integers, labels: NDArray[Any] | None, weights: Integers) -> Integers:
         """Return this party's part of γω(⟨w, x⟩ − 2s) for some people, clipped to what the plan bounds it by."""
         nonprivate: Integers = rows @ weights
         if labels is not None:
-            nonprivate = nonprivate - 2 * self.terms.scale * self.terms.weight_scale * labels.astype(np.int64)
-        return np.clip(nonprivate, -self.score_bound, self.score_bound)
+            nonprivate = nonprivate - 2 * self.step.terms.scale * self.step.terms.weight_scale * labels.astype(np.int64)
+        return np.clip(nonprivate, -self.step.score_bound, self.step.score_bound)
 
 
 class DescentPart:
@@ -706,7 +731,8 @@ class DescentPart:
 
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
-        self._half = cast("PrivateGradient", admitted.half)
+        self._private = cast("PrivateGradient", admitted.private)
+        self._step = self._private.step
         self._reservation: Reservation | None = None
         self._batches: Batches | None = None
         self._nonprivate: SpilledRows | None = None
@@ -719,7 +745,7 @@ class DescentPart:
             raise ProtocolError("The parties have not agreed on the key of the batches.")
         self._admitted.prepare()
         self._batches = self._checked_batches(key)
-        self._nonprivate = self._admitted.compute(self._half.coded)
+        self._nonprivate = self._admitted.compute(self._private.coded)
         self._reservation = self._admitted.reserve()
         return digest("colonnade batches in use v1", key)
 
@@ -729,27 +755,27 @@ class DescentPart:
             raise ProtocolError("A step of a descent is shared once it is paid for.")
         people = self._batches.members(position)
         sampler = self._reservation.noise(f"step {position}")
-        noise = self._half.terms.noise.draw_share(self._half.terms.columns, sampler)
+        noise = self._step.terms.noise.draw_share(self._step.terms.columns, sampler)
         with among_rows():
             return self._batch(people, weights), noise
 
     def _batch(self, people: NDArray[np.int64], weights: Integers) -> Integers:
         """Return scores and rows of a batch, filled up to the plan's capacity; nothing after this can fail on a row."""
         assert self._nonprivate is not None  # the run begins first
-        terms, party = self._half.terms, self._half.party
+        terms, party = self._step.terms, self._step.party
         nonprivate = np.zeros((terms.widths[party] + 1, terms.capacity), dtype=np.int64)
         found = self._nonprivate.take(people)
-        rows = found[:, : self._half.width].astype(np.int64)
-        labels = found[:, -1] if self._half.target else None
-        nonprivate[0, : len(people)] = self._half.scores(rows, labels, weights[terms.places(party)])
+        rows = found[:, : self._step.width].astype(np.int64)
+        labels = found[:, -1] if self._step.target else None
+        nonprivate[0, : len(people)] = self._private.scores(rows, labels, weights[terms.places(party)])
         nonprivate[1:, : len(people)] = rows.T
         require_within(nonprivate, terms.largest)
         return nonprivate
 
     def _checked_batches(self, key: bytes) -> Batches:
         """Look at every batch before the first step: what peers learn is accounted by how often a person takes part."""
-        terms = self._half.terms
-        own = digest("colonnade batches v2", key, self._half.step)  # no other step ever draws these coins
+        terms = self._step.terms
+        own = digest("colonnade batches v2", key, self._step.step)  # no other step ever draws these coins
         batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
         if batches.largest_participation() > terms.noise.participations:
             raise PolicyRefusal(
@@ -765,54 +791,64 @@ def rounded(numbers: NDArray[np.float64], values: WholeValues) -> NDArray[Any]:
     return whole_numbers(numbers, values.high, least=values.low, out=whole)
 
 
-class PrivateValues(steps.Values):
+class PrivateValues(PrivateStep[steps.Values]):
     """Each person's whole number."""
+
+    kinds = (steps.Values,)
 
     taking_part = None
 
     def everyone(self, table: PrivateTable) -> NDArray[Any]:
         """Return one whole number per person."""
-        return rounded(table.values(self.columns[0]), self.values)
+        return rounded(table.values(self.step.columns[0]), self.step.values)
 
     compute = everyone
 
 
-class PrivateTotal(steps.Total):
+class PrivateTotal(PrivateStep[steps.Total]):
     """The sum of the column."""
+
+    kinds = (steps.Total,)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Add up, exactly."""
         return table.fold(np.zeros(1, dtype=np.int64), self._add)
 
     def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
-        nonprivate += rounded(table.values(self.columns[0], start, stop), self.values).sum(dtype=np.int64)
+        nonprivate += rounded(table.values(self.step.columns[0], start, stop), self.step.values).sum(dtype=np.int64)
 
 
-class PrivateRows(steps.Rows):
+class PrivateRows(PrivateStep[steps.Rows]):
     """The coded rows."""
+
+    kinds = (steps.Rows,)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Return the coded rows, columns along the first axis."""
-        return coded_rows(self.coding, table, 0, self.people)
+        return coded_rows(self.step.coding, table, 0, self.step.people)
 
 
-class PrivateSketch(steps.Sketch):
+class PrivateSketch(PrivateStep[steps.Sketch]):
     """Random combinations of the coded rows."""
 
+    kinds = (steps.Sketch,)
+
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Fold blocks of people, in whole numbers."""
-        return _sketched(self.signs, table, self.coding.width, partial(coded_rows, self.coding))
+        return _sketched(self.step.signs, table, self.step.coding.width, partial(coded_rows, self.step.coding))
 
 
-class PrivateValueSketch(steps.ValueSketch):
+class PrivateValueSketch(PrivateStep[steps.ValueSketch]):
     """Random combinations of one column."""
 
+    kinds = (steps.ValueSketch,)
+
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Fold blocks of people, in whole numbers."""
-        return _sketched(self.signs, table, 1, self._whole)
+        return _sketched(self.step.signs, table, 1, self._whole)
 
     def _whole(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
-        return rounded(table.values(self.columns[0], start, stop), self.values)[None].astype(np.int64)
+        return rounded(table.values(self.step.columns[0], start, stop), self.step.values)[None].astype(np.int64)
 
 
 def _sketched(
@@ -838,28 +874,30 @@ def _add_sketch(
     nonprivate[:, 1:] += sketch
 
 
-class PrivateMembershipSketches(MembershipSketches):
+class PrivateMembershipSketches(PrivateStep[MembershipSketches]):
     """The memberships that are sketched."""
+
+    kinds = (MembershipSketches,)
 
     def require_earlier(self) -> None:
         """Require the centres and the key."""
-        require_centres(self.category)
-        self.key()
+        require_centres(self.step.category)
+        self.step.key()
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a record, before anything is paid."""
-        prepare_category(self.category, table)
+        prepare_category(self.step.category, table)
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's local cluster."""
-        return table.written(None, np.int16, partial(category_codes, self.category))
+        return table.written(None, np.int16, partial(category_codes, self.step.category))
 
 
-PRIVATE_HALVES.register(
+PRIVATE_STEPS.register(
     __name__,
     {
-        half.name: half
-        for half in (
+        kind.name: private
+        for private in (
             PrivateCoresetClusters,
             PrivateCoresetDraws,
             PrivateCoresetGradient,
@@ -875,5 +913,6 @@ PRIVATE_HALVES.register(
             PrivateValueSketch,
             PrivateValues,
         )
+        for kind in private.kinds
     },
 )

@@ -1,4 +1,4 @@
-"""The public halves of the steps that papers brought. The end of this module registers them.
+"""The kinds of step that papers brought, as everybody knows them. The end of this module registers them.
 
 *A gradient descent*, read from a plan: whose columns, which nodes, how many steps, how much noise, which arithmetic. Everyone
 who takes part reads the same plan and arrives at the same object, or refuses. Nothing in it is private.

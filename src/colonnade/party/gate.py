@@ -33,9 +33,9 @@ from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import LabelledRow
 from colonnade.party.policy import Permission, Policy, Terms, requester_of
 from colonnade.party.refusals import among_rows
-from colonnade.party.steps import PRIVATE_HALVES, local
+from colonnade.party.steps import local, private_step
 from colonnade.party.steps.agreements import may_align
-from colonnade.party.steps.parts import Disclosed, Joined, Local, prepare, require_earlier
+from colonnade.party.steps.participants import Disclosed, Joined, Local, PrivateStep, prepare, require_earlier
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
@@ -45,7 +45,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
 from colonnade.secure.keys import Identity
 from colonnade.steps.alignment import AligningStep
-from colonnade.steps.kind import Admission, Earlier, StepKind, discloses, is_conversation, kind_of, nothing_earlier
+from colonnade.steps.kind import Admission, Earlier, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
     from colonnade.party.guard import RowOrders
@@ -147,7 +147,7 @@ class Gate:
         self.policy = policy
         self.terms = terms
         self.row_orders: RowOrders | None = None  # all row orders before this ledger, once there is a guard
-        self._agreed: OrderedDict[tuple[bytes, str], StepKind] = OrderedDict()
+        self._agreed: OrderedDict[tuple[bytes, str], PrivateStep[Any]] = OrderedDict()
         """Steps that were admitted when this party agreed to their plan, by its hash. Policy and terms of a gate never change."""
 
     def __reduce__(self) -> NoReturn:
@@ -163,20 +163,20 @@ class Gate:
         if stored is not None:
             return stored
         step = ask.plan.step(self.terms.party, ask.step)
-        half = _local(step, self._admitted(ask.plan, step))
+        private = _local(step, self._admitted(ask.plan, step))
         assert step.price is not None  # or it would not have been admitted
-        law = half.law(step.price)
-        require_earlier(half)
+        law = private.law(step.price)
+        require_earlier(private)
         self.require_begun(ask.plan)  # before a row is read; and again after that, which may take its time
         with among_rows():
-            table = self._table.read_as(half.schema)
-            local.load(half, table, step.columns)  # a source that cannot be read fails here, at no cost
-            prepare(half, table)
-        admitted = AdmittedStep(self, ask.plan, step, cast("StepKind", half))
+            table = self._table.read_as(private.schema)
+            local.load(private, table, step.columns)  # a source that cannot be read fails here, at no cost
+            prepare(private, table)
+        admitted = AdmittedStep(self, ask.plan, step, cast("PrivateStep[Any]", private))
         admitted.body = body
         reservation = self.reserve(admitted, law.loss)
         with among_rows():
-            value = local.perturbed(half, law, table, reservation.stream("release"))
+            value = local.perturbed(private, law, table, reservation.stream("release"))
         return self._ledger.commit(request, released(step, {"value": pack(value)}, law.name, law.loss))
 
     def reserve(self, admitted: "AdmittedStep", loss: Loss) -> Reservation:
@@ -201,10 +201,10 @@ class Gate:
         answer follows from the data and the inputs. A step without inputs is answered once, and its bytes are kept.
         """
         step = ask.plan.step(self.terms.party, ask.step)
-        half = self._admitted(ask.plan, step)
-        if not isinstance(half, Disclosed):
+        private = self._admitted(ask.plan, step)
+        if not isinstance(private, Disclosed):
             raise PolicyRefusal("This step has no release without differential privacy.")
-        half.accept({name: unpack(array) for name, array in ask.inputs.items()})
+        private.accept({name: unpack(array) for name, array in ask.inputs.items()})
         request, body = self.ledger_key(ask.plan, ask.step)
         stored = None if ask.inputs else self._ledger.answer_to(request, body)
         if stored is not None:
@@ -213,10 +213,10 @@ class Gate:
             self.require_begun(ask.plan)
             self._ledger.record_nonprivate(request, body, **self._row(ask.plan, step))
         with among_rows():
-            table = self._table.read_as(half.schema)
+            table = self._table.read_as(private.schema)
             table.load(step.columns)
-            values = half.disclose(table)
-        answer = released(step, {name: pack(value) for name, value in values.items()}, half.title, None)
+            values = private.disclose(table)
+        answer = released(step, {name: pack(value) for name, value in values.items()}, private.title, None)
         return answer if ask.inputs else self._ledger.seal(request, answer)
 
     def answer(self, ask: Ask) -> bytes:
@@ -230,14 +230,14 @@ class Gate:
         """Return this party's part in a conversation; nothing is paid before the first share leaves."""
         step = plan.step(self.terms.party, name)
         _require_conversation(step)
-        half = self._admitted(plan, step)
-        if not isinstance(half, Joined):
+        private = self._admitted(plan, step)
+        if not isinstance(private, Joined):
             raise ProtocolError("This step is not worked out in a conversation.")
         if not self._ledger.knows(self.ledger_key(plan, name)[0]):
             self.require_begun(
                 plan
             )  # a key or a row order is no debit, and is made for nobody who was not agreed with either
-        return half.join(AdmittedStep(self, plan, step, half))
+        return private.join(AdmittedStep(self, plan, step, private))
 
     def recall(self, plan: Plan, name: str) -> bytes | None:
         """Return the kept answer of a conversation, if there is one. What is opened in tiles is kept with them (`RunRecords`)."""
@@ -254,14 +254,16 @@ class Gate:
         """Keep what was opened as the answer to this step, and forget the seed of its shares, or the key."""
         step = plan.step(self.terms.party, name)
         _require_conversation(step)
-        half = self._admit(plan, step)
+        private = self._admit(plan, step)
         request, body = self.ledger_key(plan, name)
         kept = self._ledger.answer_to(request, body)
         if kept is not None:
             return kept
-        loss = None if step.price is None else half.loss
+        loss = None if step.price is None else private.loss
         settled = codec.encode(Settled(step=name))
-        return self._ledger.commit(request, settled if half.keeps_key else released(step, values, half.title, loss))
+        return self._ledger.commit(
+            request, settled if private.keeps_key else released(step, values, private.title, loss)
+        )
 
     def was_begun(self, plan: Plan, name: str) -> bool:
         """Return whether the ledger has a row of this party's part in a step, or of an attempt to align."""
@@ -290,13 +292,13 @@ class Gate:
         if not steps:
             raise PlanMismatch("The plan asks nothing of this party.")
         self._require_delta(plan)
-        halves = {step.name: self._admit(plan, step) for step in steps}
-        losses = {step.name: loss for step in steps if (loss := _loss(step, halves[step.name])) is not None}
+        privates = {step.name: self._admit(plan, step) for step in steps}
+        losses = {step.name: loss for step in steps if (loss := _loss(step, privates[step.name])) is not None}
         keys = {step.name: self.ledger_key(plan, step.name)[0] for step in steps}
         new = {name for name, key in keys.items() if not self._ledger.knows(key)}
-        aligning = self._refuse_alignments(plan, steps, halves)
+        aligning = self._refuse_alignments(plan, steps, privates)
         disclosed = tuple(step.name for step in steps if discloses(step))
-        tells = any(name in new for name in disclosed) or any(half.told for half in aligning)
+        tells = any(name in new for name in disclosed) or any(one.told for one in aligning)
         hashed, unpaid = codec.digest(plan), tuple(name for name in losses if name in new)
         about = self._ledger.said(hashed)
         held = Hold(
@@ -310,23 +312,23 @@ class Gate:
             self._authorise(plan, total(losses[name] for name in unpaid), discloses=tells)
         (self._ledger.hold if hold else self._ledger.require_room)(held)
         if hold:
-            self._agreed |= {(hashed, name): half for name, half in halves.items()}
+            self._agreed |= {(hashed, name): private for name, private in privates.items()}
             while len(self._agreed) > MOST_AGREED:
                 self._agreed.popitem(last=False)
         return Quoted(losses, unpaid, disclosed)
 
     def _refuse_alignments(
-        self, plan: Plan, steps: Iterable[Step], halves: Mapping[str, StepKind]
+        self, plan: Plan, steps: Iterable[Step], privates: Mapping[str, PrivateStep[Any]]
     ) -> list[AligningStep]:
         """Refuse rows that may not be aligned again; return the steps that align them. What is held counts as an attempt."""
-        aligning = [(step, half) for step in steps if isinstance(half := halves[step.name], AligningStep)]
-        found = [(AdmittedStep(self, plan, step, half), half) for step, half in aligning]
+        aligning = [step for step in steps if issubclass(kind_of(step), AligningStep)]
+        found = [AdmittedStep(self, plan, step, privates[step.name]) for step in aligning]
         hashed = codec.digest(plan)
         others = self._ledger.held(hashed, requester_of(self._ledger.said(hashed))) if found else []
         held = [one.plan for one in others if one.aligns]
         begun = {entry.plan for entry in self._ledger.entries() if entry.kind == "list"} if held else set()
         pending = len(set(held) - begun)
-        return [half for admitted, half in found if may_align(admitted, half, pending)]
+        return [one.private.step for one in found if may_align(one, one.private.step, pending)]
 
     def _authorise(self, plan: Plan, cost: Loss, *, discloses: bool = False) -> None:
         """Refuse what its requester may not have, or what waits for the owner's approval. Only for what is not paid yet."""
@@ -406,16 +408,16 @@ class Gate:
                 remedy=f"Pass a delta of at most {cap:g}; federation.budget() shows it.",
             )
 
-    def _admit(self, plan: Plan, step: Step) -> StepKind:
-        return self.policy.admit(plan, step, self.terms, PRIVATE_HALVES, self._earlier(plan))
+    def _admit(self, plan: Plan, step: Step) -> PrivateStep[Any]:
+        return private_step(self.policy.admit(plan, step, self.terms, self._earlier(plan)))
 
-    def _admitted(self, plan: Plan, step: Step) -> StepKind:
+    def _admitted(self, plan: Plan, step: Step) -> PrivateStep[Any]:
         """Return a step as it was admitted when the plan was agreed to, once; admit it now if it was not, or was before."""
-        half = self._agreed.pop((codec.digest(plan), step.name), None)
-        if half is None:
+        private = self._agreed.pop((codec.digest(plan), step.name), None)
+        if private is None:
             return self._admit(plan, step)
-        half.earlier = self._earlier(plan)  # what earlier steps have kept is read now: a key may be gone
-        return half
+        private.step.earlier = self._earlier(plan)  # what earlier steps have kept is read now: a key may be gone
+        return private
 
     def _earlier(self, plan: Plan) -> Earlier:
         """Return a function that reads what this party has kept of a plan's earlier step, by the step's name.
@@ -451,19 +453,19 @@ class Gate:
         }
 
 
-def _loss(step: Step, half: StepKind) -> Loss | None:
+def _loss(step: Step, private: PrivateStep[Any]) -> Loss | None:
     """Return what a step costs; ``None`` for one that releases nothing, or is not private and allowed by name."""
     if step.price is None:
         return None
-    return half.loss if is_conversation(step) else _local(step, half).law(step.price).loss
+    return private.loss if is_conversation(step) else _local(step, private).law(step.price).loss
 
 
-def _local(step: Step, half: StepKind) -> Local:
+def _local(step: Step, private: PrivateStep[Any]) -> Local:
     if is_conversation(step):
         raise ProtocolError("This step is opened together with other parties, in turns.")
-    if step.price is None or not isinstance(half, Local):
+    if step.price is None or not isinstance(private, Local):
         raise PolicyRefusal("This step has no release without differential privacy.")
-    return half
+    return private
 
 
 def _require_conversation(step: Step) -> None:
@@ -478,15 +480,15 @@ class AdmittedStep:
     ----------
     gate
         The party's door.
-    plan, step, half
-        What is asked, and its private half.
+    plan, step, private
+        What is asked, and how this party computes it.
     """
 
-    def __init__(self, gate: Gate, plan: Plan, step: Step, half: StepKind) -> None:
+    def __init__(self, gate: Gate, plan: Plan, step: Step, private: PrivateStep[Any]) -> None:
         self._gate = gate
         self.plan = plan
         self.step = step
-        self.half = half
+        self.private = private
         self.request, self.body = gate.ledger_key(plan, step.name)
 
     @property
@@ -515,21 +517,21 @@ class AdmittedStep:
 
     def prepare(self) -> None:
         """Read the columns. A step that cannot be answered fails here, before anything is paid."""
-        require_earlier(self.half)
+        require_earlier(self.private)
         with among_rows():
-            table = self._gate._table.read_as(self.half.schema)  # noqa: SLF001  # one module, one door
+            table = self._gate._table.read_as(self.private.schema)  # noqa: SLF001  # one module, one door
             table.load(self.step.columns)
-            prepare(self.half, table)
+            prepare(self.private, table)
 
     def compute(self, function: "Callable[Concatenate[PrivateTable, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function of the private half on the table. What it returns leaves as shares or under masks only."""
+        """Call a function of the private step on the table. What it returns leaves as shares or under masks only."""
         with among_rows():
-            return function(self._gate._table.read_as(self.half.schema), *args, **kwargs)  # noqa: SLF001
+            return function(self._gate._table.read_as(self.private.schema), *args, **kwargs)  # noqa: SLF001
 
     def each(self, part: "Callable[[PrivateTable, int, int], T]", ranges: Iterable[tuple[int, int]]) -> Iterator[T]:
         """Yield what a function makes of ranges of people (`PrivateTable.each`). It leaves as shares or under masks only."""
         with among_rows():
-            found = self._gate._table.read_as(self.half.schema).each(part, ranges)  # noqa: SLF001
+            found = self._gate._table.read_as(self.private.schema).each(part, ranges)  # noqa: SLF001
         while True:
             with among_rows():
                 try:
@@ -554,14 +556,14 @@ class AdmittedStep:
 
     def reserve(self) -> Reservation:
         """Pay durably, or find that this step was paid. See `Gate.reserve`."""
-        return self._gate.reserve(self, self.half.loss)
+        return self._gate.reserve(self, self.private.loss)
 
     def disclose(self, fixed: dict[str, Array]) -> None:
         """Record by name, durably, what a conversation is about to open exactly; refuse the same step over anything else.
 
         ``fixed`` is what the coordinator has sent, and no function of rows.
         """
-        answer = released(self.step, fixed, self.half.title, None)
+        answer = released(self.step, fixed, self.private.title, None)
         kept = self._ledger.answer_to(self.request, self.body)
         if kept is None:
             self.require_begun()

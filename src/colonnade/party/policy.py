@@ -37,9 +37,8 @@ from colonnade.protocol.messages import Described
 from colonnade.result import COORDINATOR
 from colonnade.schema import Schema
 from colonnade.secure.keys import PublicIdentity
-from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, ListMatching
+from colonnade.steps.alignment import LARGEST_CAPACITY, MODES, AligningStep, MatchingStep
 from colonnade.steps.kind import (
-    KINDS,
     Admission,
     Earlier,
     RowOrderKind,
@@ -281,27 +280,18 @@ class Policy:
                 remedy='For example alignments=["cohort", "intersection"].',
             )
 
-    def admit(
-        self,
-        plan: Plan,
-        step: Step,
-        terms: Terms,
-        halves: Mapping[str, type[StepKind]] = KINDS,
-        earlier: Earlier = nothing_earlier,
-    ) -> StepKind:
+    def admit(self, plan: Plan, step: Step, terms: Terms, earlier: Earlier = nothing_earlier) -> StepKind:
         """Return a step as an object of its kind, or refuse it before any data is read.
 
         Parameters
         ----------
         plan, step, terms
             What is asked, and the public facts that it is checked against.
-        halves
-            Which classes steps become, by the name of their kind: the kinds by default, their private halves at a gate.
         earlier
             What the party released earlier in the same plan.
         """
         self._check_plan(plan, terms)
-        kind = kind_of(step, halves)
+        kind = kind_of(step)
         self._check_order(kind, terms)
         if kind.admission == Admission.ALIGNMENT:
             self._check_alignment(kind, step, terms)
@@ -391,7 +381,7 @@ class Policy:
                 remedy="Use a mode that it allows, or ask its owner to name this one: an intersection tells peers who is in "
                 "common, and a union how many are.",
             )
-        if issubclass(kind, ListMatching):
+        if issubclass(kind, MatchingStep):
             self._check_capacity(step, terms)
         if step.parameters.get("size") == "declared" and not terms.people:
             raise PlanMismatch("No number of people was declared public when this party was opened.")
@@ -434,7 +424,7 @@ class Policy:
         if unknown or not (step.columns or optional):
             raise SchemaMismatch(
                 f"Party {terms.party!r} is asked for columns that are not in its schema.",
-                remedy="Name columns as federation.columns() lists them.",
+                remedy="Name columns as list(federation.describe()) lists them.",
             )
         stored = {own for column in step.columns for own in schema.stored(column)}
         if self.columns is not None and not stored <= set(self.columns):

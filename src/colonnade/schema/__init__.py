@@ -16,9 +16,10 @@ Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import get_args
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.bins import Bins
+from colonnade.schema.bins import Bins, Measured
 from colonnade.schema.category import Category
 from colonnade.schema.column import ColumnKind, Level
 from colonnade.schema.crossed import AND, Crossed
@@ -46,20 +47,18 @@ __all__ = [
     "read_together",
 ]
 
-Column = Numeric | Category | Bins | Crossed | Date | Indicator
+Column = Measured | Category | Bins | Crossed | Indicator
 """A column of any kind. Other packages ask the column (`colonnade.schema.column.ColumnKind`), and never of which kind it is."""
 
-DECLARED: Mapping[str, type[Numeric] | type[Category] | type[Date]] = {
+DECLARED: Mapping[str, type[Measured | Category]] = {
     "number": Numeric,
     "category": Category,
-    "date": Date,
+    **{kind.__name__.lower(): kind for kind in get_args(Measured) if kind is not Numeric},
 }
 """The kinds that an owner declares, by what a value is."""
 
 
-def kind_declared_by(
-    fields: Collection[str],
-) -> tuple[type[Numeric] | type[Category] | type[Date], tuple[str, ...]]:
+def kind_declared_by(fields: Collection[str]) -> tuple[type[Measured | Category], tuple[str, ...]]:
     """Return the kind of a column whose declaration has some fields, and all fields that it may have.
 
     It is a number, unless a field that another kind needs says otherwise; such a field may still be added.
@@ -123,12 +122,12 @@ class Schema(Mapping[str, Column]):
                     "A column name is a non-empty printable string without '='.",
                     remedy="Rename the column in the data source, and in the schema.",
                 )
-            if not isinstance(column, Numeric | Category | Date | Indicator) or isinstance(column, Crossed):
+            if not isinstance(column, ColumnKind) or column.parts:
                 raise BoundsRequired(
                     f"Column {name!r} is described by {type(column).__name__}, not by cn.Numeric, cn.Category or cn.Date."
                 )
             self._columns.setdefault(name, column)
-            if isinstance(column, Numeric | Date) and column.indicator:
+            if isinstance(column, Measured) and column.indicator:
                 self._columns[_indicator_of(name)] = Indicator(name, column)
         self._check_indicators(given)
 
@@ -217,10 +216,10 @@ class Schema(Mapping[str, Column]):
         return self._columns[name].read_from(name)
 
 
-def _as_number(column: Column | None) -> Numeric | Date | None:
+def _as_number(column: Column | None) -> Measured | None:
     """Return the number that a column is, also one in bins."""
     column = column.of if isinstance(column, Bins) else column
-    return column if isinstance(column, Numeric | Date) else None
+    return column if isinstance(column, Measured) else None
 
 
 def _indicator_of(name: str) -> str:

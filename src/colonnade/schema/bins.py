@@ -12,7 +12,8 @@ from colonnade.schema.column import ColumnKind, Level
 from colonnade.schema.date import Date
 from colonnade.schema.number import Numeric
 
-_DIGITS = (6, 9, 12, 17)
+Measured = Numeric | Date
+"""The kinds of numbers that an owner declares: with quantiles, and bounds that may be narrowed."""
 
 
 class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -44,11 +45,11 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
 
     levels: Sequence[Level] = ()  # follows from the edges
     edges: Sequence[float]  # kept as a tuple of floats
-    of: Numeric | Date
+    of: Measured
     codes: Sequence[float] = ()  # kept as a tuple of floats
 
     def __post_init__(self) -> None:
-        if not isinstance(self.of, Numeric | Date):
+        if not isinstance(self.of, ColumnKind) or not self.of.is_measured:
             raise BadInput("Only a number or a date is put in bins.", remedy="A category has its levels already.")
         if self.missing not in (None, "level") or self.other is not None or self.na_values:
             raise BadInput(
@@ -64,7 +65,7 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
         super().__post_init__()
 
     @classmethod
-    def equal(cls, of: Numeric | Date, bins: int, *, missing: bool = False) -> "Bins":
+    def equal(cls, of: Measured, bins: int, *, missing: bool = False) -> "Bins":
         """Return bins of equal width; of whole numbers at most one per number.
 
         Parameters
@@ -103,7 +104,7 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
         return True
 
     @property
-    def underlying(self) -> Numeric | Date:
+    def underlying(self) -> Measured:
         """The number or the date."""
         return self.of
 
@@ -126,7 +127,7 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
         return f"Bins(edges={list(self.edges)!r}, of={self.of!r}{rule}{special})"
 
 
-def _checked_edges(edges: object, of: Numeric | Date) -> tuple[float, ...]:
+def _checked_edges(edges: object, of: Measured) -> tuple[float, ...]:
     example = f"For example edges=[{of.low:g}, {of.midpoint:g}, {of.high:g}]."
     if isinstance(edges, str) or not isinstance(edges, Sequence) or len(edges) < 2:
         raise BadInput("Bins take a list of at least two edges.", remedy=example)
@@ -142,7 +143,7 @@ def _checked_edges(edges: object, of: Numeric | Date) -> tuple[float, ...]:
     return numbers
 
 
-def _checked_codes(codes: object, of: Numeric | Date) -> tuple[float, ...]:
+def _checked_codes(codes: object, of: Measured) -> tuple[float, ...]:
     example = "Declare it: cn.Numeric(0, 100, missing=0, na_values=[-999])."
     if isinstance(codes, str) or not isinstance(codes, Sequence):
         raise BadInput("The codes of bins are a list of numbers.", remedy="For example codes=[-999].")
@@ -153,7 +154,7 @@ def _checked_codes(codes: object, of: Numeric | Date) -> tuple[float, ...]:
         declared = {float(value) for value in of.na_values if _is_number(value)}
     except (TypeError, ValueError, OverflowError):
         raise BadInput("The codes of bins are numbers.", remedy="For example codes=[-999].") from None
-    if isinstance(of, Date) or not set(numbers) <= declared:
+    if not of.has_round_numbers or not set(numbers) <= declared:
         raise BadInput(
             "A code of bins is a number that the column's owner has declared among na_values.", remedy=example
         )
@@ -167,19 +168,8 @@ def _is_number(value: str | float) -> bool:
         return False
 
 
-def _written_bins(edges: Sequence[float], of: Numeric | Date) -> list[str]:
-    texts = _written_edges(edges, of)
+def _written_bins(edges: Sequence[float], of: Measured) -> list[str]:
+    texts = of.written_edges(edges)
     bins = [f"[{low}, {high})" for low, high in pairwise(texts)]
     bins[-1] = f"[{texts[-2]}, {texts[-1]}]"
     return bins
-
-
-def _written_edges(edges: Sequence[float], of: Numeric | Date) -> list[str]:
-    if isinstance(of, Date):
-        days = [of.as_written(edge) for edge in edges]
-        return days if len(set(days)) >= len(set(edges)) else [f"{edge:.17g}" for edge in edges]
-    for digits in _DIGITS:
-        texts = [f"{edge:.{digits}g}" for edge in edges]
-        if len(set(texts)) >= len(set(edges)):
-            return texts
-    return texts

@@ -65,6 +65,11 @@ class ColumnKind(msgspec.Struct, frozen=True):
         """How a value is written as text."""
         return ""
 
+    @property
+    def public_cells(self) -> Sequence[object]:
+        """Cells that follow from the description alone: all levels, or both bounds."""
+        return (self.low, self.high) if self.is_number else self.levels
+
     # Where it comes from --------------------------------------------------------------------------------------------------
 
     @property
@@ -175,6 +180,11 @@ class ColumnKind(msgspec.Struct, frozen=True):
     def missing(self) -> object:
         """The rule for missing values; ``None`` for no rule."""
         return None
+
+    @property
+    def indicator(self) -> bool:
+        """Whether a second column says where this one is missing."""
+        return False
 
     @property
     def other(self) -> Level | None:

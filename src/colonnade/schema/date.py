@@ -102,6 +102,20 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         """Return the date that is so many days after the first, in ISO form."""
         return (dt.date.fromisoformat(self.first) + dt.timedelta(days=math.floor(number))).isoformat()
 
+    @property
+    def public_cells(self) -> Sequence[object]:
+        """Both dates."""
+        return (self.first, self.last)
+
+    def written_edges(self, edges: Sequence[float]) -> list[str]:
+        """Return the edges of bins as days, unless two of them would read alike."""
+        days = [self.as_written(edge) for edge in edges]
+        return days if len(set(days)) >= len(set(edges)) else [f"{edge:.17g}" for edge in edges]
+
+    def in_sql(self, number: float) -> str:
+        """Return a day as a literal of SQL."""
+        return f"DATE '{self.as_written(number)}'"
+
     def narrowed(self, low: float, high: float) -> "Date":
         """Return the column between narrower bounds.
 

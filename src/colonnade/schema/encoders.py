@@ -351,7 +351,7 @@ def _is_number(kind: Any) -> bool:
 
 def require_type(name: str, column: Column, kind: Any) -> None:
     """Refuse a column whose stored type cannot be what its schema says; ``None`` is text of no declared type."""
-    described = column.described if isinstance(column, Indicator) else column.of if isinstance(column, Bins) else column
+    described = column.underlying
     plain = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
     if plain is None or is_text(plain) or pa.types.is_null(plain):
         return

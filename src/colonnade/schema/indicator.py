@@ -1,8 +1,8 @@
 """Where a number or a date is missing."""
 
+from colonnade.schema.bins import Measured
 from colonnade.schema.column import ColumnKind
-from colonnade.schema.date import Date
-from colonnade.schema.number import Number, Numeric
+from colonnade.schema.number import Number
 
 
 class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True):
@@ -15,7 +15,7 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
     """
 
     of: str
-    described: Numeric | Date
+    described: Measured
 
     @property
     def low(self) -> float:
@@ -33,7 +33,7 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
         return self.of
 
     @property
-    def underlying(self) -> Numeric | Date:
+    def underlying(self) -> Measured:
         """The other column's description."""
         return self.described
 

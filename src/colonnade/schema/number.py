@@ -51,6 +51,18 @@ class Number(ColumnKind, frozen=True):
         """Whether values are whole numbers."""
         return True
 
+    def written_edges(self, edges: Sequence[float]) -> list[str]:
+        """Return the edges of bins in as few digits as tell them apart."""
+        for digits in (6, 9, 12, 17):
+            texts = [f"{edge:.{digits}g}" for edge in edges]
+            if len(set(texts)) >= len(set(edges)):
+                break
+        return texts
+
+    def in_sql(self, number: float) -> str:
+        """Return a number of this column as a literal of SQL."""
+        return f"{number:.17g}"
+
 
 class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, omit_defaults=True):
     """A number with public bounds. A value outside them is clipped.

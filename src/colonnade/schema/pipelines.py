@@ -7,6 +7,7 @@ A pipeline may use plain functions only, so the rules of this package stand in i
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, islice
 from typing import Any
 
 import msgspec
@@ -260,15 +261,7 @@ def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
     for name, column in columns.items():
         for own, part in zip(stored_names(name, column), column.parts or (column,), strict=True):
             table[own] = pd.Series(
-                [_public_cell(part.underlying, row) for row in range(rows)],
+                list(islice(cycle(part.underlying.public_cells), rows)),
                 dtype=float if isinstance(part.underlying, Numeric) else object,
             )
     return pd.DataFrame(table)
-
-
-def _public_cell(column: Column, row: int) -> Any:
-    if isinstance(column, Category):
-        return column.levels[row % column.size]
-    if isinstance(column, Date):
-        return (column.first, column.last)[row % 2]
-    return (column.low, column.high)[row % 2]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from colonnade.schema import Bins, Category, Column, Crossed, Date
+from colonnade.schema import Bins, Category, Column, Crossed
 from colonnade.schema.cells import na_numbers
 from colonnade.schema.features import stored_names
 
@@ -15,9 +15,10 @@ def points_of(name: str, column: Column, points: Sequence[int]) -> str:
     if not isinstance(column, Crossed):
         return _chosen(name, column, list(map(str, points)))
     first, second = stored_names(name, column)
-    size = column.of[1].size
+    one, other = column.of
+    size = other.size
     rows = [list(map(str, points[start : start + size])) for start in range(0, len(points), size)]
-    return _chosen(first, column.of[0], [_chosen(second, column.of[1], row) for row in rows])
+    return _chosen(first, one, [_chosen(second, other, row) for row in rows])
 
 
 def _chosen(name: str, column: Category, points: Sequence[str]) -> str:
@@ -32,9 +33,11 @@ def _bins(cell: str, column: Bins, points: Sequence[str]) -> list[str]:
     value = f"ROUND({cell})" if column.of.whole and column.of.has_round_numbers else cell
     own = dict(zip(column.codes, points[len(column.middles) :], strict=False))
     found = [f"WHEN {cell} = {code:.17g} THEN {score}" for code, score in own.items()]
-    others = [] if isinstance(column.of, Date) else [code for code in na_numbers(column.of) if code not in own]
+    others = [code for code in na_numbers(column.of) if column.of.has_round_numbers and code not in own]
     found += [f"WHEN {test} THEN {_missing(column, points)}" for test in (f"{cell} IS NULL", *_are(cell, others))]
-    found += [f"WHEN {value} < {_edge(edge, column)} THEN {points[place]}" for place, edge in enumerate(column.inner)]
+    found += [
+        f"WHEN {value} < {column.of.in_sql(edge)} THEN {points[place]}" for place, edge in enumerate(column.inner)
+    ]
     return [*found, f"ELSE {points[len(column.inner)]}"]
 
 
@@ -49,10 +52,6 @@ def _missing(column: Bins, points: Sequence[str]) -> str:
 
 def _are(cell: str, codes: Sequence[float]) -> list[str]:
     return [f"{cell} IN ({', '.join(f'{code:.17g}' for code in codes)})"] if codes else []
-
-
-def _edge(edge: float, column: Bins) -> str:
-    return f"DATE '{column.of.as_written(edge)}'" if isinstance(column.of, Date) else f"{edge:.17g}"
 
 
 def _levels(cell: str, column: Category, points: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ Nothing here is random or secret-dependent in its course; shares in the device's
 its own, and whoever may read that memory counts as the node (SECURITY.md).
 
 Needs torch with CUDA, and the Triton that comes with it: ``pip install 'colonnade[gpu]'``. This module imports both, so it is
-imported late (`colonnade.secure.devices`).
+imported late (`colonnade.secure.shamir`).
 """
 
 from collections.abc import Sequence

@@ -40,7 +40,7 @@ from colonnade.errors import BadInput, ProtocolError
 
 Field = bytes | str | int | tuple["Field", ...]
 
-LARGEST_NUMBER = 2**64 - 1
+LARGEST_WORD = 2**64 - 1
 
 
 def frame(label: str, *fields: Field) -> bytes:
@@ -51,7 +51,7 @@ def frame(label: str, *fields: Field) -> bytes:
     label
         What the bytes are for; never empty.
     *fields
-        Bytes, text (as UTF-8), whole numbers from 0 to `LARGEST_NUMBER`, and tuples of these.
+        Bytes, text (as UTF-8), whole numbers from 0 to `LARGEST_WORD`, and tuples of these.
     """
     if not label:
         raise BadInput("A frame needs a label.")
@@ -73,7 +73,7 @@ def _encoded(field: Field) -> bytes:
             return _prefixed(b"s", field.encode())
         case tuple():
             return _encoded_names(field) if {*map(type, field)} == {str} else _encoded_parts(field)
-        case int() if not isinstance(field, bool) and 0 <= field <= LARGEST_NUMBER:
+        case int() if not isinstance(field, bool) and 0 <= field <= LARGEST_WORD:
             return _prefixed(b"n", field.to_bytes(8, "big"))
     raise BadInput("A frame is made of bytes, text, tuples and whole numbers below 2^64.")
 

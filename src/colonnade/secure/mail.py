@@ -2,22 +2,23 @@
 
 *Handshake.* Each party signs, with its pinned identity, a `Hello`: the hash of the run's terms (federation, run, parties, plan)
 and an ephemeral X25519 key. The coordinator relays the hellos. A party agrees only when every party of the run said the same
-terms as itself, so a coordinator that shows different plans to different parties is caught before a share leaves. The hash of all
-hellos salts every key: parties that saw different hellos cannot read each other's letters. The ephemeral key is derived from a
-32-byte seed *and the terms*. A party that restarts with its seed sends the same hello again and arrives at the same session, and
-a seed used twice by mistake still gives each run a key of its own. Erasing the seed after the run gives forward secrecy.
+terms as itself, so a coordinator that shows different plans to different parties is caught before a share leaves. The hash of
+all hellos salts every key: parties that saw different hellos cannot read each other's letters. The ephemeral key is derived
+from a 32-byte seed *and the terms*. A party that restarts with its seed sends the same hello again and arrives at the same
+session, and a seed used twice by mistake still gives each run a key of its own. Erasing the seed after the run gives forward
+secrecy.
 
 *Many parties.* Where members exchange letters with a few partners only, such as data parties with a committee, each checks the
-signatures of its partners and derives keys with them, and with nobody else. The committee's members have everybody for a partner
-and check all signatures. That is enough: the salt is the hash of *all* hellos, so a letter between two partners opens only if
-both saw the same ones. If a coordinator invents or changes the hello of a party, an honest member of the committee refuses it;
-and if that member is shown another one, it cannot open what the others seal to it. A letter *from* a partner that opens is
-therefore that partner's word on every hello that we were shown, signatures included (`Handshake.agree`).
+signatures of its partners and derives keys with them, and with nobody else. The committee's members have everybody for a
+partner and check all signatures. That is enough: the salt is the hash of *all* hellos, so a letter between two partners opens
+only if both saw the same ones. If a coordinator invents or changes the hello of a party, an honest member of the committee
+refuses it; and if that member is shown another one, it cannot open what the others seal to it. A letter *from* a partner that
+opens is therefore that partner's word on every hello that we were shown, signatures included (`Handshake.agree`).
 
 *Letters.* A letter has an address: run, step, sender, receiver, sequence and plan hash. The address is the associated data of
-ChaCha20-Poly1305 and the pair (step, sequence) its nonce, so a letter opens at its own address and nowhere else. A counter alone
-repeats a nonce when a party restarts and seals something else at the same address. Here it cannot: the encryption key of a
-letter is derived from the address *and from a keyed fingerprint of the plaintext* (the binding). The same plaintext gives the
+ChaCha20-Poly1305 and the pair (step, sequence) its nonce, so a letter opens at its own address and nowhere else. A counter
+alone repeats a nonce when a party restarts and seals something else at the same address. Here it cannot: the encryption key of
+a letter is derived from the address *and from a keyed fingerprint of the plaintext* (the binding). The same plaintext gives the
 same letter again; another plaintext has another key. This is the synthetic-IV construction::
 
     hash key   = HKDF(direction key, "hash", address)          a Poly1305 key for this address only
@@ -29,6 +30,17 @@ Two plaintexts of up to 2³⁰ bytes at one address collide in Poly1305 with pro
 (8⌈length/16⌉/2¹⁰⁶), and in the binding with probability 2⁻¹²⁸; the Poly1305 value itself is never sent. The receiver need not
 recompute the binding: a changed one selects another cipher key, under which nothing authenticates. Within one session, a second
 plaintext at an address is refused, and so is a second letter.
+
+*Group keys* (`GroupSecret`). All parties of a run share a key that none of them chose, by commit-then-reveal over letters.
+First everyone commits to a random contribution, then everyone reveals it; the key is derived from all contributions. As
+long as one party is honest nobody can steer the key, because each contribution is fixed before any is shown. The
+coordinator relays sealed letters and learns nothing.
+
+A reveal also repeats the hash of all commitments its sender saw. A party that commits to one thing towards one peer and
+to another towards the next is thereby found out in the same round, without a third.
+
+The key is only as secret as the least careful party: a guarantee that rests on it holds against the coordinator and not
+against a coalition that includes a party.
 """
 
 import hashlib
@@ -38,12 +50,22 @@ from io import BytesIO
 import msgspec
 import numpy as np
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import constant_time
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
-from colonnade.secure.keys import LARGEST_NUMBER, Identity, PublicIdentity, Secret, digest, frame, require_seed
+from colonnade.secure.keys import (
+    LARGEST_WORD,
+    SEED_BYTES,
+    Identity,
+    PublicIdentity,
+    Secret,
+    digest,
+    frame,
+    require_seed,
+)
 
 Payload = bytes | bytearray | memoryview | np.ndarray
 
@@ -181,7 +203,7 @@ class Session:
             raise ProtocolError("A letter was replayed or came out of order.")
 
     def _address(self, step: int, sender: str, receiver: str, sequence: int) -> bytes:
-        if not _is_number(step, LARGEST_STEP) or not _is_number(sequence, LARGEST_NUMBER):
+        if not _is_number(step, LARGEST_STEP) or not _is_number(sequence, LARGEST_WORD):
             raise BadInput("Steps and sequences are whole numbers from 0.")
         return frame("colonnade letter v1", self.run, step, sender, receiver, sequence, self.plan)
 
@@ -441,3 +463,102 @@ def _transcript(
 
 def _letter_key(shared: Secret, transcript: bytes, sender: str, receiver: str) -> Secret:
     return shared.derive("colonnade letter key v1", sender, receiver, salt=transcript)
+
+
+_DIGEST = 32
+
+
+class GroupSecret:
+    """One party's side of agreeing on a group key: `commit`, then `reveal`, then `settle`, each safe to repeat.
+
+    Parameters
+    ----------
+    session
+        The party's letters of this run.
+    purpose
+        What the key is for, the same at every party; different purposes give independent keys.
+    step
+        The protocol's step of the commitments; the reveals use the next one.
+    seed
+        32 secret random bytes, kept until the run ends if the party is to survive a restart.
+        A peer that has read this party's reveal must not be let in again with another commitment: whoever runs this again
+        sees to it that every letter is the same (`colonnade.conversations.memory.RunRecords`).
+
+    Examples
+    --------
+    Letters are mappings from receiver to bytes when they leave and from sender to bytes when they arrive::
+
+        letters = secret.commit()
+        letters = secret.reveal(commitments)
+        key = secret.settle(reveals)
+    """
+
+    def __init__(self, session: Session, purpose: str, step: int, seed: bytes) -> None:
+        if not purpose:
+            raise BadInput("A group key needs a purpose.")
+        drawn = Secret(require_seed(seed))
+        context = (session.plan, session.party, purpose, step)
+        self._session = session
+        self._purpose = purpose
+        self._step = step
+        self._nonce = drawn.derive("colonnade group nonce v1", *context)
+        self._contribution = drawn.derive("colonnade group contribution v1", *context)
+        self._commitments: dict[str, bytes] = {}
+        self._view = b""
+
+    def commit(self) -> dict[str, bytes]:
+        """Return a sealed commitment for each peer."""
+        return self._sealed(self._step, self._own_commitment())
+
+    def reveal(self, commitments: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Open every peer's commitment and return a sealed reveal for each peer."""
+        seen = self._opened(self._step, commitments, _DIGEST)
+        seen[self._session.party] = self._own_commitment()
+        view = self._digest_of(seen)
+        if self._view and not constant_time.bytes_eq(self._view, view):
+            raise ProtocolError("A party changed its commitment.")
+        self._commitments, self._view = seen, view
+        return self._sealed(self._step + 1, self._nonce.expose() + self._contribution.expose() + view)
+
+    def settle(self, reveals: Mapping[str, bytes]) -> Secret:
+        """Open every peer's reveal, check it against its commitment, and return the key."""
+        if not self._commitments:
+            raise ProtocolError("A reveal arrived before all commitments.")
+        opened = self._opened(self._step + 1, reveals, 2 * SEED_BYTES + _DIGEST)
+        contributions = {name: self._checked(name, opened[name], self._view) for name in self._session.peers}
+        contributions[self._session.party] = self._contribution.expose()
+        ordered = tuple((name, contributions[name]) for name in self._session.parties)
+        joined = Secret(frame("colonnade group contributions v1", *ordered))
+        return joined.derive("colonnade group key v2", self._session.plan, self._purpose, salt=self._view)
+
+    def _checked(self, name: str, reveal: bytes, view: bytes) -> bytes:
+        nonce, contribution = reveal[:SEED_BYTES], reveal[SEED_BYTES : 2 * SEED_BYTES]
+        if not constant_time.bytes_eq(self._commitment(name, nonce, contribution), self._commitments[name]):
+            raise ProtocolError("A party revealed something other than it committed to.")
+        if not constant_time.bytes_eq(reveal[2 * SEED_BYTES :], view):
+            raise ProtocolError("A party committed differently towards different peers.")
+        return contribution
+
+    def _own_commitment(self) -> bytes:
+        return self._commitment(self._session.party, self._nonce.expose(), self._contribution.expose())
+
+    def _commitment(self, party: str, nonce: bytes, contribution: bytes) -> bytes:
+        return digest("colonnade group commitment v2", self._session.plan, self._purpose, party, nonce, contribution)
+
+    def _digest_of(self, commitments: Mapping[str, bytes]) -> bytes:
+        ordered = tuple((name, commitments[name]) for name in self._session.parties)
+        return digest("colonnade group view v2", self._session.plan, self._purpose, *ordered)
+
+    def _sealed(self, step: int, plaintext: bytes) -> dict[str, bytes]:
+        return {peer: self._session.seal(peer, step, 0, plaintext) for peer in self._session.peers}
+
+    def _opened(self, step: int, letters: Mapping[str, bytes], length: int) -> dict[str, bytes]:
+        if set(letters) != set(self._session.peers):
+            raise ProtocolError("The letters are not one from each peer.")
+        opened = {peer: self._session.open(peer, step, 0, letters[peer], retried=True) for peer in self._session.peers}
+        if any(len(plaintext) != length for plaintext in opened.values()):
+            raise ProtocolError("A commitment or reveal has the wrong length.")
+        return opened
+
+    def __repr__(self) -> str:
+        return f"GroupSecret(purpose={self._purpose!r}, <redacted>)"

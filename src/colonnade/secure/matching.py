@@ -3,7 +3,7 @@
 One party leads. It blinds its ids and sends them to every other party, each of which multiplies them by a secret of its own. The
 leader takes its blinding off and so knows F_p(x) = H(x, k_p·P(x)) for its own ids x and for no others (an oblivious pseudo-random
 function; Jarecki, Kiayias and Krawczyk's 2HashDH). Each party p then sends a map from F_p(y) to a *share of zero* s_p(y) for its
-own ids y (`colonnade.secure.matching`). A share of zero is the exclusive or of pseudo-random words under a key for each pair of
+own ids y (`HiddenMap`). A share of zero is the exclusive or of pseudo-random words under a key for each pair of
 parties, so that Σ_p s_p(x) = 0, and any fewer shares are random (conditional zero-sharing; Kolesnikov, Matania, Pinkas, Rosulek
 and Trieu 2017). The leader reads its ids in every map: the shares of an id add up to its own exactly if every party has the id.
 Then it tells each party a tag of F_p(x) for each common x, in the order of rows that it has drawn.
@@ -16,7 +16,7 @@ subgroup. Raw X25519 on hashes would not do: half of all numbers are coordinates
 and everybody who sees a blinded id could read one bit of its hash. The map reaches a point (up to sign) by at most 32 of the 2²⁵⁵
 hashes, four for each of the eight points that times 8 makes the same, and on average by sixteen. These preimages can be counted
 and drawn. So a random oracle into it is programmed with a uniform point by rejection, two attempts on average, which is all that
-the proofs here and of `colonnade.secure.matching` ask for (docs/proofs/alignment.md).
+the proofs ask for (docs/proofs/alignment.md).
 
 *Multiplying.* X25519 (`cryptography`, OpenSSL) multiplies by numbers 8k with 2²⁵¹ ≤ k < 2²⁵². Because 2²⁵² is just below ℓ,
 these are, up to sign and but for a 2⁻¹²⁶ part of them, exactly the multipliers modulo ℓ, each once. Nothing is lost by the
@@ -37,7 +37,7 @@ Guarantee
     are masked by a hash of a point that it cannot compute. For an id x of its own that p has, s_p(x) holds words under a key of p
     and every party q that is neither p nor the leader. If some such q lacks x, its word appears in no other map, so what the
     leader reads for x in p's map is uniform, as it is where p lacks x. Only if all have x do the shares cancel. All values are
-    uniform but for these sums, and so are the tables (`colonnade.secure.matching`), whatever the keys.
+    uniform but for these sums, and so are the tables (`HiddenMap`), whatever the keys.
     Proof: docs/proofs/alignment.md.
 Neighbours
     None: the ids in common are shown to the parties, and that is not differentially private.
@@ -53,7 +53,7 @@ Checked by
 Places for the union of two lists, such that neither party learns who is in both.
 
 For every id of its own, each party gets a *name* u(x) = k₁k₂·P(x) that neither could compute alone. Each gets it from the other
-as an oblivious pseudo-random function (blinded, multiplied, unblinded; `colonnade.secure.matching`). The union of names is found
+as an oblivious pseudo-random function (blinded, multiplied, unblinded). The union of names is found
 under a second layer of multipliers e₁, e₂. The second party ends up with both lists as e₁e₂·u, each in an order that only the
 first party knows. It drops what occurs twice, takes e₂ off and shuffles. The first party takes e₁ off, shuffles again and shows
 the names. A place of the row order is a place in that last list, and a party knows which places are its own rows' (Buddhavarapu,

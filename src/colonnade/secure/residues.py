@@ -447,48 +447,29 @@ def _add_residues(
         total[k] += residue * (weight[0] if alike else weight[k])
 
 
-_COMBINE = "void(uint64[:, ::1], float64[:, ::1], float64[:, ::1], boolean, int64[:, ::1], uint64[::1])"
-
-
-@numba.njit([_COMBINE], cache=True, nogil=True)
-def combine_shares(
-    shares: _Words, weights: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
-) -> None:
-    """Write Σ weight · share over the first axis; ``weights``, centred, is moduli by shares."""
-    width = 1024
-    totals = np.empty((constants.shape[0], width), dtype=np.float64)
-    for start in range(0, out.size, width):
-        count = min(width, out.size - start)
-        for index in range(constants.shape[0]):
-            totals[index, :count] = 0.0
-            for share in range(shares.shape[0]):
-                _add_residues(
-                    shares[share, start : start + count],
-                    weights[index, share : share + 1],
-                    count,
-                    constants[index, 0],
-                    constants[index, 1],
-                    wide,
-                    totals[index],
-                )
-        _joined(totals, count, constants, inverses, out[start : start + count])
+_COMBINE = "void(uint64[:, ::1], float64[:, :, ::1], float64[:, ::1], boolean, int64[:, ::1], uint64[::1])"
 
 
 @numba.njit([_COMBINE], cache=True, nogil=True)
 def weighted_sums(
-    elements: _Words, factors: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
+    elements: _Words, weights: _Reals, constants: _Reals, wide: bool, inverses: NDArray[np.int64], out: _Words
 ) -> None:
-    """Write Σ factor · element over the first axis. Sums of centred residues times factors stay below 2⁵² in magnitude."""
+    """Write Σ weight · element over the first axis. Sums of centred residues times weights stay below 2⁵² in magnitude.
+
+    Weights are, for each modulus, terms by entries, or one for all entries of a term.
+    """
     width = 1024
     totals = np.empty((constants.shape[0], width), dtype=np.float64)
+    alike = weights.shape[2] == 1
     for start in range(0, out.size, width):
         count = min(width, out.size - start)
         for index in range(constants.shape[0]):
             totals[index, :count] = 0.0
             for term in range(elements.shape[0]):
+                own = weights[index if weights.shape[0] > 1 else 0, term]
                 _add_residues(
                     elements[term, start : start + count],
-                    factors[term, start : start + count],
+                    own if alike else own[start : start + count],
                     count,
                     constants[index, 0],
                     constants[index, 1],
@@ -742,7 +723,8 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         elements = np.empty(math.prod(shares.shape[1:]), dtype=np.uint64)
         flat = np.ascontiguousarray(shares).reshape(len(shares), -1)
         centred = np.where(2 * weights > self._primes[:, None], weights - self._primes[:, None], weights)
-        combine_shares(flat, centred.astype(np.float64), self.constants, self._is_wide, self._inverses, elements)
+        factors = np.ascontiguousarray(centred, dtype=np.float64)[:, :, None]
+        weighted_sums(flat, factors, self.constants, self._is_wide, self._inverses, elements)
         return elements.reshape(shares.shape[1:])
 
     def scaled_columns(self, columns: Elements, weights: Elements) -> Elements:
@@ -766,8 +748,9 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
             raise BadInput("Public factors have the shape of the shares, and are small.")
         self.require(shares)
         elements = np.empty(shares.shape[1], dtype=np.uint64)
-        shares, factors = np.ascontiguousarray(shares), np.ascontiguousarray(factors)
-        weighted_sums(shares, factors.astype(np.float64), self.constants, self._is_wide, self._inverses, elements)
+        weights = np.ascontiguousarray(factors, dtype=np.float64)[None]
+        shares = np.ascontiguousarray(shares)
+        weighted_sums(shares, weights, self.constants, self._is_wide, self._inverses, elements)
         return elements
 
     def from_residues(self, residues: NDArray[np.int64]) -> Elements:

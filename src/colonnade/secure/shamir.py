@@ -14,6 +14,10 @@ not multiplied unless asked for, because that owner knows them already. The sum 
 memory.
 
 Proofs: docs/proofs/secure-arithmetic.md.
+
+*Device.* A node multiplies its shares on the processor, or on an NVIDIA GPU where there is one (`compute_on`). The elements are
+the same, bit for bit, so the choice is each node's own: no plan names it, and members may differ. Torch is imported when a
+product is large enough to gain from a GPU, and never where ``"cpu"`` was chosen.
 """
 
 import math
@@ -21,9 +25,10 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from itertools import accumulate
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +36,12 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, NotEnoughComputeNodes, ProtocolError
 from colonnade.runtime.workers import Workers, asking_workers
 from colonnade.secure import residues
-from colonnade.secure.devices import gram_on_device
 from colonnade.secure.keys import SeedStream, require_seed, subseed
 from colonnade.secure.residues import Arithmetic, Elements
+
+if TYPE_CHECKING:
+    from colonnade.secure.gpu import GramOnDevice
+
 
 Indices = NDArray[np.int64]
 
@@ -632,3 +640,56 @@ class ShareProduct:
         if not noise_shares:
             raise ProtocolError("A product of shares is never opened without a fresh mask of its own degree.")
         return self._products.arithmetic.add(products, *noise_shares)
+
+
+Compute = Literal["auto", "cpu", "gpu"]
+
+FEWEST_GPU_COLUMNS = 96
+"""Below this a processor has multiplied a block before it has crossed to a GPU."""
+
+_chosen: dict[str, str] = {"compute": "auto"}
+
+
+def compute_on(compute: str) -> None:
+    """Choose what this process multiplies shares on from now on.
+
+    Parameters
+    ----------
+    compute
+        ``"auto"``: a GPU where there is one and a product is large enough; ``"cpu"``; ``"gpu"``: refused where there is none.
+
+    Examples
+    --------
+    >>> compute_on("auto")
+    """
+    if compute not in ("auto", "cpu", "gpu"):
+        raise BadInput('compute is "auto", "cpu" or "gpu".', remedy='For example compute="auto".')
+    if compute == "gpu" and _gpu() is None:
+        raise BadInput(
+            "There is no NVIDIA GPU here that torch can multiply with.",
+            remedy="Install 'colonnade[gpu]' on a machine with one, or choose compute=\"auto\".",
+        )
+    _chosen["compute"] = compute
+
+
+def gram_on_device(moduli: Sequence[int], columns: int) -> "GramOnDevice | None":
+    """Return what multiplies on the GPU, if it was chosen and gains; else ``None``."""
+    compute = _chosen["compute"]
+    if compute == "cpu" or (compute == "auto" and columns < FEWEST_GPU_COLUMNS) or _gpu() is None:
+        return None
+    from colonnade.secure.gpu import GramOnDevice
+
+    return GramOnDevice(moduli, columns)
+
+
+@cache
+def _gpu() -> str | None:
+    """Return the name of the GPU; ``None`` without torch, without Triton, or without a GPU that both can use."""
+    if find_spec("torch") is None or find_spec("triton") is None:
+        return None
+    try:
+        from colonnade.secure.gpu import device_name
+
+        return device_name()
+    except (ImportError, OSError, RuntimeError):  # a library that is there and does not work is no reason to stop
+        return None

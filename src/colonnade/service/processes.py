@@ -305,7 +305,7 @@ def serve_member(
     log_file
         Where the log is written instead of to standard error.
     compute
-        What the guard multiplies shares on (`colonnade.secure.devices`).
+        What the guard multiplies shares on (`colonnade.secure.shamir`).
     memory
         How much memory the guard may use, in place of what schema.toml says.
     dask
@@ -355,7 +355,7 @@ def run_guard(
 ) -> None:
     """Run as the guard: data, policy, ledger and keys, and no network but the way to its own Dask scheduler, if it has one."""
     from colonnade.party.serving import serve
-    from colonnade.secure.devices import compute_on
+    from colonnade.secure.shamir import compute_on
 
     log, status = Log(stream, folder.name, "guard"), folder.path / "guard.status"
     try:

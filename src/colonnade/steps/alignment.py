@@ -211,38 +211,23 @@ class Matching:
         return min((number - 1) * SLOTS, slots), min(number * SLOTS, slots)
 
 
-class AligningStep(StepKind):
-    """One party's part in agreeing on an order of rows."""
-
-    channel: ClassVar[Channel] = Channel.LISTS
-    admission: ClassVar[Admission] = Admission.ALIGNMENT
-    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
-    mode: ClassVar[str]
-    """What users call it."""
-    told: ClassVar[str] = ""
-    """What peers are told exactly, in words for the ledger; empty if they are told nothing."""
-    rules: IdRules
-
-    @classmethod
-    def discloses(cls, step: Step) -> bool:
-        """Return whether the coordinator is told exactly how many people are common."""
-        return step.parameters.get("size") == "public"
-
-
-class ListMatching(AligningStep):
+class MatchingStep(StepKind):
     """One party's list in a matching of lists (`colonnade.conversations.matching`).
 
     Sensitivity of the number of people in common: a person who leaves any party's list changes it by at most one, also where
     ids become equal under the rules (docs/proofs/alignment.md#rules).
     """
 
-    name: ClassVar[str] = "matching"
     title: ClassVar[str] = "discrete Laplace on the number of people"
-    conversation: ClassVar[str] = "matching"
-    mode: ClassVar[str] = "intersection"
-    told: ClassVar[str] = "who is in common"
+    channel: ClassVar[Channel] = Channel.LISTS
+    admission: ClassVar[Admission] = Admission.ALIGNMENT
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
     parameters: ClassVar[frozenset[str]] = RULES | {"capacity", "size"}
     together: ClassVar[bool] = True
+    mode: ClassVar[str]
+    """What users call it."""
+    told: ClassVar[str]
+    """What peers are told exactly, in words for the ledger."""
     makes_union: ClassVar[bool] = False
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -263,14 +248,14 @@ class ListMatching(AligningStep):
         return NOTHING if self.size_law is None else self.size_law.loss
 
     @classmethod
+    def discloses(cls, step: Step) -> bool:
+        """Return whether the coordinator is told exactly how many people are common."""
+        return step.parameters.get("size") == "public"
+
+    @classmethod
     def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
         """Return the parties whose lists are matched."""
         return Matching.read(plan, name).members
-
-    @classmethod
-    def last_turn(cls, matching: Matching) -> int:
-        """Return the last turn of the conversation."""
-        return matching.last_turn
 
     @classmethod
     def openings(cls, whole: WholeStep, losses: Mapping[str, Loss], title: str) -> tuple[Opening, ...]:
@@ -290,13 +275,32 @@ class ListMatching(AligningStep):
         return (cls._shown(matching), TOLD[matching.size])
 
     @classmethod
+    def last_turn(cls, matching: Matching) -> int:
+        """Return the last turn of the conversation."""
+        return matching.last_turn
+
+    @classmethod
+    def _shown(cls, matching: Matching) -> str:
+        """Say what a matching of this kind shows."""
+        raise NotImplementedError
+
+
+class ListMatching(MatchingStep):
+    """One party's list in the intersection of all parties' lists."""
+
+    name: ClassVar[str] = "matching"
+    conversation: ClassVar[str] = "matching"
+    mode: ClassVar[str] = "intersection"
+    told: ClassVar[str] = "who is in common"
+
+    @classmethod
     def _shown(cls, matching: Matching) -> str:
         lengths = ", ".join(f"{party} {capacity:,}" for party, capacity in matching.capacities.items())
         return INTERSECTION.format(lengths=lengths, leader=matching.leader)
 
 
-class UnionMatching(ListMatching):
-    """One party's list in the union of two lists (`colonnade.conversations.matching`)."""
+class UnionMatching(MatchingStep):
+    """One party's list in the union of two lists."""
 
     name: ClassVar[str] = "union"
     conversation: ClassVar[str] = "union"
@@ -314,13 +318,17 @@ class UnionMatching(ListMatching):
         return UNION.format(leader=tuple(matching.capacities)[1])
 
 
-class Cohort(AligningStep):
+class Cohort(StepKind):
     """One party's rows in the order of a public list (`colonnade.conversations.agreements`)."""
 
     name: ClassVar[str] = "cohort"
     title: ClassVar[str] = "public list"
+    channel: ClassVar[Channel] = Channel.LISTS
     conversation: ClassVar[str] = "cohort"
+    admission: ClassVar[Admission] = Admission.ALIGNMENT
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
     mode: ClassVar[str] = "cohort"
+    told: ClassVar[str] = ""
     parameters: ClassVar[frozenset[str]] = RULES | {"listed"}
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -334,6 +342,11 @@ class Cohort(AligningStep):
     def loss(self) -> Loss:
         """Nothing is told that was not public."""
         return NOTHING
+
+    @classmethod
+    def discloses(cls, step: Step) -> bool:
+        """Return that nothing is: the list is public."""
+        return False
 
     @classmethod
     def members(cls, plan: Plan, name: str) -> tuple[str, ...]:
@@ -356,6 +369,9 @@ class Cohort(AligningStep):
         """Return what an alignment by a public list shows."""
         return (PUBLIC,)
 
+
+AligningStep = MatchingStep | Cohort
+"""One party's part in agreeing on an order of rows."""
 
 MODES = tuple(kind.mode for kind in (ListMatching, Cohort, UnionMatching))
 """The modes of alignment, as users call them."""

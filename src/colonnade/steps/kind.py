@@ -3,7 +3,7 @@
 A *step* is one thing that a plan asks of one party. Steps of the same name at several parties belong together: this module
 calls all of them the *whole step*. Everything that differs between kinds is an attribute or a method of a `StepKind`: its
 terms, who takes part, its law, what it opens to whom, the permission it needs, its traffic, and its words for ledgers and
-reports. How a step is computed from the table is its *private half*, a subclass in `colonnade.party.steps`.
+reports. How a step is computed from the table is said by a `PrivateStep` in `colonnade.party.steps`, which holds it.
 
 A `Forecast` adds up what a study will say: rounds, and bytes to and from every member. Everything large in a message is a
 plan, an array whose shape the plan fixes, or shares of rows whose number and width it fixes. The rest (names, hashes,
@@ -15,7 +15,7 @@ maps to [−1, 1], times γ and rounded. Rounding to the nearest integer keeps |
 adds γ² to a row's squared length however many levels it has. So a row of b columns has squared length at most bγ² by
 construction, and nothing needs clipping unless the plan allows less. A missing number is the midpoint, which is coded as 0. A
 missing category is 0 in every indicator. A model is public once it is released, so the weights of scores stand in the plan.
-This is the public half: `colonnade.party.steps.parts` makes the integers from a table.
+These are public facts: `colonnade.party.steps.row_coding` makes the integers from a table.
 
 *Joint openings* (`JointStep`): products of parties' columns, worked out on secret shares and opened once, with noise in shares.
 What a party contributes is integer rows to be shared, noise for every entry between two parties, and a part of its own,
@@ -490,9 +490,9 @@ def require_known(plan: Plan) -> None:
     )
 
 
-def kind_of(step: Step, kinds: Mapping[str, type[StepKind]] = KINDS) -> type[StepKind]:
-    """Return a step's kind among some; refuse one that is not there."""
-    kind = kinds.get(step.kind)
+def kind_of(step: Step) -> type[StepKind]:
+    """Return a step's kind; refuse one that is not known."""
+    kind = KINDS.get(step.kind)
     if kind is None:
         raise PolicyRefusal("This party does not know the kind of step that was asked for.")
     return kind
@@ -765,7 +765,7 @@ class BoundedScores:
         return self.scores.outputs
 
 
-AT_ONCE = (1 << 28) - (1 << 16)
+OPENED_AT_ONCE = (1 << 28) - (1 << 16)
 """Bytes of what a step opens, all parties' own parts included, up to which it is opened and kept at once."""
 TILE_ENTRIES = 1 << 23
 """Entries that are opened at a time beyond that."""
@@ -886,7 +886,7 @@ class Joint:
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
         """What is opened at a time: everything, unless that is more than is kept at once."""
-        if self.opened_bytes <= AT_ONCE or self.fold is not None:
+        if self.opened_bytes <= OPENED_AT_ONCE or self.fold is not None:
             return (Tile(tuple(rectangles(self.widths)), self.entries, slice(None)),)
         blocks: list[tuple[Rectangle, ...]] = [(tile,) for tile in cut(self.widths, TILE_ENTRIES)]
         own = -(-max(self.own_entries.values(), default=0) // TILE_ENTRIES)
@@ -972,7 +972,7 @@ class JointStep(StepKind):
     def require_room(cls, joint: Joint) -> None:
         """Refuse what the members could not keep or hold, before anything is paid."""
         opened, columns = joint.opened_bytes // WORD, sum(joint.widths)
-        if joint.opened_bytes > AT_ONCE and not cls.in_tiles:
+        if joint.opened_bytes > OPENED_AT_ONCE and not cls.in_tiles:
             raise BadInput(
                 f"This step would open {opened:,} numbers, more than a party keeps of one step.",
                 remedy="Ask for fewer columns or levels.",

@@ -35,10 +35,9 @@ from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, Sche
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import Block, CoefficientNoise, Holding
-from colonnade.privacy.laws.gram import GramNoise
+from colonnade.privacy.laws.gram import GramNoise, UnionNoise
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.privacy.laws.union import UnionNoise
 from colonnade.schema import Schema
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.kind import (
@@ -161,6 +160,7 @@ class PairTables(JointStep):
 
 
 CROSS = "cross"
+UNION_PARAMETERS = frozenset({"scale", "signed", "row_bound", "width", "coded", "part"})
 
 
 class UnionCross(JointStep):
@@ -171,72 +171,37 @@ class UnionCross(JointStep):
 
     name: ClassVar[str] = "union-cross"
     title: ClassVar[str] = "Gram matrix of the people in common, with noise in shares"
-    parameters: ClassVar[frozenset[str]] = frozenset({"scale", "signed", "row_bound", "width", "coded", "part"})
+    parameters: ClassVar[frozenset[str]] = UNION_PARAMETERS
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.UNION
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         super().__init__(plan, step, schema, earlier)
         self._owner = None
         self.joint = self.read(plan, step.name)
-        assert isinstance(self.joint.noise, UnionNoise)  # see `noise` below
-        self.own_noise = self.joint.noise
-        self.coding = FixedPoint(
-            step.columns,
-            schema,
-            scale=whole_parameter(step.parameters, "scale"),
-            signed=word_list(step.parameters, "signed"),
-            row_bound=whole_parameter(step.parameters, "row_bound"),
-        )
-        if step.parameters.get("coded") != self.coding.width or step.parameters.get("width") != self.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
-
-    @property
-    def width(self) -> int:
-        """How many integers a row has: the indicator and the coded columns."""
-        return 1 + self.coding.width
+        self.own_noise, self.coding = _union_terms(self.joint, step, schema)
 
     @classmethod
     def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
-        """Return the noise of one of the three steps; it is calibrated for all of them, whichever are asked for."""
-        shared = {(step.parameters.get("scale"), step.parameters.get("part")) for step in steps.values()}
-        if len(shared) != 1 or len(steps) != 2:
-            raise PlanMismatch("The parties of a union are asked for different parts, or without a price.")
-        scale, part = shared.pop()
-        if type(scale) is not int or not isinstance(part, str) or not cls._opens(part):
-            raise PlanMismatch("A step of a union does not say which part of the moments it opens.")
-        noise = UnionNoise(
-            row_bounds={party: whole_parameter(step.parameters, "row_bound") for party, step in steps.items()},
-            widths={party: whole_parameter(step.parameters, "coded") for party, step in steps.items()},
-            constant=scale**2,
-            price=shared_price(steps),
-            unit=plan.unit,
-            collusion=plan.collusion,
-            part=part,
-        )
-        if any(step.parameters.get("width") != cls._width(noise, party) for party, step in steps.items()):
-            raise PlanMismatch("A step of a union has another width than its part.")
-        return noise
-
-    @classmethod
-    def _opens(cls, part: str) -> bool:
-        return part == CROSS
-
-    @classmethod
-    def _width(cls, noise: UnionNoise, party: str) -> int:
-        return noise.widths[party] + 1
+        """Return the noise of the products between the parties; it is calibrated for all three steps."""
+        return _union_noise(plan, steps, between=True)
 
 
-class UnionOwn(UnionCross):
-    """One party's own products, or the indicator that the other party multiplies them by."""
+class UnionOwn(JointStep):
+    """One party's own products, or the indicator that the other party multiplies them by.
+
+    For the party unit the loss is that of a whole record, as in `UnionCross`.
+    """
 
     name: ClassVar[str] = "union-own"
     title: ClassVar[str] = "own products of the people in common, with noise in shares"
+    parameters: ClassVar[frozenset[str]] = UNION_PARAMETERS
+    row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.UNION
 
-    @property
-    def width(self) -> int:
-        """The upper triangle of this party's products, if they are the part; otherwise the indicator."""
-        coded = self.coding.width
-        return coded * (coded + 1) // 2 if self.own_noise.part == self.party else 1
+    def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
+        super().__init__(plan, step, schema, earlier)
+        self._owner = None
+        self.joint = self.read(plan, step.name)
+        self.own_noise, self.coding = _union_terms(self.joint, step, schema)
 
     @classmethod
     def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
@@ -245,12 +210,53 @@ class UnionOwn(UnionCross):
         return scale * other, 1
 
     @classmethod
-    def _opens(cls, part: str) -> bool:
-        return part != CROSS
+    def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
+        """Return the noise of one party's own products; it is calibrated for all three steps."""
+        return _union_noise(plan, steps, between=False)
 
-    @classmethod
-    def _width(cls, noise: UnionNoise, party: str) -> int:
-        return noise.entries_of(party) if noise.part == party else 1
+
+def _union_terms(joint: Joint, step: Step, schema: Schema) -> tuple[UnionNoise, FixedPoint]:
+    """Return the noise of a step of a union, and how one party's columns are coded."""
+    assert isinstance(joint.noise, UnionNoise)  # see `noise` of the step
+    coding = FixedPoint(
+        step.columns,
+        schema,
+        scale=whole_parameter(step.parameters, "scale"),
+        signed=word_list(step.parameters, "signed"),
+        row_bound=whole_parameter(step.parameters, "row_bound"),
+    )
+    if step.parameters.get("coded") != coding.width:  # the width of its rows was compared with the noise
+        raise PlanMismatch("The plan gives this party's columns another width.")
+    return joint.noise, coding
+
+
+def _union_noise(plan: Plan, steps: Steps, *, between: bool) -> UnionNoise:
+    """Return the noise of one of the three steps; it is calibrated for all of them, whichever are asked for."""
+    shared = {(step.parameters.get("scale"), step.parameters.get("part")) for step in steps.values()}
+    if len(shared) != 1 or len(steps) != 2:
+        raise PlanMismatch("The parties of a union are asked for different parts, or without a price.")
+    scale, part = shared.pop()
+    if type(scale) is not int or not isinstance(part, str) or (part == CROSS) != between:
+        raise PlanMismatch("A step of a union does not say which part of the moments it opens.")
+    noise = UnionNoise(
+        row_bounds={party: whole_parameter(step.parameters, "row_bound") for party, step in steps.items()},
+        widths={party: whole_parameter(step.parameters, "coded") for party, step in steps.items()},
+        constant=scale**2,
+        price=shared_price(steps),
+        unit=plan.unit,
+        collusion=plan.collusion,
+        part=part,
+    )
+    if any(step.parameters.get("width") != _union_width(noise, party) for party, step in steps.items()):
+        raise PlanMismatch("A step of a union has another width than its part.")
+    return noise
+
+
+def _union_width(noise: UnionNoise, party: str) -> int:
+    """How many integers a row has: indicator and coded columns; or the upper triangle of products, or the indicator alone."""
+    if noise.part == CROSS:
+        return noise.widths[party] + 1
+    return noise.entries_of(party) if noise.part == party else 1
 
 
 Indices = NDArray[np.int64]

@@ -7,7 +7,7 @@ tasks from here, the coordinator makes no plan that is not listed, and every mem
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, describing, groups, local, newton, products, sums
+from colonnade.steps import alignment, describing, local, newton, products, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 KINDS.register(
@@ -20,9 +20,9 @@ KINDS.register(
             alignment.UnionMatching,
             describing.ColumnCounts,
             describing.QuantilePositions,
-            groups.GroupChain,
-            groups.GroupSums,
-            groups.GroupTotals,
+            describing.GroupChain,
+            describing.GroupSums,
+            describing.GroupTotals,
             local.GroupKey,
             local.Split,
             local.Centres,
@@ -93,7 +93,7 @@ TASKS.register(
         ("pattern-count", "response"): _method(local.Reports, parameters=_COUNTS),
         ("pattern-count", "independent"): _method(local.Histogram, parameters=_COUNTS),
         ("description", "local"): _method(describing.ColumnCounts, describing.QuantilePositions),
-        ("groups", "secure"): _method(groups.GroupChain, groups.GroupSums, groups.GroupTotals),
+        ("groups", "secure"): _method(describing.GroupChain, describing.GroupSums, describing.GroupTotals),
         ("clustering", "secure"): _method(*CLUSTERS, products.PairTables),
         ("clustering", "independent"): _method(*CLUSTERS),
         ("moments", "secure"): _method(products.Gram, products.UnionCross, products.UnionOwn, parameters=_SECOND_STAGE),

@@ -50,16 +50,26 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NANO, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
-from colonnade.privacy.laws.groups import GroupNoise, value_to_count
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
+from colonnade.privacy.laws.tables import GroupNoise, value_to_count
 from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, columns_at, features_of, parties_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
-from colonnade.steps.describing import Cells, ColumnCounts, CountedColumn, QuantilePositions, count_noise
-from colonnade.steps.groups import MOST_HOLDERS, GroupChain, GroupSums, GroupTerms, GroupTotals
+from colonnade.steps.describing import (
+    MOST_HOLDERS,
+    Cells,
+    ColumnCounts,
+    CountedColumn,
+    GroupChain,
+    GroupSums,
+    GroupTerms,
+    GroupTotals,
+    QuantilePositions,
+    count_noise,
+)
 from colonnade.steps.kind import read_joint
 
 if TYPE_CHECKING:
@@ -579,7 +589,7 @@ class GroupRelease:
         split = cells.reshape([self.by[name].size for name in stored])
         return np.transpose(split, [stored.index(name) for name in self.by])
 
-    def _step(self, kind: type[GroupTotals] | type[GroupSums], party: str) -> Step:
+    def _step(self, kind: type[GroupTotals] | type[GroupSums] | type[GroupChain], party: str) -> Step:
         by, values = columns_at(party, self.by), columns_at(party, self.values)
         groups = math.prod(column.size for name, column in self.by.items() if ColumnName.of(name).party == party)
         return kind.ask(

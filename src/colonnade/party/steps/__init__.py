@@ -1,36 +1,43 @@
-"""The private half of each kind of step: how it is computed from the table, and this party's part in its conversation."""
+"""Each kind of step at a data party: how it is computed from the table, and this party's part in its conversation."""
 
-from colonnade.party.steps import agreements, local, newton, predictions, products
+from typing import Any
+
+from colonnade.party.steps import agreements, local, newton, products
+from colonnade.party.steps.participants import PrivateStep
 from colonnade.steps.kind import Registry, StepKind
 
-PRIVATE_HALVES: Registry[str, type[StepKind]] = Registry("private")
-PRIVATE_HALVES.register(
+PRIVATE_STEPS: Registry[str, type[PrivateStep[Any]]] = Registry("private")
+PRIVATE_STEPS.register(
     __name__,
     {
-        half.name: half
-        for half in (
+        kind.name: private
+        for private in (
             agreements.PrivateCohort,
             agreements.PrivateGroupKey,
-            agreements.PrivateListMatching,
+            agreements.PrivateMatching,
             agreements.PrivateSplit,
-            agreements.PrivateUnionMatching,
-            local.PrivateColumnCounts,
-            local.PrivateQuantilePositions,
-            products.PrivateGroupChain,
-            products.PrivateGroupSums,
-            products.PrivateGroupTotals,
             local.PrivateCentres,
+            local.PrivateColumnCounts,
             local.PrivateHistogram,
+            local.PrivateQuantilePositions,
             local.PrivateReports,
             local.PrivateSquaredLength,
             newton.PrivateNewtonSteps,
-            predictions.PrivatePredictions,
             products.PrivateCoefficients,
             products.PrivateGram,
+            products.PrivateGroupSums,
+            products.PrivateGroupTotals,
             products.PrivatePairTables,
+            products.PrivatePredictions,
             products.PrivateScoreHistogram,
             products.PrivateUnionCross,
             products.PrivateUnionOwn,
         )
+        for kind in private.kinds
     },
 )
+
+
+def private_step(admitted: StepKind) -> PrivateStep[Any]:
+    """Return a step that was admitted as this party computes it."""
+    return PRIVATE_STEPS[admitted.name](admitted)

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal
 from colonnade.party.handles import Attempt
 from colonnade.party.refusals import among_rows
-from colonnade.party.table.large_ids import ids_in_memory
+from colonnade.party.steps.participants import PrivateStep
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.party.table.sources import BLOCK
-from colonnade.party.table.stored_table import part_of
+from colonnade.party.table.stored_table import ids_in_memory, part_of
 from colonnade.protocol.messages import Described
-from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, UnionMatching
+from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, MatchingStep, UnionMatching
 from colonnade.steps.local import PARTS, GroupKey, Split, part_identity
 
 if TYPE_CHECKING:
@@ -38,16 +38,20 @@ if TYPE_CHECKING:
     from colonnade.party.policy import Policy
 
 
-class PrivateGroupKey(GroupKey):
+class PrivateGroupKey(PrivateStep[GroupKey]):
     """A key, and where it is kept."""
+
+    kinds = (GroupKey,)
 
     def join(self, admitted: "AdmittedStep") -> "KeyPart":
         """Return this party's part."""
         return KeyPart(admitted)
 
 
-class PrivateSplit(Split):
+class PrivateSplit(PrivateStep[Split]):
     """A division of the people, and where its parts are kept."""
+
+    kinds = (Split,)
 
     def join(self, admitted: "AdmittedStep") -> "SplitPart":
         """Return this party's part."""
@@ -79,7 +83,7 @@ class SplitPart:
         """Divide, and keep both parts, durably; after a crash, the same parts again."""
         admitted, orders = self._admitted, self._admitted.row_orders
         whole = orders.order(admitted.plan.alignment)
-        second = in_second_part(key, whole.people, cast("PrivateSplit", admitted.half).share)
+        second = in_second_part(key, whole.people, cast("PrivateSplit", admitted.private).step.share)
         if second.all() or not second.any():
             raise BadInput("A part of the division would be empty.", remedy="Split more people, or by another share.")
         admitted.order_records.record_order()
@@ -100,24 +104,20 @@ def in_second_part(key: bytes, people: int, share: float) -> NDArray[np.bool_]:
     return second
 
 
-class PrivateListMatching(ListMatching):
+class PrivateMatching(PrivateStep[MatchingStep]):
     """This party's list."""
+
+    kinds = (ListMatching, UnionMatching)
 
     def join(self, admitted: "AdmittedStep") -> "MatchingPart":
         """Return this party's part."""
         return MatchingPart(admitted)
 
 
-class PrivateUnionMatching(UnionMatching):
-    """This party's list."""
-
-    def join(self, admitted: "AdmittedStep") -> "MatchingPart":
-        """Return this party's part."""
-        return MatchingPart(admitted)
-
-
-class PrivateCohort(Cohort):
+class PrivateCohort(PrivateStep[Cohort]):
     """This party's rows in the order of a public list."""
+
+    kinds = (Cohort,)
 
     def join(self, admitted: "AdmittedStep") -> "CohortPart":
         """Return this party's part."""
@@ -135,38 +135,38 @@ class MatchingPart:
 
     def __init__(self, admitted: "AdmittedStep") -> None:
         self._admitted = admitted
-        self._half = cast("ListMatching", admitted.half)
+        self._step = cast("PrivateMatching", admitted.private).step
         self._own = ComparableIds([], np.empty(0, dtype=np.int64))
         self._reservation: Reservation | None = None
 
     def begin(self) -> list[bytes]:
         """Refuse, or record and pay, durably; return this party's ids in their normal form, each once."""
         admitted, records = self._admitted, self._admitted.order_records
-        _refuse_an_undeclared_size(admitted, self._half)
+        _refuse_an_undeclared_size(admitted, self._step)
         ids = _own_ids(admitted)
         attempt = _begin_attempt(admitted)
-        records.disclose(Attempt.telling(attempt), self._half.told)
-        if self._half.matching.size == "public":
+        records.disclose(Attempt.telling(attempt), self._step.told)
+        if self._step.matching.size == "public":
             records.disclose(Attempt.telling(attempt, "coordinator"), "size")
         if admitted.step.price is not None and records.kept() is None:
             self._reservation = admitted.reserve()
         with among_rows():
-            self._own = comparable_ids(ids_in_memory(ids), self._half.rules)
+            self._own = comparable_ids(ids_in_memory(ids), self._step.rules)
         return self._own.ids
 
     def places(self, common: int) -> int:
         """Return how many places the order has: the number of people, noisy if the plan says so, or all there could be."""
-        matching, kept = self._half.matching, self._admitted.order_records.kept()
+        matching, kept = self._step.matching, self._admitted.order_records.kept()
         if kept is not None:  # another party did not finish, and we did: the seed of the noise is gone
             return kept.people
         if matching.size == "hidden":
             return int(matching.places)
         if matching.size == "declared":  # what was declared, and not what was found: nothing here depends on a list
             return min(_declared(self._admitted), int(matching.places))
-        if self._half.size_law is None:
+        if self._step.size_law is None:
             return common
         assert self._reservation is not None  # the run begins first
-        released = self._half.size_law.release(np.array([common]), self._reservation.stream("size"))
+        released = self._step.size_law.release(np.array([common]), self._reservation.stream("size"))
         return int(np.clip(released[0], 0, matching.places))
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
@@ -176,7 +176,7 @@ class MatchingPart:
             known = ids.take(pa.array(order, mask=order < 0)) if len(order) else ids.slice(0, 0)
             rows = np.full(len(order), -1, dtype=np.int64)
             rows[order >= 0] = self._own.rows[order[order >= 0]]
-        return self._admitted.order_records.keep(RowOrder(identity, len(order), rows, known, self._half.makes_union))
+        return self._admitted.order_records.keep(RowOrder(identity, len(order), rows, known, self._step.makes_union))
 
 
 class CohortPart:
@@ -187,7 +187,7 @@ class CohortPart:
 
     def keep_cohort(self, identity: str, cohort: Sequence[str]) -> Described:
         """Keep the order of a public list: −1 where this party has no such person, or cannot tell which row is meant."""
-        admitted, rules = self._admitted, cast("Cohort", self._admitted.half).rules
+        admitted, rules = self._admitted, cast("PrivateCohort", self._admitted.private).step.rules
         listed, ids = _public_ids(cohort, rules), _own_ids(admitted)
         _begin_attempt(admitted)
         with among_rows():
@@ -197,15 +197,15 @@ class CohortPart:
         return admitted.order_records.keep(RowOrder(identity, len(order), order, listed))
 
 
-def may_align(admitted: "AdmittedStep", half: AligningStep, pending: int) -> bool:
+def may_align(admitted: "AdmittedStep", step: AligningStep, pending: int) -> bool:
     """Return whether rows are still to be aligned in a step, and not kept already; refuse as the step itself would.
 
     So many other alignments have been agreed to and not begun (``pending``). Each of them will be an attempt.
     """
     if admitted.order_records.kept() is not None:
         return False
-    if isinstance(half, ListMatching):
-        _refuse_an_undeclared_size(admitted, half)
+    if isinstance(step, MatchingStep):
+        _refuse_an_undeclared_size(admitted, step)
     _own_ids(admitted)
     _attempt_to_take_up(admitted, pending)
     return True
@@ -222,7 +222,7 @@ def _attempt_to_take_up(admitted: "AdmittedStep", pending: int = 0) -> bytes | N
     for attempt in attempts:
         if attempt.body == admitted.body:
             return attempt.name
-    check_attempt(admitted.policy, cast("AligningStep", admitted.half), attempts, version, pending)
+    check_attempt(admitted.policy, cast("AligningStep", admitted.private.step), attempts, version, pending)
     return None
 
 
@@ -272,8 +272,8 @@ def _own_ids(admitted: "AdmittedStep") -> Any:
     return ids
 
 
-def _refuse_an_undeclared_size(admitted: "AdmittedStep", half: ListMatching) -> None:
-    if half.matching.size == "declared" and not _declared(admitted):
+def _refuse_an_undeclared_size(admitted: "AdmittedStep", step: MatchingStep) -> None:
+    if step.matching.size == "declared" and not _declared(admitted):
         raise PlanMismatch("No number of people was declared public when this party was opened.")
 
 

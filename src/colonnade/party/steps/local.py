@@ -15,58 +15,61 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.party.steps.integers import whole_numbers
-from colonnade.party.steps.parts import Local, coded_rows, partial_scores
+from colonnade.party.steps.participants import Local, PrivateStep
+from colonnade.party.steps.row_coding import coded_rows, partial_scores, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema, equal_bins
+from colonnade.schema.encoders import MISSING
 from colonnade.schema.features import to_unit_range
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership
 
-BLOCK = 65_536
-MISSING = -1
 
-
-class PrivateHistogram(local.Histogram):
+class PrivateHistogram(PrivateStep[local.Histogram]):
     """A histogram of the rows."""
+
+    kinds = (local.Histogram,)
 
     def require_earlier(self) -> None:
         """Require the centres that memberships rest on."""
-        require_centres(self.category)
+        require_centres(self.step.category)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a record, before anything is paid."""
-        prepare_category(self.category, table)
+        prepare_category(self.step.category, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Count, without the missing."""
-        return table.fold(np.zeros(self.size, dtype=np.int64), self._count)
+        return table.fold(np.zeros(self.step.size, dtype=np.int64), self._count)
 
     def _count(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
-        codes = category_codes(self.category, table, start, stop)
-        nonprivate += np.bincount(codes[codes >= 0], minlength=self.size)
+        codes = category_codes(self.step.category, table, start, stop)
+        nonprivate += np.bincount(codes[codes >= 0], minlength=self.step.size)
 
 
-class PrivateReports(local.Reports):
+class PrivateReports(PrivateStep[local.Reports]):
     """The categories that are reported."""
+
+    kinds = (local.Reports,)
 
     @property
     def taking_part(self) -> NDArray[np.bool_] | None:
         """Who reports; ``None`` for everyone."""
-        return None if self.sample == 1 else chosen(self.seed, self.sample, self.people)
+        return None if self.step.sample == 1 else chosen(self.step.seed, self.step.sample, self.step.people)
 
     def require_earlier(self) -> None:
         """Require the centres that memberships rest on."""
-        require_centres(self.category)
+        require_centres(self.step.category)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a record, before anything is paid."""
-        prepare_category(self.category, table)
+        prepare_category(self.step.category, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Return the category of each person who takes part; the last one, or −1, where there is none."""
@@ -75,9 +78,9 @@ class PrivateReports(local.Reports):
 
     def everyone(self, table: PrivateTable) -> NDArray[Any]:
         """Return the category of every person in the table, chosen or not."""
-        nonprivate_codes = category_codes(self.category, table)
-        if self.cells > self.size:
-            return np.where(nonprivate_codes < 0, np.int32(self.size), nonprivate_codes)
+        nonprivate_codes = category_codes(self.step.category, table)
+        if self.step.cells > self.step.size:
+            return np.where(nonprivate_codes < 0, np.int32(self.step.size), nonprivate_codes)
         return nonprivate_codes
 
 
@@ -115,16 +118,18 @@ def category_codes(
     return nonprivate_codes
 
 
-class PrivateCentres(local.Centres):
+class PrivateCentres(PrivateStep[local.Centres]):
     """Centres of the rows."""
+
+    kinds = (local.Centres,)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read what `compute` will need, before anything is paid."""
-        table.load_present(self.columns)
+        table.load_present(self.step.columns)
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's row; the law asks its questions of them."""
-        return table.written(self.block.coding.width + 1, np.int16, partial(block_rows, self.block))
+        return table.written(self.step.block.coding.width + 1, np.int16, partial(block_rows, self.step.block))
 
 
 def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
@@ -135,21 +140,23 @@ def block_rows(block: CodedBlock, table: PrivateTable, start: int, stop: int) ->
     return nonprivate
 
 
-class PrivateSquaredLength(local.SquaredLength):
+class PrivateSquaredLength(PrivateStep[local.SquaredLength]):
     """The sum of squared lengths of the coded rows, with a linear term."""
+
+    kinds = (local.SquaredLength,)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Add up, exactly."""
         return table.fold(np.zeros(1, dtype=np.int64), self._add)
 
     def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
-        lengths = partial_scores(self.scores, table, start, stop, 0) + self._squares(table, start, stop)
-        nonprivate += whole_numbers(lengths, self.height, half=self.largest, scale=self.height).sum()
+        lengths = partial_scores(self.step.scores, table, start, stop, 0) + self._squares(table, start, stop)
+        nonprivate += whole_numbers(lengths, self.step.height, half=self.step.largest, scale=self.step.height).sum()
 
     def _squares(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.float64]:
         nonprivate = np.zeros(stop - start)
-        for name in self.scores.columns:
-            column = self.scores.schema[name]
+        for name in self.step.scores.columns:
+            column = self.step.scores.schema[name]
             if column.is_number:
                 nonprivate += to_unit_range(table.values(name, start, stop), column) ** 2
             else:
@@ -177,26 +184,26 @@ class _LocalRandomiser(Protocol):
     def apply(self, nonprivate: NDArray[Any], coins: NDArray[Any], sampler: Sampler) -> NDArray[Any]: ...
 
 
-def load(half: Local, table: PrivateTable, columns: Sequence[str]) -> None:
+def load(private: Local, table: PrivateTable, columns: Sequence[str]) -> None:
     """Read the columns where they will be used; a source that cannot be read fails here."""
-    for part in [part for _, part in table.shards()] if _by_shard(half, table) else [table]:
+    for part in [part for _, part in table.shards()] if _by_shard(private, table) else [table]:
         part.load(columns)
 
 
-def perturbed(half: Local, law: Mechanism, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
+def perturbed(private: Local, law: Mechanism, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
     """Compute and perturb: shard by shard where rows are divided and the statistic allows it, else at once."""
-    if isinstance(law, _LocalRandomiser) and _by_shard(half, table):
-        return _shard_by_shard(half, law, table, sampler)
-    nonprivate = half.compute(table)
+    if isinstance(law, _LocalRandomiser) and _by_shard(private, table):
+        return _shard_by_shard(private, law, table, sampler)
+    nonprivate = private.compute(table)
     return law.release(nonprivate, sampler)
 
 
-def _by_shard(half: Local, table: PrivateTable) -> bool:
-    return table.sharded and isinstance(half, _OneByOne)
+def _by_shard(private: Local, table: PrivateTable) -> bool:
+    return table.sharded and isinstance(private, _OneByOne)
 
 
-def _shard_by_shard(half: Any, law: Any, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
-    parts = [_taking_part(half, places, part) for places, part in table.shards()]
+def _shard_by_shard(private: Any, law: Any, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
+    parts = [_taking_part(private, places, part) for places, part in table.shards()]
     people = sum(len(ranks) for ranks, _ in parts)
     released: NDArray[Any] | None = None
     for start in range(0, people, law.block):
@@ -210,16 +217,13 @@ def _shard_by_shard(half: Any, law: Any, table: PrivateTable, sampler: Sampler) 
     return law.release(np.empty(0, dtype=np.int64), sampler) if released is None else released
 
 
-def _taking_part(half: Any, places: NDArray[np.int64], part: PrivateTable) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _taking_part(private: Any, places: NDArray[np.int64], part: PrivateTable) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return a shard's values, and the rank of each of its people among all that take part."""
-    nonprivate, some = half.everyone(part), half.taking_part
+    nonprivate, some = private.everyone(part), private.taking_part
     if some is None:
         return places, nonprivate
     ranks = np.cumsum(some) - 1
     return ranks[places][some[places]], nonprivate[some[places]]
-
-
-NOBODY = -1
 
 
 def _binned(table: PrivateTable, columns: dict[str, Column]) -> PrivateTable:
@@ -227,26 +231,30 @@ def _binned(table: PrivateTable, columns: dict[str, Column]) -> PrivateTable:
     return table.read_as(Schema(table.schema).read_as(columns)) if columns else table
 
 
-class PrivateColumnCounts(describing.ColumnCounts):
+class PrivateColumnCounts(PrivateStep[describing.ColumnCounts]):
     """The counts of the rows."""
 
+    kinds = (describing.ColumnCounts,)
+
     def _view(self, table: PrivateTable) -> PrivateTable:
-        return _binned(table, {n: one.counted for n, one in self.counted.items() if one.counted.is_binned})
+        return _binned(table, {n: one.counted for n, one in self.step.counted.items() if one.counted.is_binned})
 
     def prepare(self, table: PrivateTable) -> None:
         """Read the columns in their bins, before anything is paid."""
-        self._view(table).load(self.columns)
+        self._view(table).load(self.step.columns)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Count groups, bins and missing values of every column."""
-        sizes = [column.counted.size for column in self.counted.values()]
+        sizes = [column.counted.size for column in self.step.counted.values()]
         cells = self._view(table).fold(np.zeros(sum(sizes), dtype=np.int64), self._count)
         parts = np.split(cells, np.cumsum(sizes)[:-1])
-        return np.concatenate([_grouped(part, one) for part, one in zip(parts, self.counted.values(), strict=True)])
+        return np.concatenate(
+            [_grouped(part, one) for part, one in zip(parts, self.step.counted.values(), strict=True)]
+        )
 
     def _count(self, nonprivate: NDArray[np.int64], view: PrivateTable, start: int, stop: int) -> None:
         first = 0
-        for name, column in self.counted.items():
+        for name, column in self.step.counted.items():
             codes, size = view.codes(name, start, stop), column.counted.size
             nonprivate[first : first + size] += np.bincount(codes[codes >= 0], minlength=size)
             first += size
@@ -259,27 +267,29 @@ def _grouped(nonprivate_cells: NDArray[np.int64], column: CountedColumn) -> NDAr
     return np.concatenate([groups, nonprivate_cells])
 
 
-class PrivateQuantilePositions(describing.QuantilePositions):
+class PrivateQuantilePositions(PrivateStep[describing.QuantilePositions]):
     """Where the people of the rows stand."""
 
+    kinds = (describing.QuantilePositions,)
+
     def _presence(self, table: PrivateTable) -> PrivateTable:
-        bins = {n: equal_bins(one.column, 1, missing=one.column.fill is not None) for n, one in self.cells.items()}
+        bins = {n: equal_bins(one.column, 1, missing=one.column.fill is not None) for n, one in self.step.cells.items()}
         return _binned(table, bins)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a value, before anything is paid."""
-        self._presence(table).load(self.columns)
+        self._presence(table).load(self.step.columns)
 
     def compute(self, table: PrivateTable) -> SpilledRows:
         """Return everybody's cell in every column, −1 where there is no value."""
-        return table.written(len(self.columns), np.int32, self._cells_block)
+        return table.written(len(self.step.columns), np.int32, self._cells_block)
 
     def _cells_block(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int32]:
-        nonprivate = np.empty((stop - start, len(self.columns)), dtype=np.int32)
+        nonprivate = np.empty((stop - start, len(self.step.columns)), dtype=np.int32)
         presence = self._presence(table)
-        for place, (name, cells) in enumerate(self.cells.items()):
+        for place, (name, cells) in enumerate(self.step.cells.items()):
             there = presence.codes(name, start, stop) == 0  # the one bin; 1 is a missing value, −1 no record
             values = table.values(name, start, stop)
             whole = whole_numbers(values, cells.number - 1, least=0, middle=cells.first, half=cells.width)
-            nonprivate[:, place] = np.where(there, whole, NOBODY)
+            nonprivate[:, place] = np.where(there, whole, MISSING)
         return nonprivate

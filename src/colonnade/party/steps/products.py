@@ -1,11 +1,11 @@
-"""One party's rows in products on shares: Gram matrices, coefficients, moments of a union, pair tables, histograms of scores.
+"""One party's rows in products on shares and in sums: Gram matrices, coefficients, tables, histograms of scores, predictions.
 
 *Products* of one party's own columns (`folded_products`) are exact, and no library that starts threads of its own takes part.
 Several parties multiply at the same time where they share a machine, and a threaded BLAS then spends its time on waiting for
 itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,14 +14,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.steps.integers import whole_numbers
+from colonnade.party.refusals import among_rows
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
-from colonnade.party.steps.parts import JointPart, OpensJointly, bounded_scores, coded_rows, partial_scores
+from colonnade.party.steps.participants import Arrays, JointPart, PrivateJoint, PrivateStep, SumPart
+from colonnade.party.steps.row_coding import bounded_scores, coded_rows, partial_scores, whole_numbers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.steps.groups import GroupChain, GroupPart, GroupSums, GroupTotals
+from colonnade.protocol.messages import Array
+from colonnade.steps.describing import GroupChain, GroupSums, GroupTotals
 from colonnade.steps.kind import FixedPoint
 from colonnade.steps.products import (
     NOBODY,
@@ -34,6 +36,7 @@ from colonnade.steps.products import (
     UnionCross,
     UnionOwn,
 )
+from colonnade.steps.sums import Predictions
 
 if TYPE_CHECKING:
     from colonnade.party.gate import AdmittedStep
@@ -115,27 +118,31 @@ def _dot(one: Any, other: Any) -> float:
     return total
 
 
-class PrivateGram(OpensJointly, Gram):
+class PrivateGram(PrivateJoint[Gram]):
     """One party's columns of a Gram matrix."""
+
+    kinds = (Gram,)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""
-        if isinstance(self.coding, FixedPoint):
-            return coded_rows(self.coding, table, start, stop)
-        return bounded_scores(self.coding, table, start, stop)
+        if isinstance(self.step.coding, FixedPoint):
+            return coded_rows(self.step.coding, table, start, stop)
+        return bounded_scores(self.step.coding, table, start, stop)
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
-        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
-        nonprivate += self.own_noise.draw_own(self.width + 1, sampler)
+        nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
+        nonprivate += self.step.own_noise.draw_own(self.step.width + 1, sampler)
         return nonprivate[1:]
 
     def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
         """Yield this party's share of the noise tile by tile."""
-        return super().noise_in_tiles(sizes, sampler) if len(sizes) == 1 else self.own_noise.draw_tiles(sizes, sampler)
+        if len(sizes) == 1:
+            return super().noise_in_tiles(sizes, sampler)
+        return self.step.own_noise.draw_tiles(sizes, sampler)
 
 
-class PrivateCoefficients(OpensJointly, Coefficients):
+class PrivateCoefficients(PrivateJoint[Coefficients]):
     """One party's columns in the objective of a regression.
 
     In Functional mechanism across parties (Algorithm 1) a party decrypts the exact coefficient between itself and another and
@@ -143,64 +150,74 @@ class PrivateCoefficients(OpensJointly, Coefficients):
     and nobody sees a coefficient without it (docs/proofs/coefficients.md#noise-before-opening).
     """
 
+    kinds = (Coefficients,)
+
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a Pólya share of Laplace noise per entry, of the scale that its block and its kind have."""
-        return self.own_noise.draw_cross(entries, sampler, self.cross.groups)
+        return self.step.own_noise.draw_cross(entries, sampler, self.step.cross.groups)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""
-        return coded_rows(self.coding, table, start, stop)
+        return coded_rows(self.step.coding, table, start, stop)
 
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own coefficients, noised by it alone."""
-        nonprivate = folded_products(table, self.rows, self.width, self.coding.scale)
-        chosen = nonprivate[triangle_places(self.entries.rows, self.entries.columns, self.width + 1)]
-        return chosen + self.own_noise.draw_own(self.party, self.entries.slope, sampler)
+        nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
+        chosen = nonprivate[triangle_places(self.step.entries.rows, self.step.entries.columns, self.step.width + 1)]
+        return chosen + self.step.own_noise.draw_own(self.step.party, self.step.entries.slope, sampler)
 
 
-class PrivateUnionCross(OpensJointly, UnionCross):
+class PrivateUnionCross(PrivateJoint[UnionCross]):
     """One party's columns and its indicator on a union of lists."""
+
+    kinds = (UnionCross,)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return the indicator, of height γ, and coded rows."""
-        held = table.held(start, stop).astype(np.int64) * self.coding.scale
-        return np.vstack([held[None, :], coded_rows(self.coding, table, start, stop)])
+        held = table.held(start, stop).astype(np.int64) * self.step.coding.scale
+        return np.vstack([held[None, :], coded_rows(self.step.coding, table, start, stop)])
 
 
-class PrivateUnionOwn(OpensJointly, UnionOwn):
+class PrivateUnionOwn(PrivateJoint[UnionOwn]):
     """One party's own products on a union of lists, or the indicator that they are multiplied by."""
+
+    kinds = (UnionOwn,)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return products of coded columns, or the indicator."""
-        if self.own_noise.part != self.party:
+        if self.step.own_noise.part != self.step.party:
             return table.held(start, stop)[None].astype(np.int64)
-        coded = coded_rows(self.coding, table, start, stop)
+        coded = coded_rows(self.step.coding, table, start, stop)
         first, second = np.triu_indices(len(coded))
         return coded[first] * coded[second]
 
 
-class PrivatePairTables(OpensJointly, PairTables):
+class PrivatePairTables(PrivateJoint[PairTables]):
     """Indicators of one party's category."""
+
+    kinds = (PairTables,)
 
     def require_earlier(self) -> None:
         """Require the centres that memberships rest on."""
-        require_centres(self.category)
+        require_centres(self.step.category)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a record, before anything is paid."""
-        prepare_category(self.category, table)
+        prepare_category(self.step.category, table)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return indicators of the joint category."""
-        some = category_codes(self.category, table, start, stop)
-        rows = np.zeros((self.width, len(some)), dtype=np.int64)
+        some = category_codes(self.step.category, table, start, stop)
+        rows = np.zeros((self.step.width, len(some)), dtype=np.int64)
         present = np.flatnonzero(some >= 0)
         rows[some[present], present] = 1
         return rows
 
 
-class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
+class PrivateScoreHistogram(PrivateJoint[ScoreHistogram]):
     """Everybody's part of a score in whole steps, and the label where this party holds it."""
+
+    kinds = (ScoreHistogram,)
 
     received: NDArray[np.uint16] | None = None
     _stream: KeyedRandomness | None = None
@@ -212,27 +229,27 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
 
     def prepare(self, table: PrivateTable) -> None:
         """Read who has a record, before anything is paid."""
-        table.load_present(self.columns)
+        table.load_present(self.step.columns)
 
     def numbers(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return some people's parts in steps, −1 for a person without a record here."""
         nonprivate = np.zeros(stop - start, dtype=np.int64)
-        if self.scores is not None:
-            above = (partial_scores(self.scores, table, start, stop, 0) - self.low) / self.bin_width
+        if self.step.scores is not None:
+            above = (partial_scores(self.step.scores, table, start, stop, 0) - self.step.low) / self.step.bin_width
             counted = np.floor(above + self._coins(start, stop))
-            nonprivate = whole_numbers(counted, self.parts - 1, least=0)
-        return np.where(table.present(self.columns, start, stop), nonprivate, NOBODY)
+            nonprivate = whole_numbers(counted, self.step.parts - 1, least=0)
+        return np.where(table.present(self.step.columns, start, stop), nonprivate, NOBODY)
 
     def give(self, table: PrivateTable, sampler: Sampler) -> tuple[bytes, bytes]:
         """Divide everybody's number into two that are uniform each; a person without a record adds the number of bins."""
         shares, rests = bytearray(), bytearray()
         for start, stop in table.ranges():
             numbers = self.numbers(table, start, stop)
-            nonprivate = np.where(numbers == NOBODY, self.table.bins, numbers)
+            nonprivate = np.where(numbers == NOBODY, self.step.table.bins, numbers)
             drawn = np.frombuffer(sampler.bytes(2 * len(numbers)), dtype="<u2").astype(np.int64)
-            share = drawn % self.table.modulus  # a power of two: uniform
+            share = drawn % self.step.table.modulus  # a power of two: uniform
             shares += share.astype("<u2").tobytes()
-            rests += ((nonprivate - share) % self.table.modulus).astype("<u2").tobytes()
+            rests += ((nonprivate - share) % self.step.table.modulus).astype("<u2").tobytes()
         return bytes(shares), bytes(rests)
 
     def receive(self, part: memoryview, people: int) -> None:
@@ -244,14 +261,14 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return indicators of number and label; none for a person without a record, or without a label."""
-        numbers, modulus = self.numbers(table, start, stop), self.table.modulus
+        numbers, modulus = self.numbers(table, start, stop), self.step.table.modulus
         counted = numbers != NOBODY
         codes = numbers if self.received is None else (numbers + self.received[start:stop]) % modulus
-        if self.label is not None:
-            labels = _labels(self.label, table, start, stop)
+        if self.step.label is not None:
+            labels = _labels(self.step.label, table, start, stop)
             counted = counted & (labels >= 0)
-            codes = codes * self.table.labels + labels
-        nonprivate = np.zeros((self.table.widths[self.party], stop - start), dtype=np.int64)
+            codes = codes * self.step.table.labels + labels
+        nonprivate = np.zeros((self.step.table.widths[self.step.party], stop - start), dtype=np.int64)
         present = np.flatnonzero(counted)
         nonprivate[codes[present], present] = 1
         return nonprivate
@@ -259,7 +276,7 @@ class PrivateScoreHistogram(OpensJointly, ScoreHistogram):
     def _coins(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return one public number between 0 and 1 for some people, of this party's own. People are asked about in order."""
         if self._stream is None or start < self._drawn:
-            self._stream, self._drawn = KeyedRandomness(self.seed).spawn(f"dither {self.party}"), 0
+            self._stream, self._drawn = KeyedRandomness(self.step.seed).spawn(f"dither {self.step.party}"), 0
         while self._drawn < start:
             skipped = min(start - self._drawn, BLOCK)
             self._stream.words(skipped)
@@ -279,11 +296,11 @@ class ScorePart(JointPart):
 
     def receive(self, giver: str, part: memoryview) -> None:  # noqa: ARG002  # all givers count alike
         """Take one giver's part."""
-        self._score.receive(part, self._score.people)
+        self._score.receive(part, self._score.step.people)
 
     @property
     def _score(self) -> PrivateScoreHistogram:
-        return cast("PrivateScoreHistogram", self._half)
+        return cast("PrivateScoreHistogram", self._private)
 
 
 def _labels(label: Level | NearestPoint, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
@@ -298,56 +315,59 @@ def _labels(label: Level | NearestPoint, table: PrivateTable, start: int, stop: 
     return np.asarray(label.places[label.guesses[nearness.argmax(axis=0)]])
 
 
-class PrivateGroupSums(OpensJointly, GroupSums):
+class PrivateGroupSums(PrivateJoint[GroupSums | GroupChain]):
     """Indicators of one party's categories, and its values."""
+
+    kinds = (GroupSums, GroupChain)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read the columns, and who has a record, before anything is paid."""
-        prepare_groups(self.by, self.columns, table)
+        prepare_groups(self.step, table)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return one column per group, then one per group and value; a helper has a column of zeros."""
-        if self.part.helps:
+        if self.step.part.helps:
             return np.zeros((1, stop - start), dtype=np.int64)
-        return group_rows(self.part, self.by, self.group_terms.scale, table, start, stop)
+        return group_rows(self.step, table, start, stop)
 
 
-class PrivateGroupChain(PrivateGroupSums, GroupChain):
-    """The same, of three parties."""
-
-
-class PrivateGroupTotals(GroupTotals):
+class PrivateGroupTotals(PrivateStep[GroupTotals]):
     """Counts and sums of one party's own columns."""
+
+    kinds = (GroupTotals,)
 
     def prepare(self, table: PrivateTable) -> None:
         """Read the columns, and who has a record, before anything is paid."""
-        prepare_groups(self.by, self.columns, table)
+        prepare_groups(self.step, table)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Return all counts, then all sums of the first value, and so on."""
-        return table.fold(np.zeros(self.part.width, dtype=np.int64), self._add)
+        return table.fold(np.zeros(self.step.part.width, dtype=np.int64), self._add)
 
     def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
-        nonprivate += group_rows(self.part, self.by, self.group_terms.scale, table, start, stop).sum(axis=1)
+        nonprivate += group_rows(self.step, table, start, stop).sum(axis=1)
 
 
-def prepare_groups(by: tuple[str, ...], columns: tuple[str, ...], table: PrivateTable) -> None:
+Groups = GroupSums | GroupChain | GroupTotals
+
+
+def prepare_groups(step: Groups, table: PrivateTable) -> None:
     """Read what rows will need."""
-    table.load(columns)
-    if columns and not by:
-        table.load_present(columns)
+    table.load(step.columns)
+    if step.columns and not step.by:
+        table.load_present(step.columns)
 
 
-def group_rows(
-    part: GroupPart, by: tuple[str, ...], scale: int, table: PrivateTable, start: int, stop: int
-) -> NDArray[np.int64]:
+def group_rows(step: Groups, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
     """Return some people's rows. Nobody has more than one indicator, and a value is at most γ, whatever the table says.
 
     A person without a level, or without a record, has no indicator: every column is 0.
     """
-    codes = (
-        table.joint_codes(by, start, stop)[0] if by else table.present(part.values, start, stop).astype(np.int32) - 1
-    )
+    part, scale = step.part, step.group_terms.scale
+    if step.by:
+        codes, _ = table.joint_codes(step.by, start, stop)
+    else:
+        codes = table.present(part.values, start, stop).astype(np.int32) - 1
     nonprivate = np.zeros((part.width, stop - start), dtype=np.int64)
     _put(codes, np.full(stop - start, part.height), 0, nonprivate)
     for place, name in enumerate(part.values, start=1):
@@ -364,3 +384,71 @@ def _put(codes: Any, values: Any, first: int, out: Any) -> None:
     for i in range(len(codes)):
         if codes[i] >= 0:
             out[first + codes[i], i] = values[i]
+
+
+class PrivatePredictions(PrivateStep[Predictions]):
+    """Partial scores as integers."""
+
+    kinds = (Predictions,)
+
+    def join(self, admitted: "AdmittedStep") -> "PredictionPart":
+        """Return this party's part."""
+        return PredictionPart(admitted)
+
+    def accept(self, inputs: Arrays) -> Arrays:
+        """Take no inputs: the plan says everything."""
+        if inputs:
+            raise BadInput("Predictions take no inputs.")
+        return {}
+
+    @property
+    def length(self) -> int:
+        """How many integers there are."""
+        return self.step.length
+
+    def summand(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+        """Return a stretch of this party's integers."""
+        nonprivate = np.zeros(stop - start, dtype=np.int64)
+        place = start
+        while place < stop and self.step.scores is not None:
+            output, first = divmod(place, self.step.people)
+            last = min(self.step.people, first + stop - place)
+            some = partial_scores(self.step.scores, table, first, last, output)
+            whole = nonprivate[place - start : place - start + last - first]
+            whole_numbers(some, self.step.bound, scale=self.step.scale, out=whole)
+            place += last - first
+        return nonprivate
+
+
+class PredictionPart(SumPart):
+    """A part in a secure sum whose recipient is a party."""
+
+    def __init__(self, admitted: "AdmittedStep") -> None:
+        super().__init__(admitted)
+        self._sums: NDArray[np.int64] | None = None
+        self._arrived = 0
+
+    def begin(self, inputs: Mapping[str, Array]) -> int:
+        """Record the output in the ledger, as one that the budget does not cover; return how many integers there are."""
+        length = super().begin(inputs)
+        receives = self._predictions.recipient == self._admitted.party
+        self._sums = np.empty(length if receives else 0, dtype=np.int64)
+        return length
+
+    def deliver(self, start: int, sums: NDArray[np.int64]) -> None:
+        """Take a stretch of the sums; once all are here, keep what this party is told, for its own operator alone.
+
+        Where a stretch did not come, because it cannot be right, nothing is kept, and only the operator sees that.
+        """
+        assert self._sums is not None  # a run begins first
+        self._sums[start : start + len(sums)] = sums
+        self._arrived += len(sums)
+        if self._arrived == len(self._sums):
+            orders = self._admitted.row_orders
+            with among_rows():  # other parties' rows, in scores that are this party's own now
+                columns = self._predictions.read_sums(self._sums)
+                orders.deliveries.keep(self._admitted.request, orders.order(self._admitted.plan.alignment), columns)
+
+    @property
+    def _predictions(self) -> Predictions:
+        return cast("PrivatePredictions", self._private).step

@@ -66,6 +66,8 @@ class DaskTable(PrivateTable):
         The workers.
     """
 
+    in_memory = False
+
     def __init__(self, source: Source, schema: Schema, order: NDArray[np.int64], cluster: Cluster) -> None:
         require_schema(source, schema)
         self._source = source
@@ -138,10 +140,6 @@ class DaskTable(PrivateTable):
         if self._cluster.ask_each(_hash_of, self._ranges) != self._hashes:
             raise partition_changed()
 
-    def load_present(self, names: Sequence[str]) -> None:
-        """Require that these columns are there; who has a value is read where it is used."""
-        self.load(names)
-
     def scratch(self, width: int | None, dtype: Any) -> SpilledRows:
         """Return room for one row per person, in the guard: on disk beyond a bound."""
         return SpilledRows(self.people, width, dtype, memory=self._memory)
@@ -167,14 +165,6 @@ class DaskTable(PrivateTable):
         for (_, which), cells in zip(wanted, self._cluster.each(calls), strict=True):
             found[which] = cells
         return found
-
-    @property
-    def sharded(self) -> bool:
-        """Whether the rows come from several sources: here they are one table with the workers."""
-        return False
-
-    def _column(self, name: str) -> NDArray[Any]:
-        return self._some(name, 0, None)
 
     def _some(self, name: str, start: int, stop: int | None) -> NDArray[Any]:
         self._require(name)

@@ -19,7 +19,7 @@ import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,9 @@ class PrivateTable:
     >>> table.values("age").tolist(), table.codes("segment").tolist()
     ([95.0, 40.0, 31.0, 56.5], [-1, 0, 1, -1])
     """
+
+    in_memory: ClassVar[bool] = True
+    """Whether encoded columns are kept here; otherwise they are read where they are used, as one table."""
 
     def __init__(
         self, source: Source, schema: Schema, *, order: NDArray[np.int64] | None = None, memory: int = MEMORY
@@ -167,8 +170,11 @@ class PrivateTable:
         return self._present[key][start:stop]
 
     def load_present(self, names: Sequence[str]) -> None:
-        """Read who has a value in at least one of these columns, where that is not at hand."""
-        self.present(names)
+        """Read who has a value in at least one of these columns, where that is kept and not at hand."""
+        if self.in_memory:
+            self.present(names)
+        else:
+            self.load(names)
 
     def ranges(self, rows: int = BLOCK) -> Iterator[tuple[int, int]]:
         """Yield where each block of people begins and ends in the agreed order. It is the same at every party."""
@@ -263,8 +269,8 @@ class PrivateTable:
 
     @property
     def sharded(self) -> bool:
-        """Whether the rows come from several sources."""
-        return len(self._source.split()) > 1
+        """Whether the rows are kept here and come from several sources."""
+        return self.in_memory and len(self._source.split()) > 1
 
     def forget(self) -> None:
         """Let go of every encoded column."""
@@ -276,6 +282,8 @@ class PrivateTable:
         return self._column(name)[start:stop]
 
     def _column(self, name: str) -> NDArray[Any]:
+        if not self.in_memory:
+            return self._some(name, 0, None)
         self.load([name])
         self._columns.move_to_end(name)
         return self._columns[name]
