@@ -199,12 +199,6 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(federation, o
     assert str(federation.budget()) == before
 
 
-def test_moments_are_refused(federation) -> None:
-    release = federation.moments(["bank.age", "bank.late", "clinic.pressure"], epsilon=1.0, delta=DELTA)
-    with pytest.raises(cn.BadInput, match="not fitted on moments"):
-        _model(epsilon=None).fit(release)
-
-
 # Numbers ----------------------------------------------------------------------------------------------------------------------
 
 

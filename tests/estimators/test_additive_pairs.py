@@ -11,7 +11,6 @@ import colonnade as cn
 from colonnade.estimation.shape_belief import ShapePrior
 from colonnade.schema import Bins, Crossed
 from colonnade.schema.features import features_of
-from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5
 PAIR = "bank.age & income"
@@ -115,35 +114,12 @@ def test_the_score_in_sql_knows_pairs_and_codes(card) -> None:
     assert found == card.total_points(FRAME).tolist()
 
 
-@pytest.mark.full
-def test_a_code_that_is_not_a_bin_of_its_own_is_missing_in_sql_too(federation) -> None:
-    plain = _card(federation, pairs=(), special_codes=None)
-    with sqlite3.connect(":memory:") as base:
-        FRAME.astype({"bank.age": float}).to_sql("people", base, index=False)
-        found = [one for (one,) in base.execute(f"SELECT {plain.to_sql()} FROM people ORDER BY rowid")]
-    assert found == plain.total_points(FRAME).tolist()
-
-
 def test_a_code_and_a_missing_value_are_bins_with_effects_of_their_own(card) -> None:
     shapes = card.shape_functions_.set_index(["column", "bin"]).loc["bank.income"]
     assert shapes.index.tolist()[-2:] == ["-999", "missing"]
     assert shapes.loc["-999", "share"] == pytest.approx(0.1, abs=0.01)
     assert shapes.loc["missing", "share"] == pytest.approx(0.05, abs=0.01)
     assert shapes.loc["-999", "effect"] > shapes.loc["missing", "effect"] + 0.5
-
-
-@pytest.mark.full
-def test_a_pair_is_measured_and_scored_like_any_column(card, federation) -> None:
-    found = card.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
-    assert found["auc"].low <= roc_auc_score(LATE, card.predict_proba(FRAME)[:, 1]) <= found["auc"].high
-
-
-@pytest.mark.full
-def test_a_pair_is_drawn_as_a_map(card) -> None:
-    pytest.importorskip("matplotlib")
-    axes = [one for one in card.plot().axes if one.get_title(loc="left") == PAIR]
-    assert len(axes) == 1
-    assert axes[0].images[0].get_array().shape == (6, 8)
 
 
 @pytest.mark.parametrize(

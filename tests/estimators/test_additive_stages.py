@@ -17,7 +17,6 @@ from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
 from colonnade.schema import Bins
 from colonnade.schema.features import features_of
-from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5
 USEFUL = ["bank.age", "shop.basket"]
@@ -142,26 +141,6 @@ def test_a_preview_of_two_stages_forecasts_the_traffic_of_both(federation) -> No
     assert preview.traffic.bytes == pytest.approx(seen, rel=0.1)
 
 
-@pytest.mark.full
-def test_a_chosen_model_is_saved_exported_and_measured_like_any_other(federation, tmp_path) -> None:
-    model = _model(columns="auto:2", monotone={"bank.age": "increasing", "bank.noise": "increasing"}).fit(federation)
-    model.save(tmp_path / "model.json")
-    chances = model.predict_proba(FRAME)
-    assert np.array_equal(cn.load(tmp_path / "model.json").predict_proba(FRAME), chances)
-    assert np.abs(model.to_sklearn().predict_proba(FRAME) - chances).max() < 1e-9
-    found = model.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
-    assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
-    report = model.report(tmp_path / "report.html", federation=federation).read_text(encoding="utf-8")
-    assert "auto:2" in report
-
-
-@pytest.mark.full
-def test_where_there_is_nothing_to_choose_there_is_one_stage(federation) -> None:
-    model = _model(columns="auto:50").fit(federation)
-    assert len(model.importance_) == 7
-    assert "after" not in model.plan_.parameters
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize("columns", ["auto", "auto:", "auto:0", "auto:-1", "auto:x", "bank.age"])
 def test_a_choice_is_auto_and_how_many(federation, columns) -> None:
@@ -252,13 +231,6 @@ def test_the_plan_is_chosen_by_the_noise_to_expect(federation) -> None:
     assert "weights of evidence" not in str(
         _model(epsilon=0.02, pairs=[("bank.age", "bank.noise")]).preview(federation)
     )
-
-
-@pytest.mark.full
-def test_columns_are_chosen_from_the_tables_that_a_model_is_made_of(federation) -> None:
-    model = _model(method=EVIDENCE, columns="auto:2").fit(federation)
-    assert set(model.importance_.index) == set(USEFUL)
-    assert model.marginal_
 
 
 # The estimates ---------------------------------------------------------------------------------------------------------------

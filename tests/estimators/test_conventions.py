@@ -35,15 +35,6 @@ def rows():
 # Principal components ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_component_says_which_share_of_all_variance_it_has(federation):
-    some = cn.PCA(2, columns=FEW, **GAUSSIAN).fit(federation)
-    every = cn.PCA(5, columns=FEW, **GAUSSIAN).fit(federation)
-    assert some.explained_variance_ratio_.shape == (2,)
-    np.testing.assert_array_equal(every.explained_variance_ratio_[:2], some.explained_variance_ratio_)
-    assert 0.9 < every.explained_variance_ratio_.sum() <= 1.0 + 1e-9
-    assert np.all(np.diff(every.explained_variance_ratio_) <= 0)
-
-
 @pytest.mark.parametrize("standardise", [False, True])
 def test_all_components_give_the_rows_back_in_their_own_units(standardise, federation, rows):
     columns = ["bank.age", "telco.bill"]
@@ -91,16 +82,6 @@ def test_standardised_components_are_those_of_the_correlations():
         assert found["explained_variance_ratio"].value == pytest.approx(model.explained_variance_ratio_[0], abs=2 * far)
 
 
-def test_scores_for_one_party_are_those_of_the_standardised_model(rows):
-    tables = frames(400)
-    parties = {name: cn.Party(tables[name], schema=SCHEMAS[name]) for name in tables}
-    policies = {name: cn.Policy(predictions={"PCA": ["bank"]}) for name in parties}
-    with cn.Federation.simulate(parties, id="person_id", budget=BUDGET, policies=policies) as opened:
-        model = cn.PCA(1, columns=FEW, standardise=True, **GAUSSIAN).fit(opened)
-        told = model.transform(opened, to="bank").read()
-        np.testing.assert_allclose(told.to_numpy(), model.transform(rows.loc[told.index])[:, 0], atol=1e-2)
-
-
 def test_a_column_that_does_not_vary_is_not_blown_up_by_the_noise(federation):
     table = pd.DataFrame({"id": range(500), "a": np.tile([0.0, 1.0], 250), "flat": 0.5})
     with _two_parties(table, {"a": cn.Numeric(0, 1), "flat": cn.Numeric(0, 1)}, BUDGET) as lab:
@@ -121,11 +102,6 @@ def test_distances_to_centres_are_those_that_predict_compares(kind, federation, 
     assert list(model.get_feature_names_out()) == [f"{kind.__name__.lower()}{place}" for place in range(3)]
     with pytest.raises(cn.BadInput, match="predict"):
         model.transform(federation, to="bank")
-
-
-def test_distances_are_scikit_learns(federation, rows):
-    model = cn.KMeans(3, columns=["bank.age", "telco.bill"], **GAUSSIAN).fit(federation)
-    np.testing.assert_allclose(model.to_sklearn().transform(rows), model.transform(rows))
 
 
 @pytest.mark.parametrize("target", ["bank.default", "bank.segment"])
@@ -207,13 +183,6 @@ def test_frames_of_several_parties_become_the_frame_that_models_take(federation,
     np.testing.assert_array_equal(model.transform(found.loc[rows.index]), model.transform(rows))
 
 
-def test_frames_without_ids_have_the_same_rows():
-    one, other = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [3, 4]})
-    assert list(cn.named(bank=one, telco=other).columns) == ["bank.a", "telco.b"]
-    with pytest.raises(cn.BadInput, match="'bank' and 'telco'"):
-        cn.named(bank=one, telco=other.iloc[:1])
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -259,11 +228,6 @@ def test_a_name_that_is_no_word_is_refused_with_one_that_is(name, instead):
         cn.Federation.simulate({name: party}, id="id", budget=cn.Budget(1.0))
     assert repr(name) in refusal.value.message
     assert repr(instead) in refusal.value.remedy
-
-
-def test_a_budget_may_be_written_without_a_name():
-    assert cn.Budget(4.0) == cn.Budget(epsilon=4.0)
-    assert cn.Budget(4.0, 1e-6) == cn.Budget(epsilon=4.0, delta=1e-6)
 
 
 # Ledgers that are not kept ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression as Plain
 import colonnade as cn
 from colonnade.coordinator.protocols.coresets import CoresetStudy
 from colonnade.coordinator.protocols.relaying import Relay
-from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
+from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError
 from colonnade.estimation.clustering import weighted_kmeans
 from colonnade.estimation.coresets import estimated_size
 from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
@@ -129,18 +129,6 @@ def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     assert np.allclose(scores, (left[:, :4] ** 2).sum(axis=1) + 1 / 400)
 
 
-def test_fitting_again_returns_the_same_coreset_and_records_nothing_new():
-    federation = a_federation()
-    first = regression_coreset().fit(federation)
-    lines = federation.budget()["nonprivate"].tolist()
-    again = regression_coreset().fit(federation)
-    assert np.array_equal(first.rows_, again.rows_)
-    assert np.array_equal(first.weights_, again.weights_)
-    assert federation.budget()["nonprivate"].tolist() == lines == [3, 3, 3]
-    other = regression_coreset().fit(federation, repeat=2)
-    assert not np.array_equal(first.rows_, other.rows_)
-
-
 def test_a_uniform_choice_has_equal_weights_and_is_the_same_at_every_party():
     coreset = regression_coreset(method="uniform").fit(a_federation())
     assert np.allclose(coreset.weights_ / coreset.counts_, 400 / 150)
@@ -230,15 +218,6 @@ def test_k_means_of_a_coreset_is_close_to_that_of_everybody():
         assert len(model.predict(frame)) == 400
 
 
-def test_models_can_be_saved_and_loaded(tmp_path):
-    federation = a_federation()
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=100, **CONSENT).fit(federation)
-    model.save(tmp_path / "model.json")
-    assert np.array_equal(cn.load(tmp_path / "model.json").coef_, model.coef_)
-    regression_coreset().fit(federation).save(tmp_path / "coreset.json")
-    assert cn.load(tmp_path / "coreset.json").privacy_.epsilon() == math.inf
-
-
 # What leaves, and who must consent --------------------------------------------------------------------------------------------
 
 
@@ -321,40 +300,6 @@ def test_a_party_that_is_not_asked_gives_nothing():
     assert federation.budget().loc["insurer", "nonprivate"] == 0
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize(
-    ("study", "error"),
-    [
-        (cn.LinearRegression(TARGET, method="coreset", size=50, epsilon=1.0), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=50, ridge=1.0), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=50, penalty="l3"), BadInput),
-        (cn.LinearRegression(TARGET, method=cn.methods.Coreset(gather=False), size=50, penalty="l1"), BadInput),
-        (cn.LinearRegression(TARGET, method=cn.methods.Coreset(alpha=-1.0), size=50), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset"), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=401), BadInput),
-        (cn.LinearRegression(TARGET, epsilon=1.0, delta=1e-5, penalty="l2"), BadInput),
-        (cn.KMeans(3, method="coreset", size=2), BadInput),
-        (cn.KMeans(3, method="coreset", size=50, split=0.5), BadInput),
-        (cn.Coreset(0, target=TARGET), BadInput),
-        (cn.Coreset(True, target=TARGET), BadInput),
-        (cn.Coreset(50), BadInput),
-        (cn.Coreset(50, target="bank.kind"), SchemaMismatch),
-        (cn.Coreset(50, task="kmeans"), BadInput),
-        (cn.Coreset(50, task="trees", target=TARGET), BadInput),
-        (cn.Coreset(50, task="kmeans", n_clusters=2, target=TARGET), BadInput),
-        (cn.Coreset(50, target=TARGET, columns=[TARGET]), BadInput),
-        (cn.Coreset(50, target=TARGET, columns=["telco.calls"]), BadInput),
-        (cn.Coreset(50, target=TARGET, random_state=-1), BadInput),
-    ],
-    ids=range(20),
-)
-def test_bad_input_is_refused_before_anything_leaves(study, error):
-    federation = a_federation()
-    with pytest.raises(error):
-        study.set_params(**CONSENT).fit(federation)
-    assert federation.budget()["nonprivate"].sum() == 0
-
-
 def test_a_proved_size_that_exceeds_the_data_says_so_and_what_to_type():
     with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*size=\"auto\""):
         regression_coreset("proved", error=0.1, outliers=0.1).fit(a_federation())
@@ -390,11 +335,6 @@ def test_an_automatic_size_is_that_of_the_public_facts_for_samples_and_for_model
     assert looser.plan_.steps[-1].parameters["size"] == estimated_size("regression", 1, 0, 6.0, error=0.5, failure=0.5)
     clusters = cn.KMeans(2, method="coreset", size="auto", **CONSENT).fit(federation)
     assert clusters.plan_.steps[-1].parameters["size"] == estimated_size("kmeans", 2, 2, 12.0, error=0.1, failure=0.05)
-
-
-def test_a_uniform_sample_has_no_automatic_size():
-    with pytest.raises(BadInput, match="drawn by importance"):
-        regression_coreset("auto", method="uniform").fit(a_federation())
 
 
 # A coordinator, or a party, gone bad --------------------------------------------------------------------------------------

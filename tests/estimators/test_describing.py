@@ -241,26 +241,6 @@ def test_one_price_covers_all_columns_and_is_divided_between_parties():
         assert f.budget().loc["telco"].equals(before.loc["telco"])
 
 
-def test_what_cannot_be_described_is_refused_at_no_cost():
-    schema = cn.Schema(age=cn.Numeric(0, 100, missing=5, indicator=True), kind=cn.Category(["a"]))
-    frame = pd.DataFrame({"id": range(50), "age": [1.0, np.nan] * 25, "kind": "a"})
-    party = cn.Party(frame, schema=schema)
-    with cn.Federation.simulate({"p": party}, id="id", budget=cn.Budget(epsilon=5.0)) as f:
-        with pytest.raises(cn.SchemaMismatch, match="missing"):
-            cn.Describe(["p.age_missing"], epsilon=1.0).fit(f)
-        with pytest.raises(cn.SchemaMismatch, match="no quantiles"):
-            cn.Quantiles("p.kind", epsilon=1.0).fit(f)
-        with pytest.raises(cn.SchemaMismatch, match="has no bounds"):
-            f.tightened(["p.kind"], epsilon=1.0)
-        with pytest.raises(cn.BadInput, match="outside of the bounds"):
-            cn.Histogram("p.age", bins=[50, 200], epsilon=1.0).fit(f)
-        with pytest.raises(cn.BadInput, match="no number"):
-            cn.Histogram("p.kind", bins=[50, 200], epsilon=1.0).fit(f)
-        assert cn.Describe(epsilon=1.0).preview(f).title.startswith("Describe")
-        assert list(cn.Describe(epsilon=1.0).fit(f).table_.index) == ["p.age", "p.kind"]
-        assert f.budget("p")["releases"] == 1
-
-
 # Tightened bounds -----------------------------------------------------------------------------------------------------------
 
 
@@ -370,15 +350,3 @@ def test_quantiles_of_bounds_are_two_that_rise(quantiles):
         with pytest.raises(cn.BadInput):
             f.tightened()
         assert before.equals(f.budget())
-
-
-def test_a_description_is_saved_and_read_again(tmp_path):
-    with federation(people=300) as f:
-        for study in (
-            cn.Describe(epsilon=1.0),
-            cn.Quantiles("bank.age", epsilon=1.0),
-            cn.Histogram("telco.plan", epsilon=1.0),
-        ):
-            study.fit(f).save(tmp_path / "study.json")
-            again = cn.load(tmp_path / "study.json")
-            pd.testing.assert_frame_equal(again.table(), study.table())

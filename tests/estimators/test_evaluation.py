@@ -16,7 +16,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
-from tests.federations import SCHEMAS, federation, frames, joined
+from tests.federations import federation, frames, joined
 
 SEEDS = 20
 LEVEL = 0.95
@@ -222,15 +222,6 @@ def test_more_than_two_classes_give_what_pairs_leave_open(generous):
     ]
 
 
-@pytest.mark.parametrize("parties", [("bank", "telco"), ("bank", "telco", "insurer")])
-def test_two_parties_and_three_evaluate_alike(parties):
-    tables = {name: frame for name, frame in frames(500).items() if name in parties}
-    with federation(tables=tables, parties=parties, epsilon=10_000.0) as f:
-        model = cn.LogisticRegression("bank.default", method="secure", epsilon=10.0, delta=1e-5).fit(f)
-        found = model.evaluate(f, epsilon=200.0)
-        assert found["accuracy"].covers(exact_classification(model, joined(tables))["accuracy"])
-
-
 # Price, statement, secrecy --------------------------------------------------------------------------------------------------
 
 MODELS = {
@@ -346,21 +337,3 @@ def test_a_policy_can_refuse_evaluations():
         model = cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5).fit(f)
         with pytest.raises(cn.PolicyRefusal, match="kind of study"):
             model.evaluate(f, epsilon=1.0, delta=1e-5)
-
-
-def test_an_evaluation_shows_its_figures_and_escapes_what_it_shows():
-    tables = frames(200)
-    tables["bank"] = tables["bank"].replace({"segment": {"basic": "<b>"}})
-    schema = {**SCHEMAS, "bank": cn.Schema({**SCHEMAS["bank"], "segment": cn.Category(["<b>", "gold", "platinum"])})}
-    parties = {name: cn.Party(tables[name], schema=schema[name]) for name in tables}
-    with cn.Federation.simulate(parties, id="person_id", budget=cn.Budget(epsilon=90.0, delta=1e-5)) as f:
-        found = (
-            cn.LogisticRegression("bank.segment", method="secure", epsilon=1.0, delta=1e-5)
-            .fit(f)
-            .evaluate(f, epsilon=1.0)
-        )
-    assert "accuracy" in str(found)
-    assert "ε=1" in str(found)
-    assert "<b>_gold" not in found._repr_html_()
-    assert "&lt;b&gt;" in found._repr_html_()
-    assert list(found.table().columns) == ["value", "low", "high", "kind"]

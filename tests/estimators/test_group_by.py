@@ -211,26 +211,6 @@ def test_the_same_groups_in_another_order_are_the_same_release():
     pd.testing.assert_series_equal(first.table_["count"], swapped)
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("study", STUDIES)
-def test_a_study_can_be_saved_and_loaded(study, tmp_path):
-    by, values = STUDIES[study]
-    with federation() as f:
-        fitted = cn.GroupBy(by, values, **PRICE).fit(f)
-    fitted.save(tmp_path / "study.json")
-    loaded = cn.load(tmp_path / "study.json")
-    pd.testing.assert_frame_equal(loaded.table_, fitted.table_)
-    pd.testing.assert_frame_equal(loaded.conf_int(0.9), fitted.conf_int(0.9))
-    pd.testing.assert_frame_equal(loaded.rolled_up(by[:1]), fitted.rolled_up(by[:1]))
-
-
-def test_a_report_of_a_study_with_a_helper_can_be_written_and_says_who_adds_noise(tmp_path):
-    with federation() as f:
-        study = cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE).fit(f)
-        text = study.report(tmp_path / "study.html").read_text()
-    assert "noise in shares of 3 parties" in text
-
-
 def test_a_preview_says_the_error_that_a_fit_has():
     by, values = STUDIES["three parties"]
     with federation(frames(1_000)) as f:
@@ -255,27 +235,6 @@ def test_on_a_union_people_that_one_party_lacks_are_in_no_group():
 
 
 # Refusals -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    ("study", "error", "words"),
-    [
-        (lambda: cn.GroupBy(["bank.age"], **PRICE), cn.SchemaMismatch, "bins"),
-        (lambda: cn.GroupBy(["bank.segment"], ["telco.plan"], **PRICE), cn.SchemaMismatch, "category"),
-        (lambda: cn.GroupBy(["bank.age"], ["bank.age"], bins=3, **PRICE), cn.SchemaMismatch, "category"),
-        (lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], statistics=["count"], **PRICE), cn.BadInput, "values"),
-        (lambda: cn.GroupBy(["bank.nothing"], **PRICE), cn.SchemaMismatch, "no column"),
-        (lambda: cn.GroupBy(["bank.segment"], ["telco.bill"]), cn.BadInput, "epsilon"),
-    ],
-)
-def test_what_cannot_be_grouped_is_refused_before_anything_is_spent(study, error, words):
-    with federation() as f:
-        with pytest.raises(error, match=words) as refusal:
-            study().fit(f)
-        assert refusal.value.spent is None
-        assert refusal.value.remedy
-        assert (f.budget()["spent"] == 0).all()
 
 
 def test_a_helper_whose_policy_is_against_it_refuses_and_says_what_to_type():

@@ -9,7 +9,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
-from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
 from colonnade.party.steps.newton import DescentPart
 from colonnade.protocol import codec
@@ -18,7 +18,7 @@ from colonnade.service import study_file
 from colonnade.steps.gradient import KEY, STEP, GradientTerms
 from colonnade.transport.direct import Recorded
 from tests.conversations.sites import Lost, Site
-from tests.federations import TEST_KEY, federation
+from tests.federations import TEST_KEY
 
 SCHEMAS = {
     "bank": cn.Schema(age=cn.Numeric(18, 95), default=cn.Category(["no", "yes"])),
@@ -91,41 +91,7 @@ def test_two_parties_compute_with_the_coordinator_as_third_node() -> None:
     assert model.score(named(tables), tables["bank"].default) > 0.8
 
 
-def test_four_parties_deal_and_three_compute() -> None:
-    tables = people()
-    tables["club"] = tables["shop"].rename(columns={"visits": "games"})
-    with _with_club(tables) as f:
-        model = study(8.0, steps=30).fit(f)
-    assert model.coef_.shape == (1, 6)
-
-
-def _with_club(tables: dict[str, pd.DataFrame]) -> cn.Federation:
-    schemas = {**SCHEMAS, "club": cn.Schema(games=cn.Numeric(0, 10))}
-    parties = {name: cn.Party(table, schema=schemas[name]) for name, table in tables.items()}
-    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=50.0, delta=1e-5), test_key=TEST_KEY)
-
-
 # Price
-
-
-def test_fitting_again_is_free_and_another_schedule_is_another_study(tables) -> None:
-    with simulated(tables) as f:
-        first = study(1.0).fit(f)
-        spent = f.budget("bank").spent
-        again = study(1.0).fit(f)
-        assert np.array_equal(first.coef_, again.coef_)
-        assert f.budget("bank").spent == spent
-        other = study(1.0, learning_rate=0.01).fit(f)
-        assert not np.array_equal(first.coef_, other.coef_)
-        assert f.budget("bank").spent > spent
-
-
-def test_a_preview_spends_nothing_and_says_what_peers_learn(tables) -> None:
-    with simulated(tables) as f:
-        preview = study(1.0).preview(f)
-        assert f.budget("bank").spent == 0
-        assert "peer" in str(preview)
-        assert preview.statement.epsilon() <= 1.0 < preview.statement.epsilon(observer="telco")
 
 
 def test_every_ledger_holds_the_whole_loss_and_a_person_is_charged_once(tables) -> None:
@@ -152,45 +118,6 @@ def test_the_statement_tells_the_coordinator_from_those_who_hold_the_key(tables)
     assert math.isinf(secret.epsilon(observer=("telco", "shop")))
     assert balanced.epsilon(observer=("coordinator", "telco")) <= 1.0
     assert any("secret" in words or "key" in words for words in secret.assumptions)
-
-
-def test_one_partys_record_can_be_the_unit(tables) -> None:
-    with simulated(tables) as f:
-        model = cn.LogisticRegression(
-            "bank.default", method=cn.methods.Gradient(steps=10, rate=0.1), epsilon=1.0, delta=1e-5, unit="party"
-        ).fit(f)
-        assert 0.99 < model.privacy_.epsilon(unit="party") <= 1.0
-        assert model.privacy_.epsilon() <= f.budget(unit="person").spent
-        assert f.budget("bank").spent <= 1.0
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"method": {"name": "gradient", "steps": 0}}, BadInput),
-        ({"method": {"name": "gradient", "rate": 0}}, BadInput),
-        ({"method": {"name": "gradient", "rate": 2.0}}, BadInput),
-        ({"method": {"name": "gradient", "epochs": 3}}, BadInput),
-        ({"method": {"name": "gradient", "optimiser": "lbfgs"}}, BadInput),
-        ({"method": {"name": "gradient", "learning_rate": -1.0}}, BadInput),
-        ({"method": {"name": "gradient", "sampling": "fair"}}, BadInput),
-        ({"method": {"name": "gradient", "tolerance": math.nan}}, BadInput),
-        ({"method": 5}, BadInput),
-        ({"delta": 0.0}, BadInput),
-        ({"ridge": 1.0}, BadInput),
-        ({"method": {"name": "gradient", "scale": 1 << 16}}, BadInput),
-        ({"columns": ["bank.age"]}, BadInput),
-        ({"method": {"name": "secure", "steps": 500}}, BadInput),
-        ({"target": "bank.segment"}, SchemaMismatch),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_before_anything_is_paid(changes: dict, error: type) -> None:
-    facts = {"target": "bank.default", "method": "gradient", "epsilon": 1.0, "delta": 1e-5} | changes
-    with federation(50) as f:
-        with pytest.raises(error):
-            cn.LogisticRegression(facts.pop("target"), **facts).fit(f)
-        assert f.budget().spent.max() == 0
 
 
 def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import decomposition, discriminant_analysis, linear_model
-from sklearn.base import clone
 
 import colonnade as cn
 from colonnade.estimators.export import design_matrix
@@ -22,19 +21,10 @@ from tests.estimators.moment_samples import (
     coded,
     federation,
     frames,
-    joined,
     joined_numbers,
     split,
 )
 
-NAMES = [
-    "bank.age",
-    *(f"bank.segment={level}" for level in ("basic", "gold", "platinum")),
-    *(f"bank.default={level}" for level in ("no", "yes")),
-    *(f"telco.plan={level}" for level in ("prepaid", "standard")),
-    "telco.bill",
-    *(f"insurer.product={level}" for level in ("car", "home", "life", "none")),
-]
 STUDIES = {
     "PCA": lambda **options: cn.PCA(2, **options),
     "LinearRegression": lambda **options: cn.LinearRegression("bank.age", **options),
@@ -143,68 +133,7 @@ def test_the_error_of_a_coefficient_is_as_large_as_it_says():
 # Shapes, names and the contract ---------------------------------------------------------------------------------------------
 
 
-def test_attributes_follow_the_order_of_parties_and_schemas_with_every_level():
-    with federation() as f:
-        pca = cn.PCA(3, columns=["insurer.product", "telco.bill", "bank.age"], **PRICE).fit(f)
-        whole = cn.PCA(3, **PRICE).fit(f)
-        linear = cn.LinearRegression("telco.bill", **PRICE).fit(f)
-        logistic = cn.LogisticRegression("bank.default", method="secure", **PRICE).fit(f)
-    assert list(pca.feature_names_in_) == ["bank.age", "telco.bill", *NAMES[-4:]]
-    assert list(whole.feature_names_in_) == NAMES
-    assert list(linear.feature_names_in_) == [name for name in NAMES if name != "telco.bill"]
-    assert list(logistic.feature_names_in_) == [name for name in NAMES if not name.startswith("bank.default")]
-    assert linear.coef_.shape == linear.coef_stderr_.shape == (12,)
-    assert isinstance(linear.intercept_, float)
-    assert logistic.coef_.shape == logistic.coef_stderr_.shape == (1, 11)
-    assert logistic.intercept_.shape == (1,)
-    assert list(logistic.classes_) == ["no", "yes"]
-    assert whole.explained_variance_.shape == whole.explained_variance_stderr_.shape == (3,)
-    assert whole.mean_.shape == (13,)
-    assert (np.diff(whole.explained_variance_) <= 0).all()
-
-
-@pytest.mark.every(2)
-@every_study
-def test_they_behave_like_scikit_learn_estimators(name):
-    study = STUDIES[name](**PRICE)
-    copy = clone(study).set_params(epsilon=2.0, method__noise="skellam")
-    assert (study.epsilon, study.method, copy.epsilon, copy.method.noise) == (1.0, "secure", 2.0, "skellam")
-    assert {"columns", "delta", "epsilon", "method", "unit"} < set(study.get_params())
-    nested = {"method__noise", "method__row_norms", "method__scale"}
-    assert set(copy.get_params()) == set(study.get_params()) | nested
-    assert "epsilon=1.0" in repr(study)
-    assert name in repr(study)
-
-
-@pytest.mark.every(2)
-@every_study
-def test_no_learned_attribute_is_a_row(name):
-    with federation() as f:
-        study = STUDIES[name](**PRICE).fit(f)
-    public = {one for one in vars(study) if one.endswith("_")}
-    assert public == LEARNED[name] | {"privacy_", "transcript_", "receipt_", "plan_", "schema_"}
-    people = f.people
-    assert all(people not in np.shape(value) for value in vars(study).values())
-
-
 # Price ----------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(2)
-@every_study
-def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name):
-    with federation() as f:
-        study = STUDIES[name](**PRICE)
-        preview = study.preview(f)
-        assert (f.budget().spent == 0).all()
-        assert not hasattr(study, "receipt_")
-        study.fit(f)
-        np.testing.assert_allclose(preview.table()["charge"], 1.0, rtol=1e-6)
-        np.testing.assert_allclose(f.budget().spent, preview.table()["charge"], rtol=1e-9)
-        assert (study.preview(f).table()["charge"] == 0).all()
-    assert "nothing is spent" in str(preview)
-    assert preview.expected
-    assert preview.statement.epsilon() == study.privacy_.epsilon()
 
 
 @pytest.mark.every(2)
@@ -295,45 +224,6 @@ def test_rows_of_any_frame_are_understood(dtype):
 
 
 CODE = cn.Category([0, 1])
-
-
-@pytest.mark.every(2)
-@every_study
-def test_predictions_stand_for_missing_unknown_and_excessive_values(name):
-    tables = frames()
-    with federation(tables) as f:
-        study = STUDIES[name](**GENEROUS).fit(f)
-    people = joined(tables).iloc[:4].copy()
-    call = study.transform if name == "PCA" else study.predict_proba if name == "LogisticRegression" else study.predict
-    plain = call(people)
-    assert np.isfinite(plain).all()
-    wild = people.astype(object)
-    wild.loc[:, "telco.bill"] = [None, np.inf, -5.0, "17"]
-    wild.loc[:, "insurer.product"] = ["pet", None, np.nan, "car"]
-    tame = people.astype(object)
-    tame.loc[:, "telco.bill"] = [100.0, 200.0, 0.0, 17.0]
-    tame.loc[:, "insurer.product"] = ["no such thing"] * 3 + ["car"]
-    np.testing.assert_allclose(call(wild), call(tame))
-    shuffled = people[people.columns[::-1]].assign(stranger=1.0)
-    np.testing.assert_array_equal(call(shuffled), plain)
-    with pytest.raises(cn.SchemaMismatch, match=r"telco\.plan"):
-        call(people.drop(columns="telco.plan"))
-    with pytest.raises(cn.BadInput, match="frame"):
-        call(people.to_numpy())
-
-
-def test_scores_are_those_of_scikit_learn():
-    tables = frames(800)
-    people = joined(tables)
-    with federation(tables) as f:
-        logistic = cn.LogisticRegression("insurer.product", method="secure", **GENEROUS).fit(f)
-        linear = cn.LinearRegression("bank.age", **GENEROUS).fit(f)
-    right = logistic.predict(people) == people["insurer.product"].to_numpy()
-    assert logistic.score(people, people["insurer.product"]) == pytest.approx(right.mean())
-    assert set(logistic.predict(people)) <= set(logistic.classes_)
-    assert linear.score(people, people["bank.age"]) == pytest.approx(
-        1 - np.mean((linear.predict(people) - people["bank.age"]) ** 2) / people["bank.age"].var(ddof=0)
-    )
 
 
 # Who computes, and against whom ---------------------------------------------------------------------------------------------

@@ -148,16 +148,6 @@ def test_how_many_parties_hold_the_columns_changes_the_noise_between_them_by_the
         assert 2 * min(stats.f.cdf(quotient, count, others), stats.f.sf(quotient, count, others)) > kit.ALPHA
 
 
-def test_with_a_generous_price_the_split_of_the_columns_does_not_show():
-    fits = []
-    for parties in (2, 3, 4):
-        with split(12, parties, 2_000) as f:
-            fits.append(cn.PCA(3, **GENEROUS).fit(f))
-    for fit in fits[1:]:
-        assert_same_directions(fit.components_, fits[0].components_, within=5e-3)
-        np.testing.assert_allclose(fit.explained_variance_, fits[0].explained_variance_, rtol=2e-3)
-
-
 # Audits ---------------------------------------------------------------------------------------------------------------------
 
 CLAIM = Price.of(4.0, 1e-5)
@@ -268,11 +258,6 @@ def test_a_release_has_its_papers(both):
     assert "1,500 people" in repr(release)
 
 
-def test_the_released_matrix_is_that_of_the_coded_columns(both):
-    _, release, people = both
-    np.testing.assert_allclose(release.moments.matrix, plain_gram(people, release.columns, 4096), atol=5)
-
-
 def test_many_models_from_one_release_cost_nothing(both):
     f, release, people = both
     spent = f.budget().spent.copy()
@@ -336,17 +321,6 @@ def test_fitting_on_a_release_refuses_a_price(both, model):
     assert refusal.value.spent is None
 
 
-def test_columns_that_a_release_lacks_are_named(both):
-    f, _, _ = both
-    small = f.moments(["bank.age", "telco.bill", "bank.default"], **GENEROUS)
-    with pytest.raises(cn.SchemaMismatch, match=r"insurer\.product"):
-        cn.PCA(1, columns=["insurer.product"]).fit(small)
-    with pytest.raises(cn.SchemaMismatch, match=r"telco\.plan"):
-        cn.LogisticRegression("telco.plan", method="secure").fit(small)
-    with pytest.raises(cn.BadInput, match="from 1 to 4"):
-        cn.PCA(5).fit(small)
-
-
 def test_a_signed_category_serves_as_target_and_as_feature_and_not_for_components(both):
     f, _, people = both
     signed = f.moments(signed=["telco.plan", "bank.default"], **GENEROUS)
@@ -362,12 +336,3 @@ def test_a_signed_category_serves_as_target_and_as_feature_and_not_for_component
     spent = f.budget().spent.copy()
     f.moments(signed=["bank.default", "telco.plan", "bank.default"], **GENEROUS)
     pd.testing.assert_series_equal(f.budget().spent, spent)
-
-
-def test_a_release_outlives_the_process_that_drew_it(tmp_path):
-    with federation(ledger_dir=tmp_path, name="first") as f:
-        first = f.moments(**PRICE)
-    with federation(ledger_dir=tmp_path, name="second") as f:
-        again = f.moments(**PRICE)
-        assert (f.budget().releases == 1).all()
-    np.testing.assert_array_equal(first.moments.matrix, again.moments.matrix)

@@ -118,11 +118,6 @@ def test_the_statement_names_nodes_and_holders_and_what_they_are_trusted_with(mo
     assert "coordinator is itself" not in words
 
 
-def test_more_colluders_than_covered_cost_more(model) -> None:
-    both = model.privacy_.epsilon(observer=("coordinator", "shop", "clinic"))
-    assert model.privacy_.epsilon(observer=("coordinator", "shop")) <= 1_000.0 < both
-
-
 def test_several_classes_have_rows_of_their_own_and_pay_for_them(federation) -> None:
     study = cn.LogisticRegression(
         "shop.kind", columns=["bank.age", "clinic.pressure"], method="newton", epsilon=1_000.0, delta=DELTA
@@ -147,30 +142,6 @@ def test_two_parties_need_a_node_that_is_not_the_coordinator() -> None:
         _study(columns=columns).fit(lonely)
     with _federation(parties=two, compute_nodes=["helper"]) as helped:
         assert _study(columns=columns, epsilon=10.0).fit(helped).coef_.shape == (1, 2)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"delta": 0.0}, "delta"),
-        ({"ridge": 1.0}, "ridge"),
-        ({"method": cn.methods.Newton(window=9)}, "window"),
-        ({"method": cn.methods.Newton(gram=0.6, curvature=0.5)}, "hundredth"),
-        ({"method": cn.methods.Newton(steps=0)}, "steps"),
-        ({"columns": ["bank.age", "bank.plan"]}, "two parties"),
-    ],
-)
-def test_what_it_cannot_do_is_refused_before_anything_is_spent(federation, options: dict, words: str) -> None:
-    with pytest.raises(cn.ColonnadeError, match=words) as refused:
-        _study(**options).fit(federation)
-    assert refused.value.spent is None
-
-
-def test_a_preview_says_what_to_expect_and_spends_nothing(federation) -> None:
-    preview = _study(epsilon=1.0).preview(federation)
-    assert "last gradient" in str(preview)
-    assert preview.statement.epsilon() <= 1.0
 
 
 # The search
@@ -213,13 +184,6 @@ def test_losses_of_all_steps_together_fit_the_ledger() -> None:
         for party in SCHEMAS:
             assert total(losses[party].values()).epsilon(DELTA) <= 1.0
         assert study.fit(tight).privacy_.epsilon() <= 1.0
-
-
-def test_a_study_of_one_party_or_of_no_category_is_refused() -> None:
-    with pytest.raises(cn.BadInput, match="two parties"):
-        NewtonStudy({"a.x": cn.Numeric(0, 1), "a.y": cn.Category(["n", "y"])}, "a.y", Price.of(1, 1e-6), 9, Division())
-    with pytest.raises(cn.SchemaMismatch):
-        NewtonStudy({"a.x": cn.Numeric(0, 1), "b.y": cn.Numeric(0, 1)}, "b.y", Price.of(1, 1e-6), 9, Division())
 
 
 # Cut short
@@ -345,14 +309,6 @@ def test_a_summary_is_about_the_maximum_likelihood_estimate(model) -> None:
     assert abs(frame.loc["bank.plan=c", "coefficient"] - 1.2) < 4 * frame.loc["bank.plan=c", "total error"]
     wide, narrow = model.conf_int(0.95), model.conf_int(0.95, total=False)
     assert ((wide.upper - wide.lower) >= (narrow.upper - narrow.lower)).all()
-
-
-def test_traffic_is_foretold_within_a_seventh(federation) -> None:
-    study = _study(epsilon=7.0)
-    foretold = study.preview(federation).traffic
-    found = study.fit(federation).transcript_
-    assert foretold.rounds == found.rounds
-    assert abs(foretold.bytes / found.bytes - 1) < 0.15
 
 
 def _described(categories: list[int], numbers: int) -> dict[str, cn.Category | cn.Numeric]:

@@ -58,15 +58,6 @@ def test_the_party_is_told_what_the_model_says_by_its_own_ids(trained):
             assert np.asarray(trained[name].predict(f, to="bank")).tolist() == trained[name].predict(frame).tolist()
 
 
-def test_a_part_of_the_people_is_scored_alone(trained):
-    with federation(400, policies=TO_BANK) as f:
-        _, test = f.split(test=0.25)
-        told = trained["numbers"].predict(test, to="bank").read()
-        assert len(told) == test.people
-        expected = trained["numbers"].predict(joined(frames(400)).loc[told.index])
-        np.testing.assert_allclose(told, expected, rtol=CLOSE, atol=1e-7)
-
-
 def test_nobody_is_scored_unless_every_policy_names_the_model_and_the_recipient(trained):
     silent = {name: policy for name, policy in TO_BANK.items() if name != "insurer"}
     cases = {
@@ -124,20 +115,6 @@ def test_scores_are_kept_for_the_partys_own_operator_alone(trained, tmp_path):
 
         assert read_delivery(path)["prediction"].tolist() == told.tolist()
         assert len(delivery) == 100
-
-
-def test_a_report_says_that_individual_scores_were_opened_and_to_whom(trained, tmp_path):
-    from colonnade.report import document
-
-    with federation(100, epsilon=50.0, policies=TO_BANK) as f:
-        delivery = trained["classes"].predict(f, to="bank")
-        evaluation = trained["classes"].evaluate(f, epsilon=1.0)
-        shown = document.write([delivery, evaluation], tmp_path / "both.html", federation=f).read_text()
-        private = document.write([evaluation], tmp_path / "one.html", federation=f).read_text()
-    assert "NOT PRIVATE" in shown
-    assert "Individual-level output" in shown
-    assert "scores-to-bank" in shown
-    assert "NOT PRIVATE" not in private
 
 
 class Elsewhere:
@@ -298,12 +275,6 @@ def test_a_model_of_the_recipients_own_columns_needs_no_federation(trained):
         own = cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=2.0, delta=1e-5).fit(f)
         with pytest.raises(cn.BadInput, match="no column of another party"):
             own.predict(f, to="bank")
-
-
-@pytest.mark.parametrize("rules", [{"PCA": "bank"}, ["PCA"], "PCA", {"PCA": 3}])
-def test_a_policy_maps_models_to_lists_of_recipients(rules):
-    with pytest.raises(cn.BadInput):
-        cn.Policy(predictions=rules)
 
 
 def forged(plan, **changes):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
 import colonnade as cn
-from colonnade.estimators.model_file import STUDY_ATTRIBUTES, restored, stored
+from colonnade.estimators.model_file import restored, stored
 from colonnade.estimators.study import Study
 from tests.federations import SCHEMAS, federation, frames, joined
 
@@ -82,15 +82,6 @@ def test_a_loaded_model_is_the_saved_one_to_the_last_bit(name, fitted, tmp_path)
     assert loaded.transcript_ == model.transcript_
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("name", MODELS)
-def test_an_estimator_declares_whatever_it_learns(name, fitted):
-    model = fitted[name]
-    learned = set(vars(model)) - set(model.get_params()) - set(STUDY_ATTRIBUTES) - {"_fitted_on"}
-    assert learned <= set(model.learned)
-    assert set(model.essential) <= learned
-
-
 def test_every_public_estimator_declares_what_it_learns():
     public = [getattr(cn, name) for name in cn.__all__]
     estimators = [kind for kind in public if isinstance(kind, type) and issubclass(kind, Study)]
@@ -110,19 +101,6 @@ def test_a_saved_model_predicts_the_same_in_a_fresh_process(fitted, tmp_path):
     paths = [str(tmp_path / "model.json"), str(tmp_path / "frame.pkl")]
     shown = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
     assert np.frombuffer(bytes.fromhex(shown.stdout.strip())).tolist() == model.predict_proba(frame)[:, 1].tolist()
-
-
-def test_the_file_is_json_with_plan_hash_statement_and_schema_inside(fitted, tmp_path):
-    fitted["linear"].save(tmp_path / "model.json")
-    document = json.loads((tmp_path / "model.json").read_text())
-    assert document["format"] == "colonnade model"
-    assert document["version"] == 2
-    assert len(document["plan_hash"]) == 64
-    assert document["privacy_"]["type"] == "PrivacyStatement"
-    assert ["telco.bill", {"kind": "column", "value": {"type": "numeric", "lower": 0, "upper": 200}}] in [
-        [name, {**column, "value": {k: v for k, v in column["value"].items() if k != "integer"}}]
-        for name, column in document["schema_"]["items"]
-    ]
 
 
 def change(document, path, value):

@@ -51,14 +51,6 @@ def test_asking_again_gives_the_same_parts_and_another_repeat_another_division()
         assert f.split(test=0.3)[1].alignment != first[1].alignment
 
 
-def test_a_part_can_be_divided_again():
-    with federation(600) as f:
-        train, _ = f.split(test=0.2)
-        inner, held_out = train.split(test=0.5)
-        assert inner.people + held_out.people == train.people
-        assert set(ids_at(f, "telco", inner)) < set(ids_at(f, "telco", train))
-
-
 def test_restarted_parties_still_know_their_parts(tmp_path):
     with federation(300, ledger_dir=tmp_path, test_key=None) as f:
         _, test = f.split(test=0.25)
@@ -111,12 +103,6 @@ def test_a_share_of_people_is_about_that_share_and_does_not_depend_on_the_place(
     total = int(taken.sum())
     assert stats.binomtest(total, keys * people, share).pvalue > kit.ALPHA
     assert not np.array_equal(taken[0], taken[1])
-
-
-@pytest.mark.parametrize("test", [0.0, 1.0, -0.1, 1.5, 2, True, "0.2", None, float("nan")])
-def test_a_share_that_cannot_be_meant_is_refused(test):
-    with federation(50) as f, pytest.raises(cn.BadInput):
-        f.split(test=test)
 
 
 def test_one_party_alone_does_not_split_and_an_empty_part_is_refused():

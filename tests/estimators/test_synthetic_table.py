@@ -229,15 +229,6 @@ def test_a_written_table_has_a_file_beside_it_that_says_what_it_is(tmp_path, suf
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted([path.name, beside.name])
 
 
-@kit.needs_mbi
-def test_another_kind_of_file_and_a_folder_that_is_not_there_are_refused(tmp_path):
-    with pytest.raises(cn.BadInput, match=r"\.parquet or a \.csv"):
-        fitted().write(tmp_path / "people.xlsx")
-    with pytest.raises(cn.BadInput, match="cannot be written"):
-        fitted().write(tmp_path / "nowhere" / "people.csv")
-    assert not list(tmp_path.iterdir())
-
-
 # Quality ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -257,21 +248,6 @@ def test_quality_is_near_what_the_people_s_own_table_shows():
     assert found.low <= measured.pair_trends <= found.high
     assert "measured on people" in str(measured)
     assert "evaluate" in measured.evaluation.receipt_
-
-
-@kit.needs_mbi
-def test_the_chart_shows_every_pair():
-    figure = fitted().plot()
-    assert len(figure.axes[0].get_yticklabels()) == len(COLUMNS)
-    assert "Agreement" in figure.get_suptitle()
-    assert fitted().quality().plot().get_suptitle() == figure.get_suptitle()
-
-
-def test_a_price_without_a_federation_is_refused_as_nothing_would_be_bought():
-    study = cn.SyntheticTable()
-    study.__dict__ |= dict.fromkeys((*study.learned, "schema_", "plan_", "privacy_", "transcript_", "receipt_"))
-    with pytest.raises(cn.BadInput, match="federation"):
-        study.quality(epsilon=1.0)
 
 
 # What is refused --------------------------------------------------------------------------------------------------------------
@@ -299,37 +275,3 @@ def test_without_the_library_it_is_refused_before_anything_is_spent_and_the_extr
     with opened() as federation:
         preview = cn.SyntheticTable(COLUMNS, **PRICE).preview(federation)
     assert any("colonnade[synthetic]" in warning for warning in preview.warnings)
-
-
-@pytest.mark.every(2)
-@kit.needs_mbi
-@pytest.mark.parametrize(
-    ("study", "words", "remedy"),
-    [
-        (cn.SyntheticTable(["bank.age"], **PRICE), "two columns", "PatternCount"),
-        (cn.SyntheticTable(COLUMNS, bins=100, cells=500, **PRICE), "'telco.bill' has 101", "bins="),
-        (cn.SyntheticTable(["bank.segment", "telco.plan"], cells=5, **PRICE), "'bank.segment' has 4", "Group"),
-        (cn.SyntheticTable(["telco.bill_missing", "bank.age"], **PRICE), "'telco.bill_missing'", "of their own"),
-        (cn.SyntheticTable(["bank.age", "bank.segment"], **PRICE), "two parties", "another party"),
-        (cn.SyntheticTable(COLUMNS, epsilon=1.0), "positive delta", "delta=1e-6"),
-    ],
-    ids=["one column", "too many bins", "too many levels", "an indicator", "one party", "no delta"],
-)
-def test_what_makes_no_table_is_refused_by_name_before_anything_is_spent(study, words, remedy):
-    error = refused(study)
-    assert words in error.message
-    assert remedy in error.remedy
-
-
-def test_columns_that_are_not_there_are_refused():
-    with opened() as federation, pytest.raises(cn.SchemaMismatch, match="'height'"):
-        cn.SyntheticTable(["bank.height", "telco.plan"], **PRICE).preview(federation)
-
-
-def test_a_preview_says_that_tables_of_noise_are_little_use():
-    with opened() as federation:
-        preview = cn.SyntheticTable(bins=64, epsilon=0.05, delta=1e-6).preview(federation)
-        fine = cn.SyntheticTable(bins=4, **PRICE).preview(federation)
-    assert any("mostly noise" in warning for warning in preview.warnings)
-    assert not any("mostly noise" in warning for warning in fine.warnings)
-    assert preview.errors[0].value > fine.errors[0].value > 0

@@ -95,9 +95,3 @@ def test_nothing_of_ours_is_left_in_an_exported_model(data):
         exported = model.fit(data).to_sklearn()
         PlainUnpickler(io.BytesIO(pickle.dumps(exported))).load()
     assert not hasattr(exported.named_steps["model"], "labels_")
-
-
-def test_a_model_that_was_not_fitted_is_not_exported():
-    for model in (cn.LinearRegression("a.x"), cn.LogisticRegression("a.x", method="secure"), cn.PCA(2), cn.KMeans(2)):
-        with pytest.raises(cn.BadInput, match="not fitted"):
-            model.to_sklearn()
