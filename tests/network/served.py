@@ -1,10 +1,15 @@
 """A federation of real processes on loopback: papers signed, kits provisioned, every member served by `colonnade party serve`."""
 
+import atexit
+import copy
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +19,7 @@ import colonnade as cn
 from colonnade.cli import members as federation_command
 from colonnade.cli import studies as coordinator_command
 from colonnade.protocol.agreement import COORDINATOR, read_agreement
-from colonnade.service.federation_setup import install_coordinator
+from colonnade.service.federation_setup import authority_folder, install_coordinator
 from colonnade.service.party_folder import PartyFolder
 from tests.federations import SCHEMAS, TEST_KEY, frames
 from tests.network.lines import HOST, Started, free_port, until
@@ -209,6 +214,29 @@ class Site:
         for one in self.started:
             one.stop()
         self.started = []
+
+
+@cache
+def _made_once(**options) -> Site:
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "site").mkdir()
+    return Site(folder / "site", **options)
+
+
+def unserved(folder: Path, **options) -> Site:
+    """A copy of a federation's folders, whose keys and certificates are made once: for members that no process serves.
+
+    Copies have the same keys and the same port.
+    """
+    first = _made_once(**options)
+    shutil.copytree(first.folder, folder, dirs_exist_ok=True)
+    shutil.copytree(authority_folder(first.folder), authority_folder(folder))
+    site = copy.copy(first)
+    site.folder, site.papers_path, site.started = folder, folder / "federation.toml", []
+    site.members = {name: PartyFolder(folder / name) for name in first.members}
+    site.tables = {name: table.copy() for name, table in first.tables.items()}
+    return site
 
 
 def simulated(site: Site, **options) -> cn.Federation:

@@ -18,12 +18,12 @@ from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.cli.studies import call
 from tests.network.certificates import DAY, START, Clock, certified, connects, named_files
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 
 
 @pytest.fixture
 def site(tmp_path):
-    return Site(tmp_path)
+    return unserved(tmp_path)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_a_new_key_of_the_coordinator_is_its_own_and_takes_over_when_it_is_insta
 
 
 def test_a_coordinators_card_that_somebody_else_made_is_refused(tmp_path):
-    node = Site(tmp_path, parties=("bank", "telco"))
+    node = unserved(tmp_path, parties=("bank", "telco"))
     host = node.papers.coordinator.host
     other = tmp_path / "other" / "card.toml"
     for name, words in (("elsewhere.example", "not that of the coordinator"), (host, "not that of the coordinator")):

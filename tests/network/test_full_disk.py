@@ -20,7 +20,7 @@ from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
 from tests.cli.studies import call
 from tests.network.lines import free_port, until
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -175,7 +175,7 @@ def test_a_guard_that_meets_a_full_disk_when_it_starts_waits_for_room(tmp_path, 
 
 
 def test_a_ledger_that_refuses_for_another_reason_is_neither_live_nor_ready(tmp_path, monkeypatch):
-    folder = Site(tmp_path, parties=("bank", "telco")).members["bank"].path
+    folder = unserved(tmp_path, parties=("bank", "telco")).members["bank"].path
     refused = messages.Refused(code="ledger-corrupt", message="It failed.", remedy="")
     monkeypatch.setattr(health, "_asked", lambda *_: refused)
     for checks in (health.live_checks(folder), health.ready_checks(folder)):

@@ -16,7 +16,7 @@ from colonnade.runtime.private_files import lock_folder, replace_file, write_new
 from colonnade.service import health
 from tests.cli.studies import call
 from tests.network.lines import free_port, until
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -91,7 +91,7 @@ def test_a_guard_that_does_not_run_is_not_live(site, tmp_path):
 
 def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tmp_path):
     """The reason may count rows. A monitor is asked by every user of the machine, and hands on what it hears."""
-    folder, reason = Site(tmp_path, parties=("bank", "telco")).members["bank"].path, "of 300 ids, 3 repeated"
+    folder, reason = unserved(tmp_path, parties=("bank", "telco")).members["bank"].path, "of 300 ids, 3 repeated"
     write_status(folder / "guard.status", {"pid": 1, "stopped": reason})
     for checks in (health.live_checks(folder), health.ready_checks(folder)):
         told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
@@ -242,7 +242,7 @@ LOOSE = {
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", LOOSE)
 def test_what_others_could_read_or_change_is_refused_with_the_command_to_type(name, tmp_path):
-    member = Site(tmp_path, parties=("bank", "telco")).members["bank"]
+    member = unserved(tmp_path, parties=("bank", "telco")).members["bank"]
     member.require_safe()
     path = member.path / name
     before = path.stat().st_mode & 0o777
@@ -261,7 +261,7 @@ def test_what_others_could_read_or_change_is_refused_with_the_command_to_type(na
 
 
 def test_a_file_of_another_user_is_refused(tmp_path, monkeypatch):
-    member = Site(tmp_path, parties=("bank", "telco")).members["bank"]
+    member = unserved(tmp_path, parties=("bank", "telco")).members["bank"]
     if os.geteuid() == 0:
         os.chown(member.path / "policy.toml", 12_345, -1)
     else:

@@ -35,13 +35,13 @@ from colonnade.service.served_party import stricter
 from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 from tests.party.test_alignment_refusals import Seen
 
 
 @pytest.fixture
 def site(tmp_path):
-    return Site(tmp_path)
+    return unserved(tmp_path)
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def test_papers_promise_nothing_that_their_members_cannot_keep(terms, match, sit
 
 def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand(tmp_path):
     """Before, the number was lowered in the papers without a word."""
-    site = Site(tmp_path, nodes=("notary", "auditor"))
+    site = unserved(tmp_path, nodes=("notary", "auditor"))
     assert (site.papers.collusion, site.papers.threshold) == (1, 1)
     cards = [site.folder / f"{name}.card.toml" for name in site.members]
     common = {
@@ -287,7 +287,7 @@ def reply_to(federation: cn.Federation, name: str, request: object) -> object:
 
 def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached(tmp_path):
     """Three parties, two nodes; a study of two parties' columns. The policies ask for nothing, the papers for t = 2."""
-    site = Site(tmp_path, nodes=("notary", "auditor"))
+    site = unserved(tmp_path, nodes=("notary", "auditor"))
     papers = signed(site, collusion=2, threshold=2)
     looser = [msgspec.structs.replace(papers, collusion=1, threshold=threshold).identity for threshold in (1, 2)]
     assert len({papers.identity, *looser}) == 3
@@ -313,7 +313,7 @@ def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_un
 
 
 def test_who_may_compute_is_in_the_papers_and_everybody_holds_to_it(tmp_path):
-    site = Site(tmp_path, nodes=("notary",))
+    site = unserved(tmp_path, nodes=("notary",))
     members = {**site.papers.members, "telco": msgspec.structs.replace(site.papers.members["telco"], computes=False)}
     papers = signed(site, members=members)
     assert papers.computing == ("bank", "insurer", "notary")
@@ -346,7 +346,7 @@ def test_a_policy_file_says_for_whom_and_with_whom_a_party_computes_and_the_coor
 
 
 def test_a_party_signs_papers_in_which_it_does_not_compute(tmp_path):
-    site = Site(tmp_path)
+    site = unserved(tmp_path)
     cards = [site.folder / f"{name}.card.toml" for name in site.members]
     assert not any("computes" in card.read_text() for card in cards)
     federation_command.init_federation(
@@ -543,7 +543,7 @@ def test_a_folder_is_never_made_over_another_and_names_are_plain(tmp_path):
 
 
 def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
-    site = Site(tmp_path, parties=("bank", "telco"))
+    site = unserved(tmp_path, parties=("bank", "telco"))
     papers = read_agreement(site.papers_path).check()
     assert papers.nodes == ("coordinator",)
     assert papers.threshold == 1

@@ -19,7 +19,7 @@ from colonnade.protocol.agreement import FederationAgreement, Introduction, Revo
 from colonnade.secure.keys import Identity
 from colonnade.service.decisions import _without
 from tests.cli.studies import call, refused
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 from tests.network.test_papers import opened
 
 NAME = "analyst@telco"
@@ -29,7 +29,7 @@ TITLE, PURPOSE = "=Churn|'!A1", "to keep <b>customers</b>"
 
 @pytest.fixture
 def site(tmp_path):
-    return Site(tmp_path)
+    return unserved(tmp_path)
 
 
 def counts(epsilon: float = 0.25, **more) -> cn.PatternCount:

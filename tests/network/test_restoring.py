@@ -10,7 +10,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.runtime.private_files import lock_folder
 from colonnade.service.attestation import Attestation, attest
 from tests.cli.studies import call
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 from tests.network.test_papers import opened
 
 
@@ -25,7 +25,7 @@ def lost(tmp_path):
 
 def a_loss(tmp_path) -> Site:
     """A site whose bank has a back-up after one study, has run two since, and has lost its ledger and its memory."""
-    site = Site(tmp_path)
+    site = unserved(tmp_path)
     with opened(site) as federation:
         counts().fit(federation)
     made = call("ledger", "backup", str(site.members["bank"].path), str(tmp_path / "copy.sqlite"))
@@ -158,7 +158,7 @@ def test_a_ledger_is_not_exchanged_under_a_party_that_runs(lost):
 
 def test_a_memory_from_a_back_up_is_no_memory(tmp_path):
     """Ledger and memory of the same old day agree with each other; what the peers have seen shows that both are old."""
-    site = Site(tmp_path)
+    site = unserved(tmp_path)
     with opened(site) as federation:
         counts().fit(federation)
     bank = site.members["bank"].path
@@ -176,7 +176,7 @@ def test_a_memory_from_a_back_up_is_no_memory(tmp_path):
 
 
 def test_what_the_party_itself_remembers_is_enough(tmp_path):
-    site = Site(tmp_path)
+    site = unserved(tmp_path)
     with opened(site) as federation:
         counts().fit(federation)
     bank = site.members["bank"].path

@@ -11,13 +11,13 @@ from colonnade.protocol.agreement import FederationAgreement, Rotation, read_agr
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.service import federation_setup as setup
 from tests.cli.studies import call
-from tests.network.served import Site
+from tests.network.served import Site, unserved
 from tests.network.test_papers import opened
 
 
 @pytest.fixture
 def site(tmp_path):
-    return Site(tmp_path)
+    return unserved(tmp_path)
 
 
 def counts(**options) -> cn.PatternCount:
