@@ -380,6 +380,7 @@ def test_cut_offs_tell_who_would_be_approved_and_at_which_rate_of_events(card, f
     assert row["approved_low"] <= row["approved"] <= row["approved_high"]
 
 
+@pytest.mark.full
 def test_a_population_that_has_not_changed_is_stable(card, federation) -> None:
     first, second = (card.evaluate(federation, epsilon=50.0, repeat=one) for one in (1, 2))
     found = card.stability(first, second)

@@ -241,6 +241,7 @@ cn.datasets.three_organisations(people=50).federation(budget=cn.Budget(1.0)).clo
 """
 
 
+@pytest.mark.full
 def test_a_script_is_told_once_that_its_budget_starts_anew():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stderr.count("TemporaryLedgers") == 1

@@ -100,6 +100,7 @@ def test_the_cost_of_200_coresets_is_unbiased(task):
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.full
 def test_importance_has_a_smaller_spread_than_a_uniform_choice():
     rows, target = coded()
     cost = (rows @ np.array([2.0, 0, 0, 0, 2.0, 2.0]) - target) ** 2  # exactly, the ratio of spreads is 0.32

@@ -112,7 +112,7 @@ CASES = {
 SLICE = {"KC House, linear", "KC House, components"}
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in SLICE else pytest.mark.full) for c in CASES])
 def test_intervals_cover_the_exact_figure_as_often_as_they_say(case, shared_data):
     name, make, exact, epsilon = CASES[case]
@@ -233,7 +233,7 @@ MODELS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("name", MODELS)
 def test_an_evaluation_costs_what_was_offered_and_asking_again_nothing(name, unit):
@@ -251,7 +251,7 @@ def test_an_evaluation_costs_what_was_offered_and_asking_again_nothing(name, uni
         assert model.evaluate(f, epsilon=1.5, delta=1e-5, unit=unit, repeat=2).table().equals(found.table()) is False
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_leaves_is_shares_letters_and_private_releases_and_sizes_tell_nothing(name):
     """Two neighbouring data sets: the same messages in the same order, of the same sizes, whoever is missing."""

@@ -421,7 +421,7 @@ def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, feder
             np.testing.assert_array_equal(getattr(study, name), getattr(first, name))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_method
 def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federation, fitted):
     """The plan is the same, so that what was released before is returned."""
@@ -447,7 +447,7 @@ def test_what_is_fitted_is_a_federation_and_nothing_beside_it(kind, federation):
         made(kind).preview(rows)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @every_method
 def test_a_fit_by_another_method_leaves_nothing_of_the_one_before(kind, method, federation, fitted):
     study = made(kind).fit(federation)
@@ -455,7 +455,7 @@ def test_a_fit_by_another_method_leaves_nothing_of_the_one_before(kind, method, 
     assert vars(study).keys() == vars(fitted(kind, method)).keys()
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_method
 def test_a_study_is_pickled_and_saved_and_read_again(kind, method, fitted, tmp_path):
     study = fitted(kind, method)

@@ -63,6 +63,7 @@ def test_missing_values_and_levels_of_two_are_the_parties_business():
     assert np.isfinite(model.predict(joined(tables))).all()
 
 
+@pytest.mark.full
 def test_the_error_of_a_coefficient_is_as_large_as_it_says():
     with split(5, 3, 2_000, name="functional errors") as f:
         draws = [

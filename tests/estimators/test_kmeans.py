@@ -55,7 +55,7 @@ def test_a_generous_price_comes_close_to_clustering_without_privacy(method):
     assert (study.grid_weights_ >= 0).all()
 
 
-@pytest.mark.every(2)
+@pytest.mark.full
 @pytest.mark.parametrize(("parties", "bar"), [(2, 1.05), (4, 1.08)])
 def test_letter_at_half_an_epsilon_is_within_the_bar_of_non_private_vertical_clustering(shared_data, parties, bar):
     frame = pd.read_parquet(shared_data / "letter.parquet").drop(columns="lettr")
@@ -98,7 +98,7 @@ def non_private(points, blocks, clusters, seed) -> float:
 # What it costs --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize("parties", [1, 3])
@@ -122,7 +122,7 @@ def test_a_persons_loss_over_all_parties_is_the_price_and_no_more(method, delta,
     assert not study.privacy_.local
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_for_the_party_unit_each_party_pays_the_price_and_no_more(method, delta):

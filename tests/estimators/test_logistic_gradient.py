@@ -61,7 +61,7 @@ def tables() -> dict[str, pd.DataFrame]:
     return people()
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "descent",
     [
@@ -120,6 +120,7 @@ def test_the_statement_tells_the_coordinator_from_those_who_hold_the_key(tables)
     assert any("secret" in words or "key" in words for words in secret.assumptions)
 
 
+@pytest.mark.full
 def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:
     for name, table in tables.items():
         table.to_parquet(tmp_path / f"{name}.parquet")
@@ -249,7 +250,7 @@ def _kill_at(site: Site, turn: int, name: str) -> None:
     site.spoil = spoil
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("turn", [1, 4, 9, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 10))])
 def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_for(tmp_path, turn: int) -> None:
     site = _Descending(tmp_path)
@@ -263,6 +264,7 @@ def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_
     site.close()
 
 
+@pytest.mark.full
 def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
     site = _Descending(tmp_path)
 
@@ -279,6 +281,7 @@ def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
     site.close()
 
 
+@pytest.mark.full
 def test_a_coordinator_that_comes_back_asks_the_same_steps_again_with_the_same_weights(tmp_path) -> None:
     site = _Descending(tmp_path)
     _kill_at(site, 15, "insurer")

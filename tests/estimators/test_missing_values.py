@@ -74,7 +74,7 @@ def deviations(method: str, rule: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(found), np.array(sums)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("rule", ["excluded", "level"])
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_the_counting_methods_agree_with_the_truth_and_so_with_each_other(method, rule):
@@ -328,7 +328,7 @@ def neighbours(record: str) -> list[dict[str, pd.DataFrame]]:
     return found
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("name", STUDIES)
 def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own_outputs(name, record, monkeypatch):
@@ -433,7 +433,7 @@ def of_every_kind():
         yield federation, pd.concat([tables[name].set_index("id").add_prefix(f"{name}.") for name in tables], axis=1)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", EVERY)
 def test_columns_of_every_kind_are_used_saved_and_exported_alike(name, of_every_kind, tmp_path):
     federation, rows = of_every_kind

@@ -136,7 +136,7 @@ def test_the_error_of_a_coefficient_is_as_large_as_it_says():
 # Price ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_study
 def test_fitting_again_is_free_and_identical_and_a_repeat_is_a_new_draw_at_a_new_price(name):
     with federation() as f:
@@ -234,7 +234,7 @@ def two_parties(**options):
     return federation({name: tables[name] for name in ("bank", "telco")}, **options)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_study
 def test_two_parties_take_the_coordinator_as_third_and_the_statement_says_so(name):
     with two_parties() as f:
@@ -281,7 +281,7 @@ def test_more_colluders_cost_noise_and_no_price():
     assert spread[2] / spread[0] == pytest.approx(3, rel=1e-6)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_study
 def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
     with federation() as f:
@@ -295,7 +295,7 @@ def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
         assert spent[party] == pytest.approx(statement.epsilon(unit="party", party=party), rel=1e-9)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_study
 def test_skellam_noise_keeps_the_promise_and_costs_a_little_more_noise(name):
     with federation() as f:

@@ -236,7 +236,7 @@ def _check(site: Site) -> None:
     assert all(0 < spent <= 2.0 for spent in site.federation.budget().spent)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     "turn", [1, 4, 8, 13, 20, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 5, 6, 7, 9, 12, 16, 19))]
 )
@@ -270,6 +270,7 @@ def test_a_coordinator_that_comes_back_goes_on_from_what_was_opened(tmp_path) ->
     site.close()
 
 
+@pytest.mark.full
 def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
     site = Site(tmp_path)
 

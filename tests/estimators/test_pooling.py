@@ -51,7 +51,7 @@ def require_true(statement: PrivacyStatement) -> None:
         assert any(most(beyond, unit) > epsilon for unit, epsilon in alone.items())
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @every_method
 def test_c_is_the_largest_coalition_that_weakens_nothing_for_every_estimator_and_method(kind, method, federation):  # noqa: F811
     require_true(made(kind, method).preview(federation).statement)

@@ -37,7 +37,7 @@ def federation():
         yield f
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", STUDIES)
 def test_rounds_are_foretold_exactly_and_bytes_within_a_twentieth(name, federation):
     study = STUDIES[name]()
@@ -60,7 +60,7 @@ def test_what_is_paid_for_is_foretold_to_cost_one_short_round_more(name, federat
     assert traffic.bytes == pytest.approx(again.bytes, rel=0.1)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_preview_spends_nothing_and_says_the_same_twice(name, federation):
     before = federation.budget()
@@ -69,7 +69,7 @@ def test_a_preview_spends_nothing_and_says_the_same_twice(name, federation):
     assert before.equals(federation.budget())
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", STUDIES)
 def test_more_epsilon_never_makes_the_expected_error_larger_and_the_middle_row_is_what_was_asked(name, federation):
     preview = STUDIES[name]().preview(federation)
@@ -79,7 +79,7 @@ def test_more_epsilon_never_makes_the_expected_error_larger_and_the_middle_row_i
     assert others.get(preview.epsilon) == preview.expected_error  # both are missing where it is not known
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", STUDIES)
 def test_an_expected_error_is_positive_or_there_is_a_reason_why_it_is_not_known(name, federation):
     (error,) = STUDIES[name]().preview(federation).errors

@@ -100,7 +100,7 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
     }  # its tables' noise is known; what a model makes of them is not
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("name", "condition"),
     [

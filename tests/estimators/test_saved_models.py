@@ -66,7 +66,7 @@ def same(one, other):
     return type(one) is type(other) and one == other
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_model_is_the_saved_one_to_the_last_bit(name, fitted, tmp_path):
     model = fitted[name]
@@ -89,6 +89,7 @@ def test_every_public_estimator_declares_what_it_learns():
     assert [kind.__name__ for kind in estimators if not kind.learned or not kind.essential] == []
 
 
+@pytest.mark.full
 def test_a_saved_model_predicts_the_same_in_a_fresh_process(fitted, tmp_path):
     model, frame = fitted["logistic"], joined(frames(400))
     model.save(tmp_path / "model.json")

@@ -116,6 +116,7 @@ def test_with_a_generous_price_only_the_sketchs_own_error_is_left():
     np.testing.assert_allclose(pca.mean_, exact.mean_, atol=0.1)
 
 
+@pytest.mark.full
 def test_regression_from_sketches_agrees_with_its_own_standard_errors():
     frames = tables(5_000)
     x = coded(frames)

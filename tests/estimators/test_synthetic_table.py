@@ -160,6 +160,7 @@ def test_the_same_seed_gives_the_same_rows_and_another_seed_others():
             study.sample(**wrong)
 
 
+@pytest.mark.full
 @kit.needs_mbi
 def test_a_part_of_the_people_and_narrower_bounds_are_the_same_code():
     columns = ["bank.age", "telco.bill"]
@@ -174,6 +175,7 @@ def test_a_part_of_the_people_and_narrower_bounds_are_the_same_code():
         assert study.schema_["bank.age"] != narrow.schema_["bank.age"]
 
 
+@pytest.mark.full
 @kit.needs_mbi
 @pytest.mark.parametrize("mode", ["union", "cohort"])
 def test_where_nobody_knows_who_is_in_common_rows_are_about_those_who_are(mode):
