@@ -1,6 +1,5 @@
 """`colonnade bench` and `colonnade audit`."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from colonnade.cli import inspection
 from colonnade.privacy import randomness
 from tests import kit
-from tests.cli.studies import call, refused
+from tests.cli.studies import call
 
 
 @pytest.fixture
@@ -25,13 +24,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return calls
 
 
-@pytest.mark.parametrize("name", ["pattern-count", "pattern_count", "Pattern-Count"])
-def test_a_benchmark_is_found_by_name_with_either_hyphen(asked: list[tuple[Any, ...]], name: str) -> None:
-    assert call("bench", name).exit_code == 0
-    assert call("bench", name, "--quick").exit_code == 0
-    assert asked == [("pattern_count",), ("pattern_count", "quick")]
-
-
 def test_without_a_name_benchmarks_are_listed_and_nothing_runs(asked: list[tuple[Any, ...]]) -> None:
     assert call("bench").output.split() == ["a", "list"]
     assert asked == []
@@ -43,17 +35,6 @@ def test_all_of_them_need_a_mode_and_its_failure_is_the_exit_status(asked: list[
     assert call("bench", "all", "--check").exit_code == 3
     assert call("bench", "all", "--record", "--again", "--long", "--minutes", "55").exit_code == 3
     assert asked == [("all", "check"), ("all", "record", "again", "long")]
-
-
-def test_an_unknown_benchmark_is_a_matter_of_usage_with_a_suggestion() -> None:
-    result = call("bench", "patern-count")
-    assert result.exit_code == 2
-    assert "pattern-count" in result.output
-
-
-def test_outside_a_checkout_bench_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(inspection, "__file__", str(tmp_path / "lib" / "colonnade" / "cli" / "bench.py"))
-    assert "source checkout" in refused(call("bench", "pattern-count"), "bad-input")
 
 
 @pytest.fixture(autouse=True)
@@ -95,16 +76,3 @@ def test_an_audit_that_would_catch_nothing_says_so() -> None:
     result = call("audit", "gaussian", "--samples", 1_000)
     assert result.exit_code == 1
     assert "take more --samples" in result.output
-
-
-def test_an_unknown_mechanism_is_a_matter_of_usage() -> None:
-    assert call("audit", "magic").exit_code == 2
-
-
-@pytest.mark.parametrize("options", [("--epsilon", "0"), ("--epsilon", "nan"), ("--epsilon", "-1")])
-def test_a_price_that_cannot_be_meant_is_refused(options: tuple[str, str]) -> None:
-    refused(call("audit", "laplace", *options), "bad-input")
-
-
-def test_gaussian_noise_without_delta_is_refused() -> None:
-    refused(call("audit", "gaussian", "--delta", "0"), "bad-input")

@@ -17,7 +17,6 @@ from colonnade.report import document, markup
 from colonnade.report.document import noise_words_of
 from colonnade.report.markup import Html, join, table, tag
 from tests import federations
-from tests.cli.studies import call
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-5}
 
@@ -188,19 +187,6 @@ def test_without_matplotlib_there_is_a_report_and_it_names_the_extra(studies, tm
     assert "colonnade[plots]" in page.text
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize(("largest", "images"), [(200_000, 2), (120_000, 2), (50_000, 0)])
-def test_a_report_that_grows_too_large_first_loses_drawn_letters_and_then_plots(
-    largest, images, studies, federation, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(document, "LARGEST", largest)
-    some = [studies["independent"], studies["gram"]]
-    path = document.write(some, tmp_path / "all.html", federation=federation)
-    assert images == 0 or path.stat().st_size <= largest
-    assert read(path).elements.count("img") == images
-    assert "Study 2" in read(path).text
-
-
 def test_a_study_that_is_not_private_says_so_loudly(tmp_path):
     with federations.federation(600, epsilon=1.0) as f:
         study = cn.LinearRegression(
@@ -249,30 +235,3 @@ def test_a_verdict_rests_on_what_a_party_must_fear():
     assert words["local"] == {"bank": "Holds"}
     assert words["mixed"] == {"bank": "Holds on trust", "telco": "Holds on trust"}
     assert words["exact"] == {"bank": "NOT PRIVATE", "telco": "NOT PRIVATE"}
-
-
-def test_a_private_study_is_not_marked_as_unsafe(reports):
-    assert 'class="alarm"' not in reports["gram"].read_text(encoding="utf-8")
-
-
-def test_only_a_fitted_study_has_a_report_and_a_folder_that_is_not_there_is_refused(studies, tmp_path):
-    with pytest.raises(cn.BadInput, match="Call fit"):
-        cn.KMeans(2, epsilon=1.0).report(tmp_path / "study.html")
-    with pytest.raises(cn.BadInput, match="cannot be written"):
-        studies["gram"].report(tmp_path / "missing" / "study.html")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_saved_model_has_a_report_without_the_federation(studies, tmp_path):
-    studies["logistic"].save(tmp_path / "model.json")
-    result = call("report", tmp_path / "model.json")
-    assert result.exit_code == 0, result.output
-    page = read(tmp_path / "model.html")
-    assert codec.digest(studies["logistic"].plan_).hex() in page.text
-    assert "ledgers could not be read" in page.text
-
-
-def test_a_closed_federation_does_not_spoil_a_report(tmp_path):
-    with federations.federation(600, epsilon=1.0) as f:
-        study = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
-    assert "ledgers could not be read" in read(study.report(tmp_path / "study.html")).text
