@@ -14,8 +14,8 @@ from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
+from tests.estimators.test_record_and_replay import plain
 from tests.federations import as_if_agreed, federation, frames
-from tests.test_record_and_replay import plain
 
 METHODS = ("secure", "response", "independent")
 BOTH = (cn.KMeans, cn.KMedian)

@@ -20,8 +20,8 @@ from colonnade.schema import Category, Date, Numeric, Schema
 from colonnade.steps.terms import FixedPoint
 from colonnade.transport.direct import Recorded
 from tests import kit
+from tests.estimators.test_record_and_replay import blank
 from tests.federations import TEST_KEY
-from tests.test_record_and_replay import blank
 
 TABLES, PEOPLE = 50, 1_000
 LEFT, RIGHT = ("u", "v"), ("x", "y", "z")

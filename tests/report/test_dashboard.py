@@ -196,3 +196,9 @@ def test_certificates_are_shown_with_their_dates_and_those_that_end_soon_stand_o
     assert "renew it" in page
     assert "<li>rootCA.pem expires on" in page
     assert '<li class="alert">bank expires on' in client.get("/coordinator").text
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("host", ["attacker.example", "127.0.0.1.attacker.example", "10.0.0.1", ""])
+def test_another_name_for_this_machine_is_refused(client, host):
+    assert client.get("/", headers={"host": host}).status_code == 421
