@@ -12,7 +12,6 @@ import pytest
 
 import colonnade as cn
 from colonnade.conversations.conversation import Member, check_account
-from colonnade.coordinator import driver
 from colonnade.coordinator.driver import NoJournal
 from colonnade.errors import ColonnadeError, Cost, ProtocolError
 from colonnade.party.ledger.rows import CHARGED
@@ -172,16 +171,6 @@ def test_after_a_kill_the_words_are_those_of_the_ledgers(study, message, when, n
     assert run(site, estimator, federation) in ("done", "release-lost")
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("study", STUDIES)
-def test_the_matrix_above_kills_at_each_message(study, site):
-    assert len(list(cases())) >= 200
-    federation = site.federation
-    federation.transport = wire = Deadly(site, "nobody", 0, "before", back=True)
-    assert run(site, STUDIES[study](), federation) == "done"
-    assert wire.seen["bank"] + 1 == MESSAGES[study]
-
-
 def test_a_release_whose_party_died_as_it_had_paid_is_drawn_when_it_is_back_and_paid_once(site):
     federation = cn.Federation(site, parties=site.parties, journal=ThreeAttempts())
     federation.transport = wire = Deadly(site, "telco", 3, "paid", back=True)
@@ -307,9 +296,3 @@ def test_of_an_account_that_is_not_believed_no_figure_is_given(site):
     assert "paid: bank ε=0.5; unknown for telco until it is back" in STUDIES["secure"]().fit(federation).receipt_
     with pytest.raises(ProtocolError, match="signature"):
         federation.budget()
-
-
-def test_accounts_are_asked_for_party_by_party(site):
-    site.away.add("telco")
-    read = driver.read_accounts(dict.fromkeys(site.parties, GetAccount()), site, NoJournal())
-    assert {party for party, found in read.items() if isinstance(found, Accounted)} == {"bank", "insurer"}

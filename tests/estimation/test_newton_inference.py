@@ -197,12 +197,6 @@ def test_gradients_that_disagree_by_more_than_noise_count_less():
     assert np.allclose(np.delete(wrong.variance, 3), np.delete(honest.variance, 3))
 
 
-def test_without_any_gradient_nothing_is_known():
-    found = Fitted("newton inference: lost").run(kit.generator("newton inference: lost"), 10.0)
-    lost = NewtonClass(found.weights, found.curvature_at, found.moments, None, found.curvature_variance, ())
-    assert not np.isfinite(inference(lost).errors(total=False)[inference(found).errors(total=False) > 0]).any()
-
-
 # Levels that add up -----------------------------------------------------------------------------------------------------------
 
 

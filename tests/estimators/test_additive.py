@@ -110,13 +110,6 @@ def test_almost_without_noise_a_bent_effect_is_found_that_a_straight_one_misses(
     assert age[3] - age[-1] > 1.0
 
 
-def test_a_missing_value_is_a_bin_and_an_excluded_one_a_level(model) -> None:
-    shapes = model.shape_functions_.set_index(["column", "bin"])
-    assert shapes.loc[("shop.basket", "missing"), "effect"] < -0.5
-    assert shapes.loc[("bank.plan", "missing"), "share"] == pytest.approx(0.05, abs=0.01)
-    assert "shop.basket_missing" not in shapes.index.get_level_values("column")
-
-
 def test_effects_are_against_the_average_person_and_shares_add_up(model) -> None:
     shapes = model.shape_functions_
     for _, shape in shapes.groupby("column"):
@@ -171,13 +164,6 @@ def test_saved_exported_and_evaluated_models_are_the_same(model, federation, tmp
     assert np.abs(model.to_sklearn().predict_proba(FRAME) - chances).max() < 1e-9
     found = model.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
     assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
-
-
-def test_bins_may_be_given_by_their_edges_and_dates_have_bins_too(federation) -> None:
-    bins = {"bank.age": [0, 20, 65, 100], "shop.since": 4}
-    shapes = _model(columns=["bank.age", "shop.since"], bins=bins).fit(federation).shape_functions_
-    assert shapes["bin"].tolist()[:3] == ["[0, 20)", "[20, 65)", "[65, 100]"]
-    assert shapes["bin"].tolist()[3].startswith("[2020-01-01, ")
 
 
 @pytest.mark.parametrize(
@@ -395,15 +381,6 @@ def test_a_population_that_has_not_changed_is_stable(card, federation) -> None:
     plain = _model().fit(federation).evaluate(federation, epsilon=50.0)
     with pytest.raises(cn.BadInput, match="evaluations of a scorecard"):
         card.stability(first, plain)
-
-
-def test_reasons_name_the_columns_that_cost_most_points(card) -> None:
-    row = FRAME.iloc[[7]]
-    reasons = card.reasons(row, most=2)
-    assert len(reasons) == 2
-    assert reasons["lost"].is_monotonic_decreasing
-    best = card.points_.groupby("column")["points"].max()
-    assert (reasons["lost"] == best[reasons.index] - reasons["points"]).all()
 
 
 def test_a_card_is_handed_on_as_a_table_and_as_a_page_that_escapes_what_it_shows(card, tmp_path) -> None:

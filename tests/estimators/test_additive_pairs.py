@@ -1,7 +1,5 @@
 """Pairs of columns, special codes and smoothness of additive models: in shapes, exports and scores alike."""
 
-import sqlite3
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,13 +105,6 @@ def test_every_form_of_the_model_has_the_pair_and_the_codes(card, tmp_path) -> N
     assert np.abs(card.total_points(rows) - exact).max() <= card.rounding_ == 3.0
 
 
-def test_the_score_in_sql_knows_pairs_and_codes(card) -> None:
-    with sqlite3.connect(":memory:") as base:
-        FRAME.astype({"bank.age": float}).to_sql("people", base, index=False)
-        found = [one for (one,) in base.execute(f"SELECT {card.to_sql()} FROM people ORDER BY rowid")]
-    assert found == card.total_points(FRAME).tolist()
-
-
 def test_a_code_and_a_missing_value_are_bins_with_effects_of_their_own(card) -> None:
     shapes = card.shape_functions_.set_index(["column", "bin"]).loc["bank.income"]
     assert shapes.index.tolist()[-2:] == ["-999", "missing"]
@@ -141,19 +132,6 @@ def test_a_code_and_a_missing_value_are_bins_with_effects_of_their_own(card) -> 
 def test_what_cannot_be_a_pair_a_code_or_a_smoothness_is_refused(federation, options, words) -> None:
     with pytest.raises(cn.ColonnadeError, match=words):
         _card(federation, **options)
-
-
-@pytest.mark.full
-def test_smoothness_is_found_or_given_and_costs_nothing(federation) -> None:
-    bent = {"pairs": (), "columns": ["bank.age", "bank.income", "shop.basket"]}
-    spent, uneven = [], []
-    for smooth in ("auto", 1.0, 10_000.0):
-        shapes = _card(federation, smooth=smooth, **bent).shape_functions_
-        age = shapes[shapes["column"] == "shop.basket"]["effect"].to_numpy()
-        uneven.append(np.abs(np.diff(age, n=2)).max())
-        spent.append(str(federation.budget()))
-    assert len(set(spent)) == 1
-    assert uneven[2] < 0.05 * uneven[1]
 
 
 # The belief ------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -40,12 +39,6 @@ def test_all_components_give_the_rows_back_in_their_own_units(standardise, feder
     columns = ["bank.age", "telco.bill"]
     model = cn.PCA(2, columns=columns, standardise=standardise, **GAUSSIAN).fit(federation)
     np.testing.assert_allclose(model.inverse_transform(model.transform(rows)), rows[columns].to_numpy(float))
-
-
-def test_scores_of_another_width_are_refused(federation, rows):
-    model = cn.PCA(2, columns=FEW, **GAUSSIAN).fit(federation)
-    with pytest.raises(cn.BadInput, match="2 columns"):
-        model.inverse_transform(model.transform(rows)[:, :1])
 
 
 def _two_parties(table, bounds, budget):
@@ -137,13 +130,6 @@ def test_scores_come_in_the_container_that_was_asked_for(study, federation, rows
         assert isinstance(clone(study).fit(federation).transform(rows), pd.DataFrame)
     with pytest.raises(cn.BadInput, match="'pandas'"):
         model.set_output(transform="xarray")
-
-
-def test_polars_frames_too(federation, rows):
-    pl = pytest.importorskip("polars")
-    found = cn.PCA(2, columns=FEW, **GAUSSIAN).fit(federation).set_output(transform="polars").transform(rows)
-    assert isinstance(found, pl.DataFrame)
-    assert found.columns == ["component_1", "component_2"]
 
 
 # Results as tables ------------------------------------------------------------------------------------------------------------
@@ -246,12 +232,3 @@ def test_a_script_is_told_once_that_its_budget_starts_anew():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stderr.count("TemporaryLedgers") == 1
     assert "ledger_dir=" in done.stderr
-
-
-def test_a_script_that_keeps_its_ledgers_is_told_nothing(tmp_path):
-    party = cn.Party(pd.DataFrame({"id": [1, 2], "a": [0, 1]}), schema=cn.Schema(a=cn.Numeric(0, 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        cn.Federation.simulate({"bank": party}, id="id", budget=cn.Budget(1.0), ledger_dir=tmp_path).close()
-        with pytest.raises(cn.TemporaryLedgers, match="ledger_dir"):
-            cn.Federation.simulate({"bank": party}, id="id", budget=cn.Budget(1.0))

@@ -1,6 +1,5 @@
 """Coresets end to end: unbiased, bounded in what leaves, refused wherever somebody did not consent, and marked as not private."""
 
-import hashlib
 import math
 
 import msgspec
@@ -14,10 +13,8 @@ import colonnade as cn
 from colonnade.coordinator.protocols.coresets import CoresetStudy
 from colonnade.coordinator.protocols.relaying import Relay
 from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError
-from colonnade.estimation.clustering import weighted_kmeans
 from colonnade.estimation.coresets import estimated_size
 from colonnade.party.steps.coresets import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
-from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.runtime.spilled_rows import SpilledRows
@@ -130,12 +127,6 @@ def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     assert np.allclose(scores, (left[:, :4] ** 2).sum(axis=1) + 1 / 400)
 
 
-def test_a_uniform_choice_has_equal_weights_and_is_the_same_at_every_party():
-    coreset = regression_coreset(method="uniform").fit(a_federation())
-    assert np.allclose(coreset.weights_ / coreset.counts_, 400 / 150)
-    assert coreset.weights_.sum() == pytest.approx(400)
-
-
 # Models ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -203,20 +194,6 @@ def test_training_without_gathering_reaches_the_weighted_solution(options):
         return float(weights @ (design @ theta - target[chosen]) ** 2 / 400 + alpha * (theta[1:] ** 2).sum())
 
     assert objective(best) * (1 - 1e-9) <= objective(ours) <= objective(best) * (1 + 1e-4)
-
-
-def test_k_means_of_a_coreset_is_close_to_that_of_everybody():
-    rows, _ = coded()
-    columns = ["bank.wealth", "telco.calls", "insurer.claims"]
-    points = rows[:, [0, 4, 5]]
-    best = ((points[:, None] - weighted_kmeans(points, np.ones(400), 3, seed=0)) ** 2).sum(axis=2).min(axis=1).sum()
-    for gather, slack in ((True, 1.15), (False, 1.6)):
-        method = cn.methods.Coreset(gather=gather)
-        model = cn.KMeans(3, columns=columns, method=method, size=250, **CONSENT).fit(a_federation())
-        cost = ((points[:, None] - model.cluster_centers_ / 50) ** 2).sum(axis=2).min(axis=1).sum()
-        assert cost <= slack * best
-        frame = pd.DataFrame({name: 50 * points[:, place] for place, name in enumerate(columns)})
-        assert len(model.predict(frame)) == 400
 
 
 # What leaves, and who must consent --------------------------------------------------------------------------------------------
@@ -293,29 +270,6 @@ def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
     for kind, study in estimators().items():
         _, plan = study.set_params(**CONSENT)._prepare(a_federation(), 1)
         assert {step.kind for step in plan.steps} == expected[kind], kind
-
-
-def test_a_party_that_is_not_asked_gives_nothing():
-    federation = a_federation()
-    estimators()["coreset"].set_params(**CONSENT).fit(federation)
-    assert federation.budget().loc["insurer", "nonprivate"] == 0
-
-
-def test_a_proved_size_that_exceeds_the_data_says_so_and_what_to_type():
-    with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*size=\"auto\""):
-        regression_coreset("proved", error=0.1, outliers=0.1).fit(a_federation())
-
-
-def test_an_automatic_size_that_exceeds_the_data_says_so():
-    with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*Raise error="):
-        regression_coreset("auto", error=0.001).fit(a_federation())
-
-
-def two_columns(people=2_000):
-    draw = generator("automatic size")
-    frames = {name: pd.DataFrame({"id": range(people), "x": draw.normal(size=people)}) for name in ("a", "b")}
-    parties = {name: cn.Party(frame, schema=cn.Schema(x=cn.Numeric(-5, 5))) for name, frame in frames.items()}
-    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))
 
 
 def test_a_proved_size_is_used_where_it_fits():
@@ -444,17 +398,6 @@ def test_draws_follow_the_scores():
     assert not np.array_equal(drawn[:50], drawn_rows(kept, 50, b"another question"))
 
 
-@pytest.mark.parametrize("memory", [None, 0])
-def test_draws_from_many_rows_in_blocks_are_those_of_one_search_among_all_of_them(memory):
-    scores = generator("many scores").random(200_000)
-    kept = SpilledRows(len(scores), None, np.float64, memory=memory)
-    kept.append(scores)
-    drawn, cumulative = drawn_rows(kept, 1_000, b"a question"), np.cumsum(scores)
-    seed = hashlib.sha256(b"a question" + hashlib.sha256(scores.tobytes()).digest()).digest()
-    heights = (KeyedRandomness(seed).words(1_000) >> np.uint64(11)) * 2.0**-53 * cumulative[-1]
-    assert np.array_equal(drawn, np.searchsorted(cumulative, heights, side="right"))
-
-
 class Dropping:
     """A transport that loses the request of one step and turn, once."""
 
@@ -509,17 +452,6 @@ def test_a_party_that_claims_too_much_is_refused(monkeypatch):
         regression_coreset().fit(a_federation())
 
 
-def test_the_transcript_counts_numbers_as_the_paper_does():
-    federation = a_federation()
-    size, parties, width = 100, 3, 7
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=size, **CONSENT).fit(federation)
-    kept = len(np.unique(np.array(asked(federation, Ask(plan=model.plan_, step="rows")).array("value")), axis=0))
-    totals, counts, draws, broadcast, scores = parties, parties**2, parties * size, parties * size, parties * size
-    least = totals + counts + draws + broadcast + scores + kept * width
-    assert least <= model.transcript_.numbers <= least + 100 * parties  # and the letters by which a key is agreed on
-    assert model.transcript_.bytes > 8 * model.transcript_.numbers
-
-
 def test_the_coordinator_sees_no_single_score():
     """What one party sends of its scores is uniform: it does not change by more than chance when the data does."""
     federation = a_federation(2_000)
@@ -536,3 +468,10 @@ def test_the_coordinator_sees_no_single_score():
         -8 * 2_000 :
     ]  # the draws before them, and letters about the key, are as uniform but sealed or of other parties
     assert chi_square_p(np.bincount(found, minlength=256), np.ones(256)) > ALPHA
+
+
+def two_columns(people=2_000):
+    draw = generator("automatic size")
+    frames = {name: pd.DataFrame({"id": range(people), "x": draw.normal(size=people)}) for name in ("a", "b")}
+    parties = {name: cn.Party(frame, schema=cn.Schema(x=cn.Numeric(-5, 5))) for name, frame in frames.items()}
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))

@@ -89,24 +89,6 @@ def test_without_noise_a_description_is_that_of_the_table_up_to_the_width_of_a_b
     assert table.loc["bank.opened", "mean"] == pytest.approx(days.mean(), abs=4)
 
 
-def test_without_noise_a_histogram_counts():
-    data = joined()
-    with federation() as f:
-        ages = cn.Histogram("bank.age", bins=[30, 50], epsilon=QUIET).fit(f).counts_
-        plans = cn.Histogram("telco.plan", epsilon=QUIET).fit(f).counts_
-        incomes = cn.Histogram("bank.income", bins=4, epsilon=QUIET).fit(f).counts_
-        described = cn.Describe(["bank.age", "telco.plan"], epsilon=QUIET).fit(f).counts_
-    age = data["bank.age"]
-    assert ages.round().tolist() == [(age < 30).sum(), ((age >= 30) & (age < 50)).sum(), (age >= 50).sum()]
-    assert ages.index.tolist() == ["[18, 30)", "[30, 50)", "[50, 95]"]
-    assert plans.index.tolist() == ["a", "b", "missing"]
-    assert plans.round().tolist() == [*data["telco.plan"].value_counts()[["a", "b"]], data["telco.plan"].isna().sum()]
-    assert incomes.index[-1] == "missing"
-    assert round(incomes["missing"]) == data["bank.income"].isna().sum()
-    assert described["telco.plan"].round().tolist() == plans.round().tolist()
-    assert described["bank.age"].sum() == pytest.approx(PEOPLE)
-
-
 def test_quantiles_are_of_people_who_have_a_value_and_do_not_fall():
     data, shares = joined(), [0.05, 0.25, 0.5, 0.75, 0.95]
     with federation() as f:
@@ -264,35 +246,6 @@ def test_tightened_bounds_are_where_the_values_are_and_never_wider_than_declared
         assert f.tightened_ is None
 
 
-def test_asking_for_the_same_bounds_again_costs_nothing_and_a_description_at_that_price_neither():
-    with federation(epsilon=10.0) as f:
-        first = f.tightened(["telco.bill"], epsilon=1.0)
-        spent = f.budget()
-        again = f.tightened(["telco.bill"], epsilon=1.0)
-        assert again.describe() == first.describe()
-        f.tightened(["telco.bill"], quantiles=(0.1, 0.9), width=0.2, epsilon=1.0)
-        cn.Describe(["telco.bill"], epsilon=1.0).fit(f)
-        assert spent.equals(f.budget())
-        f.tightened(["telco.bill"], epsilon=1.0, repeat=2)
-        assert not spent.equals(f.budget())
-
-
-def test_a_study_of_the_tightened_federation_is_the_same_code_and_says_that_values_were_clipped():
-    with federation() as f:
-        narrow = f.tightened(["telco.bill"], quantiles=(0.05, 0.95), epsilon=10.0)
-        model = cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=10.0, delta=1e-6).fit(narrow)
-        plain = cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=10.0, delta=1e-6).fit(f)
-        assert "clipped table" in str(model.summary())
-        assert "clipped table" in model.conf_int().attrs["clipped"]
-        assert "clipped table" not in str(plain.summary())
-        assert not plain.conf_int().attrs
-        low, high = model.schema_["telco.bill"].low, model.schema_["telco.bill"].high
-        clipped = np.clip(joined()["telco.bill"], low, high)
-        table = cn.Describe(["telco.bill"], epsilon=QUIET).fit(narrow).table_
-        assert table.loc["telco.bill", "mean"] == pytest.approx(clipped.mean(), abs=0.1)
-        assert model.coef_stderr_[0] < plain.coef_stderr_[0] / 5
-
-
 def test_a_model_of_a_tightened_federation_is_evaluated_on_the_declared_one_with_the_bounds_that_it_was_fitted_with():
     frame = pd.DataFrame({"id": range(600), "x": [1.0, np.nan, 3.0] * 200, "y": [5.0, 6.0, 7.0] * 200})
     wide = cn.Numeric(-500, 500, missing=0, indicator=True)
@@ -338,16 +291,3 @@ def test_a_preview_offers_narrower_bounds_where_a_released_description_says_that
         assert "bank.age" not in offer
         narrow = f.tightened(["telco.bill"], epsilon=1.0)
         assert not any("tightened" in warning for warning in model.preview(narrow).warnings)
-
-
-@pytest.mark.parametrize("quantiles", [(0.5,), (0.9, 0.1), (0.0, 1.0), (0.1, 0.5, 0.9), "half"])
-def test_quantiles_of_bounds_are_two_that_rise(quantiles):
-    with federation(people=100) as f:
-        before = f.budget()
-        with pytest.raises(cn.BadInput):
-            f.tightened(quantiles=quantiles, epsilon=1.0)
-        with pytest.raises(cn.BadInput):
-            f.tightened(width=0.0, epsilon=1.0)
-        with pytest.raises(cn.BadInput):
-            f.tightened()
-        assert before.equals(f.budget())

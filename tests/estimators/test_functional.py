@@ -1,7 +1,6 @@
 """Regressions by the functional mechanism: pure ε, what it costs whom top-down and bottom-up, and what comes out."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import linear_model
 
@@ -13,7 +12,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.service import study_file
 from tests import kit
 from tests.estimators.moment_samples import federation, numbers, split
-from tests.federations import SCHEMAS, frames, joined
+from tests.federations import SCHEMAS
 
 STUDIES = {
     "linear": lambda **more: cn.LinearRegression("telco.bill", **{"method": "functional", **more}),
@@ -48,19 +47,6 @@ def test_with_a_generous_price_it_predicts_what_the_secure_method_predicts(targe
     assert ours.coef_.shape == secure.coef_.shape == ours.coef_stderr_.shape
     assert np.mean(ours.predict(people) == secure.predict(people)) > 0.97
     np.testing.assert_allclose(ours.predict_proba(people).sum(axis=1), 1)
-
-
-def test_missing_values_and_levels_of_two_are_the_parties_business():
-    tables = frames(400)
-    tables["telco"] = tables["telco"].astype(object)
-    tables["telco"].loc[:50, ["plan", "bill"]] = None
-    telco = cn.Schema(plan=cn.Category(["prepaid", "standard"], missing="excluded"), bill=cn.Numeric(0, 200, missing=0))
-    with federation(tables, {**SCHEMAS, "telco": telco}) as f:
-        model = cn.LinearRegression("bank.age", method="functional", epsilon=5_000.0).fit(f)
-    names = list(model.feature_names_in_)
-    one, other = (model.coef_[names.index(f"telco.plan={level}")] for level in ("prepaid", "standard"))
-    assert one == -other  # coded as one sign, shown as two levels
-    assert np.isfinite(model.predict(joined(tables))).all()
 
 
 @pytest.mark.full
@@ -137,22 +123,6 @@ def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
     )
 
 
-@pytest.mark.parametrize(("price", "warned"), [(0.01, True), (50.0, False)])
-def test_a_preview_says_when_the_noise_would_drown_everything(price, warned):
-    with federation() as f:
-        warnings = STUDIES["linear"](epsilon=price).preview(f).warnings
-    assert any("lost in the noise" in words for words in warnings) == warned
-
-
-def test_two_parties_take_the_coordinator_as_third():
-    tables = frames()
-    with federation({name: tables[name] for name in ("bank", "telco")}) as f:
-        study = STUDIES["logistic"](epsilon=1.0).fit(f)
-    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
-    assert study.privacy_.epsilon(observer="telco") == 1.0
-    assert study.privacy_.epsilon(observer=("coordinator", "bank")) == np.inf
-
-
 # Refusals -------------------------------------------------------------------------------------------------------------------
 
 
@@ -193,11 +163,6 @@ def release(noise, people=5_000, columns=12, draw=""):
     return Moments((exact + whole)[np.ix_(back, back)], variance, people, features), exact[np.ix_(back, back)]
 
 
-def test_without_noise_nothing_is_pulled():
-    moments, exact = release(0.0)
-    np.testing.assert_array_equal(pooled_correlations(moments, "p0.c00").matrix, exact)
-
-
 def test_under_heavy_noise_products_come_closer_to_the_truth_and_the_slope_stays():
     before = after = 0.0
     for draw in range(10):
@@ -213,10 +178,3 @@ def test_under_heavy_noise_products_come_closer_to_the_truth_and_the_slope_stays
         np.testing.assert_array_equal(np.diag(pulled.matrix), np.diag(moments.matrix))
         assert np.all(pulled.variance <= moments.variance)
     assert after < 0.85 * before  # of one draw the ratio is 0.63, give or take 0.10
-
-
-def test_when_all_is_noise_no_correlation_is_left():
-    moments, _ = release(1e9)
-    pulled = pooled_correlations(moments, "p0.c00")
-    assert np.isfinite(pulled.matrix).all()
-    pd.testing.assert_frame_equal(pd.DataFrame(pulled.matrix), pd.DataFrame(pulled.matrix.T))

@@ -8,7 +8,6 @@ from scipy import stats
 import colonnade as cn
 from colonnade.coordinator.protocols.grouping import helpers_for
 from colonnade.estimation.moment_summaries import GroupFigures, Span
-from colonnade.schema import Bins
 from tests import kit
 from tests.estimators.moment_samples import federation, frames, joined
 from tests.federations import SCHEMAS
@@ -140,16 +139,6 @@ def test_the_mean_of_a_group_that_may_be_empty_is_left_open():
     assert figures.small().tolist() == [True, True, False, False]
 
 
-def test_consistent_counts_are_not_negative_and_add_up():
-    tables = frames(400)
-    with federation(tables) as f:
-        study = cn.GroupBy(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.2, delta=1e-5).fit(f)
-        people = f.people
-    assert (study.consistent_ >= 0).all()
-    assert study.consistent_.sum() == pytest.approx(people)
-    assert (study.table_["count"] < 0).any()  # what is unbiased may be below nothing
-
-
 def test_rolled_up_figures_agree_with_those_that_they_are_made_of():
     by = ["bank.segment", "telco.plan", "bank.default"]
     with federation(frames(1_000)) as f:
@@ -183,43 +172,6 @@ def test_people_without_a_level_are_in_no_group_and_means_divide_by_those_who_ar
         assert study.consistent_.sum() == pytest.approx(
             len(frame) if missing == "level" else frame["bank.segment"].count(), abs=2
         )
-
-
-def test_numbers_are_grouped_in_bins():
-    tables = frames(1_000)
-    with federation(tables) as f:
-        study = cn.GroupBy(["bank.age", "telco.plan"], ["telco.bill"], bins=4, **GENEROUS).fit(f)
-        bins = Bins.equal(SCHEMAS["bank"]["age"], 4)
-        same = cn.GroupBy(["bank.age", "telco.plan"], ["telco.bill"], **GENEROUS).fit(f.read_as({"bank.age": bins}))
-        pd.testing.assert_frame_equal(study.table_, same.table_)
-        assert study.receipt_ != same.receipt_  # the second was paid for
-    assert list(study.table_.index.unique(level=0)) == list(bins.levels)
-    frame = joined(tables)
-    edges = [*bins.edges[:-1], np.inf]
-    codes = pd.cut(frame["bank.age"], edges, right=False, labels=list(bins.levels))
-    expected = frame.groupby([codes, "telco.plan"], observed=False).size()
-    np.testing.assert_allclose(study.table_["count"], expected.to_numpy(), atol=1)
-
-
-def test_the_same_groups_in_another_order_are_the_same_release():
-    by, values = STUDIES["two parties"]
-    with federation() as f:
-        first = cn.GroupBy(by, values, **PRICE).fit(f)
-        spent = f.budget()["spent"]
-        second = cn.GroupBy(by[::-1], values, **PRICE).fit(f)
-        assert (f.budget()["spent"] == spent).all()
-    swapped = second.table_["count"].reorder_levels(by).reindex(first.table_.index)
-    pd.testing.assert_series_equal(first.table_["count"], swapped)
-
-
-def test_a_preview_says_the_error_that_a_fit_has():
-    by, values = STUDIES["three parties"]
-    with federation(frames(1_000)) as f:
-        preview = cn.GroupBy(by, values, **PRICE).preview(f)
-        fitted = cn.GroupBy(by, values, **PRICE).fit(f)
-    assert preview.expected_error == pytest.approx(fitted.table_["count_stderr"].iloc[0])
-    assert preview.traffic.rounds == fitted.transcript_.rounds
-    assert preview.traffic.bytes == pytest.approx(fitted.transcript_.bytes, rel=0.1)
 
 
 def test_on_a_union_people_that_one_party_lacks_are_in_no_group():

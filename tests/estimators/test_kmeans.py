@@ -15,7 +15,7 @@ from colonnade.transport.direct import Recorded
 from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, loss, split
 from tests.estimators.test_record_and_replay import plain
-from tests.federations import as_if_agreed, federation, frames
+from tests.federations import as_if_agreed
 
 METHODS = ("secure", "response", "independent")
 BOTH = (cn.KMeans, cn.KMedian)
@@ -320,17 +320,3 @@ def test_people_without_a_record_at_a_party_are_in_no_cell_and_half_missing_ones
 
 
 # The estimator --------------------------------------------------------------------------------------------------------------
-
-
-def test_categories_are_clustered_as_indicators():
-    with federation(2_000, epsilon=100) as f:
-        study = cn.KMeans(3, epsilon=50.0, delta=1e-6).fit(f)
-    assert "bank.segment=gold" in study.feature_names_in_
-    centres = pd.DataFrame(study.cluster_centers_, columns=study.feature_names_in_)
-    assert centres["bank.age"].between(18, 95).all()
-    levels = centres[[name for name in centres if name.startswith("bank.segment=")]]
-    np.testing.assert_allclose(levels.sum(axis=1), 1, atol=0.05)
-    parts = [table.set_index("person_id").add_prefix(f"{party}.") for party, table in frames(2_000).items()]
-    people = pd.concat(parts, axis=1, join="inner")
-    assert set(study.predict(people)) <= {0, 1, 2}
-    assert set(study.local_centers_) == {"bank", "telco", "insurer"}

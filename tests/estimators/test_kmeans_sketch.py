@@ -90,18 +90,6 @@ def test_nothing_is_promised_towards_whoever_has_the_key():
 # What is asked of a party ---------------------------------------------------------------------------------------------------
 
 
-def test_sketches_without_a_key_are_refused_and_cost_nothing():
-    tables = split(groups("order", people=200, width=2), 2)
-    with federated(tables) as f:
-        _, plan = cn.KMeans(2, **SKETCH)._prepare(f, 1)
-        assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
-        spent = f.budget()["spent"].tolist()
-        reply = exchange(f, "party0", Ask(plan=plan, step="sketches"))
-        assert isinstance(reply, Refused)
-        assert reply.spent is None
-        assert f.budget()["spent"].tolist() == spent
-
-
 def test_the_key_of_one_study_is_no_key_of_another_and_is_gone_at_the_end():
     tables = split(groups("reuse", people=200, width=2), 2)
     with federated(tables) as f:
@@ -179,20 +167,6 @@ def test_a_person_removed_changes_one_membership_given_the_same_centres(person, 
         assert after[columns][person] == -1
 
 
-def test_nothing_between_the_parties_shows_the_coordinator_a_key():
-    tables = split(groups("relay", people=200, width=2), 2)
-    with federated(tables) as f:
-        f.transport = recorded = Recorded(f.transport, keep=True)
-        cn.KMeans(2, **SKETCH).fit(f)
-    replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
-    letters = [
-        bytes(letter.view) for reply in replies if isinstance(reply, Posted) for letter in reply.letters.values()
-    ]
-    assert len(letters) == 4  # a commitment and a reveal from each, sealed
-    assert all(len(letter) > 32 for letter in letters)
-    assert sum(isinstance(reply, Released) for reply in replies) == 4
-
-
 # The estimator --------------------------------------------------------------------------------------------------------------
 
 
@@ -237,3 +211,29 @@ def test_the_number_of_local_clusters_follows_the_price_and_is_not_always_the_sa
         ]
     assert chosen == sorted(set(chosen))
     assert chosen[-1] > 4  # twice the clusters asked for was the cap, whatever the price
+
+
+def test_sketches_without_a_key_are_refused_and_cost_nothing():
+    tables = split(groups("order", people=200, width=2), 2)
+    with federated(tables) as f:
+        _, plan = cn.KMeans(2, **SKETCH)._prepare(f, 1)
+        assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
+        spent = f.budget()["spent"].tolist()
+        reply = exchange(f, "party0", Ask(plan=plan, step="sketches"))
+        assert isinstance(reply, Refused)
+        assert reply.spent is None
+        assert f.budget()["spent"].tolist() == spent
+
+
+def test_nothing_between_the_parties_shows_the_coordinator_a_key():
+    tables = split(groups("relay", people=200, width=2), 2)
+    with federated(tables) as f:
+        f.transport = recorded = Recorded(f.transport, keep=True)
+        cn.KMeans(2, **SKETCH).fit(f)
+    replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
+    letters = [
+        bytes(letter.view) for reply in replies if isinstance(reply, Posted) for letter in reply.letters.values()
+    ]
+    assert len(letters) == 4  # a commitment and a reveal from each, sealed
+    assert all(len(letter) > 32 for letter in letters)
+    assert sum(isinstance(reply, Released) for reply in replies) == 4

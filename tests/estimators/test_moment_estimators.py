@@ -169,16 +169,6 @@ def test_studies_of_the_same_columns_share_one_release():
         assert "nothing spent" in release.receipt_
 
 
-def test_a_target_of_two_levels_is_coded_as_one_sign_which_is_another_release():
-    with federation() as f:
-        cn.PCA(2, **PRICE).fit(f)
-        model = cn.LogisticRegression("bank.default", method="secure", **PRICE).fit(f)
-        assert (f.budget().releases == 2).all()
-        same = cn.LogisticRegression("bank.default", method="secure").fit(f.moments(signed=["bank.default"], **PRICE))
-        assert (f.budget().releases == 2).all()
-    np.testing.assert_array_equal(same.coef_, model.coef_)
-
-
 # Rows that a caller holds ---------------------------------------------------------------------------------------------------
 
 ODD = cn.Schema(
@@ -210,22 +200,6 @@ def test_rows_are_coded_as_the_parties_code_them(cells):
     np.testing.assert_allclose(ours, theirs, atol=1 / scale)
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("dtype", ["Int64", "category", "bool", "string"])
-def test_rows_of_any_frame_are_understood(dtype):
-    values = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [True, False, True], "string": ["1", "0", None]}
-    frame = pd.DataFrame({"bank.code": pd.Series(values[dtype], dtype=dtype)})
-    category = design_matrix(frame, features_of({"bank.code": CODE})[1:], {"bank.code": CODE}, coded=False)
-    expected = {"Int64": [1, None, 0], "category": [1, 0, 1], "bool": [1, 0, 1], "string": [1, 0, None]}[dtype]
-    np.testing.assert_array_equal(category, [[one == 0, one == 1] for one in expected])
-    number = cn.Numeric(0, 4)
-    own = design_matrix(frame, features_of({"bank.code": number})[1:], {"bank.code": number}, coded=False)
-    np.testing.assert_array_equal(own[:, 0], [2 if one is None else one for one in expected])
-
-
-CODE = cn.Category([0, 1])
-
-
 # Who computes, and against whom ---------------------------------------------------------------------------------------------
 
 
@@ -245,17 +219,6 @@ def test_two_parties_take_the_coordinator_as_third_and_the_statement_says_so(nam
     assert statement.epsilon(observer="bank") == pytest.approx(1.0, rel=1e-6)
     assert statement.epsilon(observer=("coordinator", "bank")) == np.inf
     assert any("colludes with no party" in words for words in statement.assumptions)
-
-
-def test_a_node_without_data_replaces_the_coordinator():
-    with two_parties(compute_nodes=["auditor"]) as f:
-        study = cn.PCA(2, **PRICE).fit(f)
-        assert list(f.budget().index) == ["bank", "telco"]
-    assert study.plan_.compute_nodes == ("bank", "telco", "auditor")
-    statement = study.privacy_
-    assert statement.epsilon(observer=("coordinator", "bank")) == pytest.approx(1.0, rel=1e-6)
-    assert statement.epsilon(observer=("bank", "auditor")) == np.inf
-    assert not any("colludes with no party" in words for words in statement.assumptions)
 
 
 @pytest.mark.every(2)
@@ -338,10 +301,3 @@ def test_local_components_take_no_peers_and_far_more_noise():
     assert "noise floor" in str(previews["local"])
     assert not hasattr(fits["local"].plan_, "noise")
     assert fits["local"].plan_.compute_nodes == ()
-
-
-def test_one_party_may_perturb_its_own_rows():
-    with federation() as f:
-        pca = cn.PCA(1, columns=["bank.age", "bank.segment"], method="local", **PRICE).fit(f)
-        assert list(f.budget().releases) == [1, 0, 0]
-    assert pca.components_.shape == (1, 4)

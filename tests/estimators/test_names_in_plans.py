@@ -18,7 +18,7 @@ from colonnade.steps.kind import KINDS, TASKS, require_known
 from colonnade.steps.registry import STUDIES
 from tests import kit
 from tests.conversations.test_floors import a_federation
-from tests.estimators.test_every_estimator import CASES, every_method, made
+from tests.estimators.test_every_estimator import CASES, made
 from tests.federations import federation as three_parties
 from tests.federations import frames
 from tests.golden.studies import STUDIES as EVERY_STUDY
@@ -214,20 +214,3 @@ def test_the_coordinator_makes_no_plan_that_is_not_in_the_registry():
                 unit="person",
                 parameters={},
             )
-
-
-def test_a_users_subclass_goes_by_the_name_of_its_parent():
-    class Ours(cn.PCA):
-        """With a method of our own."""
-
-    with three_parties() as f:
-        model = Ours(1, columns=["bank.age", "telco.bill"], epsilon=1.0, delta=1e-6).fit(f)
-        result = model.evaluate(f, epsilon=1.0, delta=1e-6)
-    assert result.plan_.method == "PCA"
-
-
-@pytest.mark.every(3)
-@every_method
-def test_an_estimators_task_is_that_of_the_registry(kind, method):
-    study = made(kind, method)._checked()
-    assert method.name in TASKS[study.method.task(study)]

@@ -111,13 +111,6 @@ def test_it_costs_its_price_once_and_a_second_fit_asks_for_nothing_new(federatio
     assert str(federation.budget()) == spent
 
 
-def test_the_statement_names_nodes_and_holders_and_what_they_are_trusted_with(model) -> None:
-    words = " ".join(model.privacy_.assumptions)
-    assert "compute as written" in words
-    assert "pool their parts" in words
-    assert "coordinator is itself" not in words
-
-
 def test_several_classes_have_rows_of_their_own_and_pay_for_them(federation) -> None:
     study = cn.LogisticRegression(
         "shop.kind", columns=["bank.age", "clinic.pressure"], method="newton", epsilon=1_000.0, delta=DELTA
@@ -133,15 +126,6 @@ def test_several_classes_have_rows_of_their_own_and_pay_for_them(federation) -> 
     chances = fitted.predict_proba(FRAME[["bank.age", "clinic.pressure"]])
     old, young = chances[FRAME["bank.age"] > 90], chances[FRAME["bank.age"] < 10]
     assert old[:, 2].mean() > young[:, 2].mean() + 0.2
-
-
-def test_two_parties_need_a_node_that_is_not_the_coordinator() -> None:
-    two = ("bank", "shop")
-    columns = ["bank.age", "shop.basket"]
-    with _federation(parties=two) as lonely, pytest.raises(cn.NotEnoughComputeNodes, match="besides the coordinator"):
-        _study(columns=columns).fit(lonely)
-    with _federation(parties=two, compute_nodes=["helper"]) as helped:
-        assert _study(columns=columns, epsilon=10.0).fit(helped).coef_.shape == (1, 2)
 
 
 # The search
@@ -298,18 +282,6 @@ def test_asking_again_and_again_opens_no_more_rounds_than_were_paid_for(tmp_path
 
 
 # Intervals, and traffic
-
-
-def test_a_summary_is_about_the_maximum_likelihood_estimate(model) -> None:
-    summary = model.summary()
-    assert "maximum-likelihood estimate" in str(summary)
-    frame = summary.frame
-    assert model.determined_.all()
-    assert frame.loc["bank.plan=a", "coefficient"] == 0
-    assert abs(frame.loc["bank.age", "coefficient"] - 0.04) < 4 * frame.loc["bank.age", "total error"]
-    assert abs(frame.loc["bank.plan=c", "coefficient"] - 1.2) < 4 * frame.loc["bank.plan=c", "total error"]
-    wide, narrow = model.conf_int(0.95), model.conf_int(0.95, total=False)
-    assert ((wide.upper - wide.lower) >= (narrow.upper - narrow.lower)).all()
 
 
 def _described(categories: list[int], numbers: int) -> dict[str, cn.Category | cn.Numeric]:

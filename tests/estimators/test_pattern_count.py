@@ -111,18 +111,6 @@ def test_a_release_outlives_the_process_that_drew_it(tmp_path):
     pd.testing.assert_series_equal(first.counts_, again.counts_)
 
 
-def test_a_preview_spends_nothing_and_states_what_the_study_then_costs():
-    with federation() as f:
-        study = cn.PatternCount(TWO, method="response", epsilon=1.0)
-        preview = study.preview(f)
-        assert (f.budget().spent == 0).all()
-        assert preview.table().loc["bank", "charge"] == pytest.approx(0.5)
-        study.fit(f)
-        assert f.budget("bank").spent == pytest.approx(preview.table().loc["bank", "charge"])
-        assert study.preview(f).table().loc["bank", "charge"] == 0
-    assert "nothing is spent" in str(preview)
-
-
 def test_the_default_method_is_secure_and_its_noise_is_that_of_a_single_count():
     tables = frames(3_000)
     with federation(tables=tables) as f:

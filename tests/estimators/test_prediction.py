@@ -75,12 +75,6 @@ def test_nobody_is_scored_unless_every_policy_names_the_model_and_the_recipient(
             assert f.budget()["nonprivate"].max() == 0
 
 
-def test_a_column_that_a_policy_withholds_is_not_scored(trained):
-    policies = {**TO_BANK, "bank": cn.Policy(columns=["age"], predictions={"LinearRegression": ["bank"]})}
-    with federation(100, policies=policies) as f, pytest.raises(cn.PolicyRefusal, match="columns"):
-        trained["numbers"].predict(f, to="bank")
-
-
 def test_the_output_is_a_line_of_its_own_in_every_ledger_and_outside_the_promise(trained):
     with federation(100, policies=TO_BANK) as f:
         delivery = trained["classes"].predict(f, to="bank")
@@ -115,22 +109,6 @@ def test_scores_are_kept_for_the_partys_own_operator_alone(trained, tmp_path):
 
         assert read_delivery(path)["prediction"].tolist() == told.tolist()
         assert len(delivery) == 100
-
-
-class Elsewhere:
-    """A party that only bytes reach, as over a network."""
-
-    def __init__(self, inner):
-        self.handle = inner.handle
-
-
-def test_a_coordinator_elsewhere_cannot_read_what_a_party_was_told(trained):
-    with federation(100, policies=TO_BANK) as f:
-        f.transport = Direct({name: Elsewhere(f.transport.endpoint(name)) for name in f.parties})
-        delivery = trained["numbers"].predict(f, to="bank")
-        with pytest.raises(cn.PolicyRefusal, match="alone"):
-            delivery.read()
-        assert "Delivery" in repr(delivery)
 
 
 # Who sees what ------------------------------------------------------------------------------------------------------------
@@ -270,13 +248,6 @@ def test_a_recipient_must_be_a_party_and_goes_with_a_federation(trained):
         trained["without the bank"].predict(f, to="bank")
 
 
-def test_a_model_of_the_recipients_own_columns_needs_no_federation(trained):
-    with federation(300, epsilon=50.0, policies=TO_BANK) as f:
-        own = cn.LinearRegression("telco.bill", columns=["bank.age"], epsilon=2.0, delta=1e-5).fit(f)
-        with pytest.raises(cn.BadInput, match="no column of another party"):
-            own.predict(f, to="bank")
-
-
 def forged(plan, **changes):
     """A coordinator's other plan: parameters of every step changed."""
     from colonnade.plan import Plan, Step
@@ -351,3 +322,19 @@ def test_a_peer_that_sends_more_than_it_may_does_not_find_out_on_which_side_of_a
     assert young == old
     assert (kept, kept_too) == (True, False)  # which the bank's own operator sees, and nobody else
     assert "Refused" not in {kind for _, kind, _ in old}
+
+
+class Elsewhere:
+    """A party that only bytes reach, as over a network."""
+
+    def __init__(self, inner):
+        self.handle = inner.handle
+
+
+def test_a_coordinator_elsewhere_cannot_read_what_a_party_was_told(trained):
+    with federation(100, policies=TO_BANK) as f:
+        f.transport = Direct({name: Elsewhere(f.transport.endpoint(name)) for name in f.parties})
+        delivery = trained["numbers"].predict(f, to="bank")
+        with pytest.raises(cn.PolicyRefusal, match="alone"):
+            delivery.read()
+        assert "Delivery" in repr(delivery)

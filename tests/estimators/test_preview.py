@@ -103,16 +103,6 @@ def test_a_preview_warns_of_few_people_and_of_an_unusual_price(people, parameter
         assert any(words in warning for warning in warnings)
 
 
-def test_too_many_categories_are_pointed_out():
-    with federations.federation(60, epsilon=20.0) as f:
-        study = cn.PatternCount(["bank.segment", "telco.plan", "insurer.product"], epsilon=1.0)
-        assert any("24 patterns for 60 people" in warning for warning in study.preview(f).warnings)
-
-
-def test_an_ordinary_study_is_not_nagged_about(federation):
-    assert STUDIES["counts secure"]().preview(federation).warnings == ()
-
-
 @pytest.mark.parametrize(
     "name", [name for name in STUDIES if "functional" not in name]
 )  # which is pure, whatever delta is
@@ -126,19 +116,6 @@ def test_a_delta_above_the_caps_is_refused_before_anything_is_asked(name):
                 call(f)
             assert caught.value.spent is None
         assert before.equals(f.budget())
-
-
-def test_the_delta_of_the_cap_itself_is_allowed():
-    with federations.federation(300, epsilon=20.0, delta=1e-6) as f:
-        STUDIES["pca secure"]().set_params(delta=1e-6).fit(f)
-
-
-def test_a_release_takes_no_repeat_and_moments_take_no_unknown_unit(federation):
-    release = federation.moments(["bank.age", "telco.bill"], **GAUSSIAN)
-    with pytest.raises(cn.BadInput, match="takes no repeat"):
-        cn.PCA(1).fit(release, repeat=2)
-    with pytest.raises(cn.BadInput, match="unit must be"):
-        federation.moments(["bank.age", "telco.bill"], unit="household", **GAUSSIAN)
 
 
 def test_notebooks_see_tables_and_never_markup_of_somebody_else(federation):

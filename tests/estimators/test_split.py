@@ -51,16 +51,6 @@ def test_asking_again_gives_the_same_parts_and_another_repeat_another_division()
         assert f.split(test=0.3)[1].alignment != first[1].alignment
 
 
-def test_restarted_parties_still_know_their_parts(tmp_path):
-    with federation(300, ledger_dir=tmp_path, test_key=None) as f:
-        _, test = f.split(test=0.25)
-        ids = ids_at(f, "insurer", test)
-    with federation(300, ledger_dir=tmp_path, test_key=None) as f:
-        _, again = f.split(test=0.25)
-        assert again.alignment == test.alignment
-        assert ids_at(f, "insurer", again) == ids
-
-
 def test_nothing_is_spent_by_a_division_and_both_parts_spend_from_the_same_ledgers():
     with federation(400) as f:
         train, test = f.split(test=0.5)
@@ -103,13 +93,6 @@ def test_a_share_of_people_is_about_that_share_and_does_not_depend_on_the_place(
     total = int(taken.sum())
     assert stats.binomtest(total, keys * people, share).pvalue > kit.ALPHA
     assert not np.array_equal(taken[0], taken[1])
-
-
-def test_one_party_alone_does_not_split_and_an_empty_part_is_refused():
-    with federation(50, parties=("bank",)) as f, pytest.raises(cn.BadInput, match="two parties"):
-        f.split(test=0.5)
-    with federation(3) as f, pytest.raises(cn.BadInput, match="empty"):
-        f.split(test=1e-9)
 
 
 def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():

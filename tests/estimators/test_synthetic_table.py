@@ -109,27 +109,7 @@ def test_a_release_of_moments_of_columns_in_bins_serves_as_well_and_is_the_same_
         assert "Bins" in refusal.value.remedy
 
 
-@kit.needs_mbi
-def test_the_statement_says_what_a_synthetic_table_is_and_is_not():
-    assert WHAT_IT_IS in fitted().privacy_.assumptions
-    assert "belong to nobody" in str(fitted().privacy_)
-    assert "no copy" in str(fitted().privacy_)
-
-
 # Rows -------------------------------------------------------------------------------------------------------------------------
-
-
-@kit.needs_mbi
-def test_rows_have_the_people_s_columns_in_their_own_units():
-    rows = fitted().sample()
-    assert list(rows) == COLUMNS
-    assert len(rows) == PEOPLE
-    assert rows["bank.age"].dtype == np.int64
-    assert rows["bank.age"].between(18, 90).all()
-    assert rows["bank.since"].between("2020-01-01", "2023-12-31").all()
-    assert set(rows["telco.plan"]) == {"pre", "post"}
-    assert set(rows["bank.segment"].dropna()) == {"basic", "gold", "top"}
-    assert rows["telco.bill"].dropna().between(0, 200).all()
 
 
 @kit.needs_mbi
@@ -147,17 +127,6 @@ def test_rows_are_distributed_like_people_one_by_one_and_together():
     assert both[1] == pytest.approx(both[0], abs=0.1)
     post = [(frame["telco.plan"] == "post")[frame["bank.segment"] == "top"].mean() for frame in (people, rows)]
     assert post[1] == pytest.approx(post[0], abs=0.15)
-
-
-@kit.needs_mbi
-def test_the_same_seed_gives_the_same_rows_and_another_seed_others():
-    study = fitted()
-    pd.testing.assert_frame_equal(study.sample(50), study.sample(50))
-    assert not study.sample(50).equals(study.sample(50, random_state=1))
-    assert len(study.sample(3)) == 3
-    for wrong in ({"n": 0}, {"n": 1.5}, {"random_state": -1}, {"random_state": None}):
-        with pytest.raises(cn.BadInput, match=next(iter(wrong))):
-            study.sample(**wrong)
 
 
 @pytest.mark.full

@@ -47,16 +47,6 @@ def test_logistic_classes_and_probabilities_are_equal(target, data, rows):
     assert np.array_equal(model.predict(rows), exported.predict(rows))
 
 
-def test_scores_along_components_are_equal(data, rows):
-    model = cn.PCA(3, epsilon=1.0, delta=1e-5).fit(data)
-    assert np.max(np.abs(model.transform(rows) - model.to_sklearn().transform(rows))) <= SAME
-
-
-def test_clusters_are_equal(data, rows):
-    model = cn.KMeans(3, epsilon=2.0, delta=1e-5).fit(data)
-    assert np.array_equal(model.predict(rows), model.to_sklearn().predict(rows))
-
-
 def test_whole_numbers_between_broken_bounds_and_levels_that_are_numbers_are_coded_alike():
     rng = np.random.default_rng(0)
     tables = {

@@ -112,17 +112,6 @@ def test_a_wide_release_is_the_plain_one(entries, monkeypatch):
     assert lean.n_significant_ == whole.n_significant_
 
 
-def test_a_preview_of_a_wide_study_says_how_long_it_takes_and_how_much_memory(monkeypatch):
-    opened, study = federation(300, epsilon=100.0, delta=1e-5), cn.PCA(1, epsilon=20.0, delta=1e-6)
-    assert "memory" not in study.preview(opened).expected
-    everything_is_wide(monkeypatch)
-    monkeypatch.setattr(release_module, "WIDE", 1)
-    shown = study.preview(opened)
-    assert "GB in this process" in shown.expected["memory"]
-    assert "two cores" in shown.expected["time"]
-    assert "memory: about" in str(shown)
-
-
 @pytest.mark.parametrize(
     "study", [cn.PCA(1, epsilon=20.0, delta=1e-6), cn.LinearRegression("telco.bill", epsilon=20.0, delta=1e-6)]
 )

@@ -1,7 +1,6 @@
 """Certificates: keys that never leave a site, requests that nobody can forge, renewal, a new authority, and their time."""
 
 import json
-import shutil
 import ssl
 import time
 
@@ -14,7 +13,6 @@ from colonnade.runtime.event_log import Log
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup as setup
 from colonnade.service.authority import CertificateAuthority, SiteRequest
-from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.cli.studies import call
 from tests.network.certificates import DAY, START, Clock, certified, connects, named_files
@@ -46,16 +44,6 @@ def test_what_is_handed_out_holds_no_key(site):
     assert len(keys) == len(site.members)
     made_here = b"".join(path.read_bytes() for path in setup.authority_folder(site.folder).iterdir())
     assert not any(key in made_here for key in keys)
-
-
-def test_a_card_carries_a_request_and_the_papers_are_made_from_it(tmp_path):
-    made = PartyFolder.create(tmp_path / "auditor", name="auditor", role="compute")
-    assert "BEGIN CERTIFICATE REQUEST" in made.card_text()
-    assert "PRIVATE" not in made.card_text()
-    card = tmp_path / "auditor.card.toml"
-    card.write_text("\n".join(line for line in made.card_text().splitlines() if not line.startswith("request")))
-    with pytest.raises(BadInput, match="no certificate request"):
-        setup._card(card)
 
 
 def test_a_request_that_the_member_did_not_sign_is_refused(site, tmp_path):
@@ -194,16 +182,6 @@ def test_sites_change_over_to_a_new_authority_one_by_one_until_the_former_is_for
     assert connects(server, late)
 
 
-def test_a_sites_certificate_is_for_connecting_and_not_for_listening(tmp_path, authority):
-    authority = CertificateAuthority.create(tmp_path / "now")
-    one, pose = Kit(tmp_path / "one"), Kit(tmp_path / "pose")
-    certified(authority, one, "bank")
-    certified(authority, pose, "telco")
-    for file in ("crt", "key"):
-        shutil.copy(pose.folder / f"client.{file}", pose.folder / f"server.{file}")
-    assert not connects(Kit(pose.folder, "server"), one)
-
-
 def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(tmp_path):
     engine = pytest.importorskip("colonnade.transport.engine", reason="needs the extra colonnade[network]")
     kit = Kit(tmp_path / "kit")
@@ -214,11 +192,6 @@ def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(
         serialization.Encoding.DER
     )
     assert context.verify_mode == ssl.CERT_REQUIRED
-
-
-def test_a_folder_without_an_authority_is_refused(tmp_path):
-    with pytest.raises(BadInput, match="no certificate authority"):
-        CertificateAuthority(tmp_path)
 
 
 # Their time ----------------------------------------------------------------------------------------------------------
@@ -242,24 +215,6 @@ def test_a_certificate_outside_its_time_names_itself_and_the_date(tmp_path, auth
     clock.now = START - DAY
     with pytest.raises(CertificateExpired, match="not valid before"):
         kit.credentials()
-
-
-def test_an_authority_outside_its_time_names_itself(tmp_path, clock):
-    authority = CertificateAuthority.create(tmp_path / "authority", days=10, clock=clock)
-    kit = Kit(tmp_path / "kit", clock=clock)
-    certified(authority, kit, "bank")
-    clock.pass_days(11)
-    with pytest.raises(CertificateExpired, match=r"bank \(client.crt\) expired"):
-        kit.credentials()
-    roots = kit.certificates()["rootCA.pem"]
-    with pytest.raises(CertificateExpired, match=r"colonnade authority \w+ \(rootCA.pem\) expired"):
-        roots.refuse_outside(clock.now, "rootCA.pem")
-
-
-def test_a_certificate_that_is_over_is_not_installed(tmp_path, authority, clock):
-    kit = Kit(tmp_path / "kit", clock=clock)
-    with pytest.raises(CertificateExpired, match="expired"):
-        certified(authority, kit, "bank", days=-0.001)
 
 
 def test_the_coordinator_remembers_until_when_a_site_can_connect(tmp_path, authority, clock):

@@ -1,6 +1,5 @@
 """Members served with direct links, as processes over mutual TLS: the same release, less for the coordinator, and refusals."""
 
-import json
 import math
 import os
 import socket
@@ -204,15 +203,6 @@ def test_addresses_are_part_of_what_is_signed_and_papers_without_them_keep_their
     assert all(len(member) == 6 for member in fields[3]), "as before there were addresses"
 
 
-@pytest.mark.parametrize(
-    "address", ["bank", "bank:", ":80", "bank:0", "bank:70000", "bank:80:90", "-bank:80", "a b:80"]
-)
-def test_an_address_is_a_host_and_a_port(papers, address):
-    member = read_agreement(papers.papers_path).members["bank"]
-    with pytest.raises(BadInput):
-        msgspec.structs.replace(member, direct=address).__post_init__()
-
-
 def test_a_member_signs_no_papers_with_another_address_than_its_own(papers):
     from colonnade.service import federation_setup
 
@@ -238,23 +228,3 @@ def test_a_policy_that_forbids_links_keeps_a_member_from_serving_with_them(paper
             serve_member(folder.path, change_cap=False, report=lambda _: None, direct=True)
     finally:
         policy.write_text(before)
-
-
-@pytest.mark.full
-def test_a_member_without_an_address_in_the_papers_has_no_links(tmp_path):
-    made = Site(tmp_path, parties=("bank", "telco"))
-    with pytest.raises(BadInput, match="no address"):
-        serve_member(made.members["bank"].path, change_cap=False, report=lambda _: None, direct=True)
-
-
-def test_a_port_that_is_taken_is_said_by_name(papers, tmp_path):
-    folder = papers.members["insurer"]
-    host, port = folder.direct.split(":")
-    with socket.create_server((host, int(port))), pytest.raises(BadInput, match="cannot listen"):
-        MemberLinks(folder, folder.direct, Log(None, "insurer", "relay"))
-
-
-def test_a_card_says_where_a_member_is_reached(papers):
-    card = papers.members["bank"].card_text()
-    assert f"direct = {json.dumps(papers.members['bank'].direct)}" in card
-    assert os.fspath(papers.members["bank"].path) not in card

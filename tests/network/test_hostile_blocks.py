@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -125,17 +124,6 @@ def test_hostile_blocks_leave_relay_and_guard_as_they_were(count, site):
     assert served.failure is None
     made._end_session(b"")
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors + 2
-
-
-def test_many_messages_at_once_pass_one_relay(site):
-    """More at once than ever are on their way to one party; none waits for another's reply to be fetched."""
-    _, served, made = site
-    account = codec.encode(GetAccount())
-    expected = served.ask(account)
-    with ThreadPoolExecutor(24) as pool:
-        answers = list(pool.map(lambda number: ask(made, account, b"s" * 16, number), range(200)))
-    assert set(answers) == {expected}
-    assert len(made._passages) <= relay.AT_ONCE
 
 
 def test_a_guard_that_takes_nobody_is_away_and_the_relay_does_not_wait_for_it(tmp_path, monkeypatch):

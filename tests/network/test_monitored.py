@@ -84,13 +84,6 @@ def test_a_guard_that_has_stopped_goes_on_saying_why(monitored, tmp_path, monkey
         assert "3 are repeated" in json.loads((tmp_path / "guard.status").read_text())["stopped"]
 
 
-def test_a_guard_without_anything_to_do_ends_at_once(monitored):
-    one, _, ended, _ = monitored
-    with pytest.raises(Ended):
-        one.end()
-    assert ended.is_set()
-
-
 def test_a_guard_ends_once_every_answer_under_way_is_out_and_takes_no_new_request(monitored):
     one, slow, ended, _ = monitored
     with ThreadPoolExecutor(3) as pool:
@@ -104,17 +97,6 @@ def test_a_guard_ends_once_every_answer_under_way_is_out_and_takes_no_new_reques
         slow.go.set()
         assert {answer.result() for answer in answers} == {codec.encode(NotKept())}
     assert ended.wait(30)
-
-
-def test_an_endpoint_that_fails_is_not_counted_as_being_at_work(monitored):
-    one, slow, ended, _ = monitored
-    slow.go.set()
-    slow.handle = lambda data: (_ for _ in ()).throw(RuntimeError)
-    with pytest.raises(RuntimeError):
-        one.handle(codec.encode(GetAccount()))
-    with pytest.raises(Ended):
-        one.end()
-    assert ended.is_set()
 
 
 # Neighbouring tables -------------------------------------------------------------------------------------------------

@@ -63,12 +63,6 @@ def counts(**options) -> cn.PatternCount:
 # What is signed -------------------------------------------------------------------------------------------------------
 
 
-def test_papers_survive_being_written_and_read(site):
-    papers = site.papers
-    assert FederationAgreement.read(papers.text()) == papers
-    assert papers.check().identity == FederationAgreement.read(papers.text() + "\n# a comment\n").identity
-
-
 CHANGES = {
     "collusion": lambda papers: msgspec.structs.replace(papers, collusion=0),
     "name": lambda papers: msgspec.structs.replace(papers, name="another"),
@@ -113,14 +107,6 @@ def test_papers_that_one_member_has_not_signed_are_refused_by_every_party(name, 
             site.members[member].guard()
 
 
-def test_a_signature_of_another_member_or_of_nobody_is_refused(site):
-    papers = site.papers
-    swapped = {**papers.signatures, "bank": papers.signatures["telco"]}
-    for signatures in (swapped, {**papers.signatures, "bank": "00" * 64}, {**papers.signatures, "bank": "zz"}):
-        with pytest.raises(ProtocolError, match="'bank'"):
-            msgspec.structs.replace(papers, signatures=signatures).check()
-
-
 def test_a_member_signs_only_papers_that_say_of_it_what_its_own_card_says(site):
     papers = site.papers
     forged = msgspec.structs.replace(papers.members["bank"], identity=Identity.from_seed(b"f" * 32).public.hex())
@@ -129,25 +115,10 @@ def test_a_member_signs_only_papers_that_say_of_it_what_its_own_card_says(site):
         federation_command.sign(site.papers_path, party=site.members["bank"].path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "version = 3", "= broken", "name = 3", 'version = 1\nname = "x"\nunknown = true'],
-)
-def test_what_is_not_papers_is_refused_by_an_error_of_ours(text):
-    with pytest.raises(BadInput, match="papers"):
-        FederationAgreement.read(text)
-
-
 @given(st.text(max_size=200))
 def test_any_text_is_papers_or_refused(text):
     with pytest.raises(BadInput):
         FederationAgreement.read(text)
-
-
-def test_papers_of_another_version_are_refused_with_a_remedy(site):
-    with pytest.raises(BadInput, match="another version") as refusal:
-        msgspec.structs.replace(site.papers, version=3)
-    assert "federation init" in refusal.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -202,13 +173,6 @@ def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand
 
 
 # What a party opens ---------------------------------------------------------------------------------------------------
-
-
-def test_a_study_runs_on_the_terms_of_the_papers_and_names_them_in_its_plan(site):
-    with opened(site) as federation:
-        study = counts().fit(federation)
-        assert study.plan_.federation == site.papers.identity
-        assert study.plan_.people == site.papers.alignment.people
 
 
 def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one_with_the_same_bytes(site):
@@ -500,17 +464,6 @@ def test_a_coordinator_that_was_cut_off_in_the_last_turn_runs_the_step_again_at_
         again.journal.close()
 
 
-def test_a_study_file_is_kept_until_all_of_it_is_done(tmp_path):
-    journal = StudyJournal(tmp_path / "studies.sqlite")
-    journal.begin_file("/a/study.toml", "text")
-    journal.close()
-    journal = StudyJournal(tmp_path / "studies.sqlite")
-    assert journal.unfinished_files() == [("/a/study.toml", "text")]
-    journal.finish_file("/a/study.toml")
-    assert journal.unfinished_files() == []
-    journal.close()
-
-
 # Folders --------------------------------------------------------------------------------------------------------------
 
 
@@ -531,15 +484,6 @@ def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tm
     (made.path / "identity.key").chmod(0o644)
     with pytest.raises(LoosePermissions, match="read by other users"):
         made.identity()
-
-
-def test_a_folder_is_never_made_over_another_and_names_are_plain(tmp_path):
-    PartyFolder.create(tmp_path / "bank", name="bank", role="data")
-    with pytest.raises(BadInput):
-        PartyFolder.create(tmp_path / "bank", name="bank", role="data")
-    for name in ("coordinator", "server", "two words", "a.b", "bänk", ""):
-        with pytest.raises(BadInput):
-            PartyFolder.create(tmp_path / "x", name=name, role="data")
 
 
 def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
@@ -592,14 +536,6 @@ def test_a_served_party_answers_no_question_about_the_length_of_its_list(site, m
         assert len(said) == 1
         assert "takes part in no matching" in said.pop()[1]
         assert federation.budget().nonprivate.tolist() == [0] * len(site.parties)
-
-
-def test_a_list_longer_than_the_declared_capacity_is_refused_to_the_owner_who_starts_the_party(site):
-    with_rules(site, f"capacity = {len(site.tables['bank']) - 1}")
-    with pytest.raises(BadInput, match="more ids than the declared capacity"):
-        site.members["bank"].guard()
-    with_rules(site, f"capacity = {len(site.tables['bank'])}")
-    site.members["bank"].guard().close()
 
 
 @pytest.mark.every(2)

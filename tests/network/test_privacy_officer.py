@@ -17,7 +17,6 @@ import colonnade as cn
 from colonnade.errors import ApprovalNeeded, BadInput, PlanMismatch, PolicyRefusal, ProtocolError
 from colonnade.protocol.agreement import FederationAgreement, Introduction, Revocation, read_agreement
 from colonnade.secure.keys import Identity
-from colonnade.service.decisions import _without
 from tests.cli.studies import call, refused
 from tests.network.served import Site, unserved
 from tests.network.test_papers import opened
@@ -279,11 +278,3 @@ def test_a_new_version_does_not_tell_whether_whoever_asked_to_be_erased_was_ther
         assert f"the table is data version {version}" in done("party", "erase", bank, person, "--yes")
         with opened(site) as federation:
             assert federation.data_versions["bank"] == version
-
-
-def test_a_person_is_erased_from_a_csv_file_and_other_cells_stay_as_they_were(tmp_path):
-    source, target = tmp_path / "a.csv", tmp_path / "b.csv"
-    source.write_text('id;note\n1;"a;b"\n2;ü\n3;"two\nlines"\n', encoding="cp1252")
-    assert _without(source, target, "id", {"2", "9"}, {"separator": ";", "encoding": "cp1252"}) == 1
-    with target.open(encoding="cp1252", newline="") as file:
-        assert list(csv.reader(file, delimiter=";")) == [["id", "note"], ["1", "a;b"], ["3", "two\nlines"]]

@@ -86,11 +86,6 @@ def test_a_certificate_of_another_authority_makes_no_line(line, intrude, tmp_pat
     assert never_came(notes, intrude("bank", kit, "connect"), transport)
 
 
-def test_a_site_cannot_take_another_sites_name(line, intrude):
-    _, _, kits, _, notes, transport = line
-    assert never_came(notes, intrude("telco", kits["bank"], "connect"), transport)
-
-
 @pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("what", "reason"),

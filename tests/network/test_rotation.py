@@ -8,7 +8,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.protocol.agreement import FederationAgreement, Rotation, read_agreement
-from colonnade.secure.keys import Identity, PublicIdentity
+from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup as setup
 from tests.cli.studies import call
 from tests.network.served import Site, unserved
@@ -123,14 +123,6 @@ def test_a_new_key_that_the_old_one_did_not_sign_is_refused(forge, site):
     papers = rotated(site)
     with pytest.raises(ProtocolError):
         forge(papers).check()
-
-
-def test_a_member_cannot_take_the_key_of_another(site):
-    papers, bank = site.papers, site.members["bank"].identity()
-    with pytest.raises(ProtocolError, match="in use"):
-        papers.rotated("bank", bank, papers.pinned()["telco"])
-    with pytest.raises(ProtocolError):
-        papers.rotated("telco", bank, PublicIdentity(Identity.from_seed(b"n" * 32).public))
 
 
 def test_papers_with_an_older_key_do_not_come_back(site):
