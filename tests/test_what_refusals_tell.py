@@ -102,7 +102,7 @@ def theatre(tmp_path_factory) -> Theatre:
     return Theatre(tmp_path_factory.mktemp("sides"))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=str(case), marks=[] if case in ALWAYS else [pytest.mark.full]) for case in CASES]
 )
@@ -114,7 +114,7 @@ def test_rows_change_nothing_that_a_coordinator_hears_and_no_row_of_a_ledger(cas
     assert other_reads == reads
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", AS_IT_WAS)
 def test_the_matrix_would_notice_what_once_gave_something_away(name, theatre, monkeypatch):
     switch, case = AS_IT_WAS[name]

@@ -112,6 +112,7 @@ def test_aligning_again_uses_the_order_that_is_kept_and_costs_nothing(options):
         assert again.aligned_.findings.transcript.rounds == 5
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options", [{"size": "public"}, {"epsilon": 0.5}, {"mode": "cohort", "ids": [f"p{i}" for i in range(40, 90)]}]
 )
@@ -261,6 +262,7 @@ def test_a_public_size_stands_in_every_ledger_as_not_private():
         assert federation.aligned_.findings.privacy.epsilon() == float("inf")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("options", [{"size": "hidden"}, {"epsilon": 0.5}, {"size": "public"}])
 def test_an_intersection_is_in_every_account_before_the_first_letter_leaves(options, monkeypatch):
     """Peers learn which of their ids a party has. It stands in the ledger even of a run that came no further than its start."""
@@ -305,6 +307,7 @@ class Watched:
         return replies
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("options", [{"size": "hidden"}, {"size": "public"}])
 def test_the_coordinators_transcript_is_the_same_for_all_lists_with_the_same_permitted_knowledge(options):
     """Other people, other lengths, another order and other overlaps between two: kinds, sizes and order of messages agree."""
@@ -388,6 +391,7 @@ def test_a_plan_that_shows_a_list_as_shorter_than_declared_is_refused_without_a_
         assert "70" not in str(caught.value)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("capacity", [1, 60, 4096])
 def test_a_party_without_a_declared_capacity_matches_no_list_whatever_the_plan_says(capacity, monkeypatch):
     monkeypatch.setattr("colonnade.party.party._with_capacity", lambda policy, length: policy)

@@ -156,7 +156,7 @@ def cases() -> Iterator[Any]:
                     yield pytest.param(study, message, when, name, back, attempts, marks=[] if usual else [full])
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("study", "message", "when", "name", "back", "attempts"), list(cases()))
 def test_after_a_kill_the_words_are_those_of_the_ledgers(study, message, when, name, back, attempts, site):
     journal = ThreeAttempts() if attempts == 3 else None

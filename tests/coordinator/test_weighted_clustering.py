@@ -144,7 +144,7 @@ def test_an_independent_grid_is_the_product_of_its_margins_also_when_pruned():
 # Who pays what --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(9)
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("parties", [1, 2, 5])

@@ -105,6 +105,7 @@ def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_the_site_builds_offline_without_a_broken_link(tmp_path):
     pytest.importorskip("mkdocs", reason="the extra colonnade[docs] is not installed")
     built = subprocess.run(

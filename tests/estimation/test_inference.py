@@ -99,6 +99,7 @@ def test_codings_write_the_same_model():
 # Coverage -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("deviation", [5.0, 40.0])
 def test_intervals_without_sampling_cover_what_the_same_people_give_without_noise(deviation):
     rows = coded(people(kit.generator("covered"), 20_000))

@@ -81,6 +81,7 @@ def test_without_noise_estimates_are_those_of_maximum_likelihood_and_errors_thos
     assert found.determined.all()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("deviation", [10.0, 40.0])
 def test_intervals_cover_what_the_same_people_give_without_noise(deviation):
     fitted = Fitted("newton inference: covered")

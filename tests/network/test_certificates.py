@@ -160,6 +160,7 @@ def test_an_authority_that_would_end_first_is_prolonged_and_sites_of_both_dates_
     assert connects(server, early)
 
 
+@pytest.mark.full
 def test_sites_change_over_to_a_new_authority_one_by_one_until_the_former_is_forgotten(tmp_path):
     authority = CertificateAuthority.create(tmp_path / "authority")
     server, early, late = Kit(tmp_path / "server", "server"), Kit(tmp_path / "early"), Kit(tmp_path / "late")
@@ -267,6 +268,7 @@ def no_certificate(kit: Kit) -> None:
     kit.certificate_file.write_text("nonsense")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("fault", "error", "words"),
     [

@@ -13,6 +13,7 @@ from tests.party.dask_clusters import tls_cluster, write_files
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
+@pytest.mark.full
 def test_a_served_party_on_dask_gives_the_same_releases_and_survives_a_worker(tmp_path_factory):
     with tls_cluster(n_workers=2, threads_per_worker=1, processes=True) as (cluster, security):
         site = Site(tmp_path_factory.mktemp("n"))

@@ -74,6 +74,7 @@ def test_a_letter_in_an_answer_of_the_guard_reaches_the_other_members_mailbox(pa
         papers.members[name].socket.unlink()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("direct", [False, True])
 def test_mail_is_erased_before_a_member_begins_and_after_it_has_ended(papers, monkeypatch, direct):
     """A guard that is new has no run that a letter could be for, and a member that is served without links takes none."""

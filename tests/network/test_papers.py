@@ -386,6 +386,7 @@ def test_the_coordinator_refuses_it_too_before_anything_is_asked(site, tmp_path)
     journal.close()
 
 
+@pytest.mark.full
 def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
     """Rotating a key does not reset a budget, nor what peers remember."""
     keep = tmp_path / "backup.sqlite"
@@ -442,6 +443,7 @@ class Until:
         return self.inner.exchange(requests)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("told", ["bank", "insurer"])
 def test_a_coordinator_that_was_cut_off_in_the_last_turn_runs_the_step_again_at_no_price(site, tmp_path, told):
     state = tmp_path / "state" / "studies.sqlite"
@@ -538,7 +540,7 @@ def test_a_served_party_answers_no_question_about_the_length_of_its_list(site, m
         assert federation.budget().nonprivate.tolist() == [0] * len(site.parties)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("change", ["somebody came", "somebody went", "somebody else"])
 def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_path, change):
     """Everything but contents: who says what to whom in which turn, how long it is, and which rows it leaves."""

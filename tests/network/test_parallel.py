@@ -114,6 +114,7 @@ def test_one_study_from_many_threads_is_paid_once(site):
     assert {name: total - before[name] for name, total in spent(site).items()} == prices(found[:1])
 
 
+@pytest.mark.full
 def test_clients_that_hang_up_end_no_guard_and_studies_go_on_beside_them(site):
     """The same socket that the relay uses, and a monitor that asks and does not wait for the answer."""
     request = codec.encode(GetAccount())
@@ -162,6 +163,7 @@ class Staggered:
         self.inner.close()
 
 
+@pytest.mark.full
 def test_with_a_node_without_data_a_guard_lost_at_the_opening_loses_nothing_and_is_paid_once(site):
     number = next(_draw) * len(COLUMNS)  # of the first pair of columns
     with site.connect() as federation:
@@ -175,6 +177,7 @@ def test_with_a_node_without_data_a_guard_lost_at_the_opening_loses_nothing_and_
         assert spent(site) == pytest.approx({**before, **{name: before[name] + EPSILON for name in paid}})
 
 
+@pytest.mark.full
 def test_a_node_without_data_that_is_lost_after_it_opened_sends_its_share_again(site):
     number = next(_draw)
     with site.connect() as federation:

@@ -131,6 +131,7 @@ def test_a_restored_party_with_the_same_table_keeps_its_version_and_is_aligned_a
     assert bank.load([tmp_path / "bank.parquet"]).version > 1  # by now a version says nothing about rows again
 
 
+@pytest.mark.full
 def test_a_restored_party_with_another_table_gets_a_version_that_was_never_used(tmp_path):
     site = unserved(tmp_path)
     bank = site.members["bank"]

@@ -134,6 +134,7 @@ def test_papers_with_an_older_key_do_not_come_back(site):
     assert read_agreement(site.members["telco"].papers).rotations
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("step", [0, 1, 2])
 def test_a_crash_on_the_way_is_finished_by_doing_it_again(step, site, monkeypatch):
     """Before the papers are written, before the old key is put aside, and before the new key is kept at all."""

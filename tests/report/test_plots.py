@@ -67,7 +67,7 @@ def fitted() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", [*STUDIES, "preview"])
 def test_no_text_leaves_the_figure(name, fitted):
     figure = fitted[name].plot()
@@ -79,7 +79,7 @@ def test_no_text_leaves_the_figure(name, fitted):
     assert drawn.y1 <= height + 0.02
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", [*STUDIES, "preview"])
 def test_labels_do_not_run_into_each_other(name, fitted):
     figure = fitted[name].plot()

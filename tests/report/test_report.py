@@ -79,7 +79,7 @@ def read(path: Path) -> Page:
     return Page(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     "name", ["secure", "response", "independent", "gram", "sketch", "rows", "clusters", "logistic"]
 )
