@@ -44,6 +44,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     monkeypatch.setattr(randomness, "SystemRandomness", lambda: source)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", inspection.MECHANISMS)
 def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> None:
     result = call("audit", name, "--samples", 200_000, "--alpha", kit.ALPHA)
@@ -52,6 +53,7 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
     assert result.output.count(": refuted") == 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", inspection.ATTACKS)
 def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
     result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)

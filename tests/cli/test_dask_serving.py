@@ -108,6 +108,7 @@ print("done")
 """
 
 
+@pytest.mark.full
 def test_a_guard_reaches_its_own_scheduler_and_nothing_else(tmp_path: Path, scheduler) -> None:
     address, security = scheduler
     write_files(security, tmp_path)

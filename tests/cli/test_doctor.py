@@ -117,6 +117,7 @@ def old_python(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(doctor, "OLDEST_PYTHON", (99, 0))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("fault", "check"),
     [

@@ -87,6 +87,7 @@ def test_the_tested_versions_name_packages_and_versions_and_nothing_else() -> No
     assert "colonnade" not in names
 
 
+@pytest.mark.full
 def test_the_example_study_is_valid_and_its_data_can_be_made(tmp_path: Path) -> None:
     for name in ("study.toml", "make_data.py"):
         (tmp_path / name).write_text(text(f"examples/{name}"), encoding="utf-8")

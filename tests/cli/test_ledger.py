@@ -82,7 +82,7 @@ pure = st.integers(10**6, 3 * 10**9).map(Loss.of_pure)
 concentrated = st.integers(1, 2_000).map(lambda thousandths: Loss.of_zcdp(Fraction(thousandths, 10_000)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.lists(pure | concentrated, min_size=1, max_size=6), st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_the_ledger_never_shows_less_than_privacy_loss_distributions_do(losses: list[Loss], delta: float) -> None:
     opinion = distribution_epsilon(losses, delta)
@@ -90,7 +90,7 @@ def test_the_ledger_never_shows_less_than_privacy_loss_distributions_do(losses: 
     assert opinion <= total(losses).epsilon(delta) * (1 + SLACK)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.lists(pure, min_size=1, max_size=6))
 def test_half_of_what_was_released_would_be_noticed(losses: list[Loss]) -> None:
     halved = total(Loss.of_pure(-(-loss.pure // 2)) for loss in losses if loss.pure)

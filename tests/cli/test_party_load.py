@@ -234,10 +234,11 @@ def _end_before(patch: pytest.MonkeyPatch, number: int) -> None:
         patch.setattr(Path, name, ending(getattr(Path, name)))
 
 
-def test_wherever_a_load_is_killed_the_party_has_the_old_table_or_the_new_one(tmp_path):
+def test_wherever_a_load_is_killed_the_party_has_the_old_table_or_the_new_one(tmp_path, request):
+    """A slice of the places; all of them under --full."""
     file = written(tmp_path, table(20))
     seen = set()
-    for number in range(1, 200):
+    for number in range(1, 200, 1 if request.config.getoption("--full") else 6):
         member = made(tmp_path / str(number))
         member.load([written(tmp_path, table(), "old.parquet")])
         was_killed = killed(member, file, number)
@@ -256,6 +257,7 @@ def test_wherever_a_load_is_killed_the_party_has_the_old_table_or_the_new_one(tm
 # Making a folder --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("stood", [False, True])
 @pytest.mark.parametrize("fault", ["schema", "table", "id"])
 def test_a_folder_whose_making_is_refused_is_not_left_half_made(tmp_path, fault, stood):
