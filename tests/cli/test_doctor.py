@@ -23,7 +23,7 @@ from colonnade.service.health import run_checks
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Kit
 from tests.cli.studies import call
-from tests.network.certificates import DAY, Clock, certified
+from tests.service.certificates import DAY, Clock, certified
 
 
 def test_what_is_needed_is_what_the_package_requires() -> None:

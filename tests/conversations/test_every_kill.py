@@ -19,8 +19,8 @@ from colonnade.protocol import codec
 from colonnade.steps import joint as joint_module
 from tests.conversations.sites import Site
 from tests.conversations.test_tiles import in_tiles
-from tests.network import every_study
-from tests.network.every_study import COUNTED, NUMBERS, PRICE
+from tests.service import every_study
+from tests.service.every_study import COUNTED, NUMBERS, PRICE
 
 NODE = "notary"
 POLICY = cn.Policy(
@@ -152,7 +152,9 @@ def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kin
     site, run = disturbed, KINDS[kind]
     run(site.federation, 1)  # what a study rests on is fitted by then
     draws = []
-    for repeat in range(2, 8 if "sketches" in kind else 4):  # few sketches: counts move by steps, and two draws may agree
+    for repeat in range(
+        2, 8 if "sketches" in kind else 4
+    ):  # few sketches: counts move by steps, and two draws may agree
         site.prepare(-1, "", late=False)
         draws.append(run(site.federation, repeat))
     last, spread = site.taken, max(np.abs(np.subtract(*pair)).max() for pair in itertools.combinations(draws, 2))

@@ -24,7 +24,7 @@ from colonnade.runtime.event_log import Log
 from colonnade.service.authority import CertificateAuthority
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.federations import federation
-from tests.network.certificates import DAY, Clock, certified
+from tests.service.certificates import DAY, Clock, certified
 
 TOKEN = "0123456789abcdef"
 EVIL = "<script>alert(1)</script>"

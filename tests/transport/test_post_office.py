@@ -13,7 +13,7 @@ from colonnade.service import post_office
 from colonnade.service.post_office import PostOffice
 from colonnade.transport.mailbox import Mailbox
 from tests.conversations.stage import a_plan
-from tests.network.lines import until
+from tests.service.lines import until
 
 PLAN = a_plan({"bank": 2, "telco": 2}, nodes=("bank", "telco", "insurer"))
 

@@ -23,7 +23,7 @@ def in_namespaces(folder: Path, what: str, seconds: float) -> subprocess.Complet
         "private",
         sys.executable,
         "-m",
-        "tests.network.namespaces",
+        "tests.service.namespaces",
     ]
     return subprocess.run(
         [*words, str(folder), what], capture_output=True, text=True, timeout=seconds, check=False, cwd=ROOT,

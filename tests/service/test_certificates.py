@@ -15,8 +15,8 @@ from colonnade.service import federation_setup as setup
 from colonnade.service.authority import CertificateAuthority, SiteRequest
 from colonnade.transport.kit import Kit, KnownCertificates
 from tests.cli.studies import call
-from tests.network.certificates import DAY, START, Clock, certified, connects, named_files
-from tests.network.served import Site, unserved
+from tests.service.certificates import DAY, START, Clock, certified, connects, named_files
+from tests.service.served import Site, unserved
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
 from colonnade.transport.direct import Direct
 from tests import side_by_side as sides
-from tests.network.lines import until
-from tests.refusal_matrix import REQUESTS, TABLES
+from tests.party.refusal_matrix import REQUESTS, TABLES
+from tests.service.lines import until
 
 REFUSED = codec.encode(Refused(code="policy-refusal", message="No.", remedy="Ask for less."))
 

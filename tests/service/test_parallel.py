@@ -18,9 +18,9 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount, Post
 from tests import kit
 from tests.federations import joined
-from tests.network.lines import until
-from tests.network.served import Site
 from tests.party.test_serving import RUDE
+from tests.service.lines import until
+from tests.service.served import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

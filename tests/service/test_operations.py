@@ -13,8 +13,8 @@ from colonnade.runtime.event_log import Log, LogFile, read_events, write_status
 from colonnade.runtime.private_files import lock_folder, replace_file, write_new
 from colonnade.service import health
 from tests.cli.studies import call
-from tests.network.lines import free_port, until
-from tests.network.served import Site, unserved
+from tests.service.lines import free_port, until
+from tests.service.served import Site, unserved
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

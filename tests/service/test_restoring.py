@@ -10,8 +10,8 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.runtime.private_files import lock_folder
 from colonnade.service.attestation import attest
 from tests.cli.studies import call
-from tests.network.served import Site, unserved
-from tests.network.test_papers import opened
+from tests.service.served import Site, unserved
+from tests.service.test_papers import opened
 
 
 def counts(**options) -> cn.PatternCount:

@@ -12,8 +12,8 @@ from colonnade.party.ledger import ledger as ledgers
 from colonnade.party.ledger.ledger import MOST_OF_ONE, SqliteLedger
 from colonnade.privacy.accounting import Loss
 from tests.cli.studies import call
-from tests.network.served import Site, unserved
-from tests.network.test_papers import opened
+from tests.service.served import Site, unserved
+from tests.service.test_papers import opened
 
 
 def counts(epsilon: float = 0.25) -> cn.PatternCount:

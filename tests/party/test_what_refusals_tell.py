@@ -2,7 +2,7 @@
 
 Each case plays one script twice, on two sides that differ in rows (`tests.side_by_side`), and compares everything that a
 coordinator hears, everything that the ledgers record, and which rows and columns the parties read in which order. A refusal is
-free, so one that differed would be an exact answer for nothing. The matrix itself is in `tests.refusal_matrix`.
+free, so one that differed would be an exact answer for nothing. The matrix itself is in `tests.party.refusal_matrix`.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from colonnade.party.steps import agreements
 from colonnade.service import party_folder
 from tests.party import test_alignment_refusals as lists
 from tests.party import test_change_attacks as attacks
-from tests.refusal_matrix import AS_IT_IS, COHORT, FAULTS, REQUESTS, TABLES, Case, Theatre, crossed, slice_of
+from tests.party.refusal_matrix import AS_IT_IS, COHORT, FAULTS, REQUESTS, TABLES, Case, Theatre, crossed, slice_of
 from tests.seeded import admission
 from tests.side_by_side import InProcess
 from tests.test_seeded_bugs import SEEDED_BUGS

@@ -1,4 +1,4 @@
-"""The matrix of `tests/test_what_refusals_tell.py`: what is asked for, what goes wrong meanwhile, and on which tables."""
+"""The matrix of `tests/party/test_what_refusals_tell.py`: what is asked for, what goes wrong meanwhile, and on which tables."""
 
 import hashlib
 import itertools

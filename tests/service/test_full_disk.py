@@ -19,8 +19,8 @@ from colonnade.runtime.event_log import Log
 from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
 from tests.cli.studies import call
-from tests.network.lines import free_port, until
-from tests.network.served import Site, unserved
+from tests.service.lines import free_port, until
+from tests.service.served import Site, unserved
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

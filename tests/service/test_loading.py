@@ -16,10 +16,10 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, GetDescription, Propose, Recall, Refused
 from colonnade.service.party_folder import Snapshots
 from tests.cli.studies import call
-from tests.network.lines import until
-from tests.network.served import Site
-from tests.network.test_members import alive
-from tests.network.test_papers import opened
+from tests.service.lines import until
+from tests.service.served import Site
+from tests.service.test_members import alive
+from tests.service.test_papers import opened
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

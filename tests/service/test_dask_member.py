@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from tests.network.served import Site, simulated
 from tests.party.dask_clusters import tls_cluster, write_files
+from tests.service.served import Site, simulated
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 

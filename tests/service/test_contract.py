@@ -7,7 +7,7 @@ import pytest
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol import codec
 from colonnade.transport.engine import Verb
-from tests.network.lines import HOST, free_port, relays, until
+from tests.service.lines import HOST, free_port, relays, until
 from tests.transport.contract import PARTIES, TransportContract, echoes
 from tests.transport.test_direct import Server
 

@@ -22,7 +22,7 @@ from colonnade.protocol.agreement import COORDINATOR, read_agreement
 from colonnade.service.federation_setup import authority_folder, install_coordinator
 from colonnade.service.party_folder import PartyFolder
 from tests.federations import SCHEMAS, TEST_KEY, frames
-from tests.network.lines import HOST, Started, free_port, until
+from tests.service.lines import HOST, Started, free_port, until
 
 MEMBERS = """
 import ctypes, json, os, sys, signal

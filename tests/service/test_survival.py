@@ -16,8 +16,8 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post
-from tests.network.lines import Started, until
-from tests.network.served import Site
+from tests.service.lines import Started, until
+from tests.service.served import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

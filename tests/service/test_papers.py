@@ -35,8 +35,8 @@ from colonnade.service.served_party import stricter
 from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Direct
 from tests.federations import frames
-from tests.network.served import Site, unserved
 from tests.party.test_alignment_refusals import Seen
+from tests.service.served import Site, unserved
 
 
 @pytest.fixture

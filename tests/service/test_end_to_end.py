@@ -7,7 +7,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.runtime.event_log import FIELDS
-from tests.network.served import simulated, site  # noqa: F401  # a fixture
+from tests.service.served import simulated, site  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -47,8 +47,8 @@ def main() -> None:
     import numpy as np
 
     import colonnade as cn
-    from tests.network.served import Site, simulated
-    from tests.network.test_survival import At
+    from tests.service.served import Site, simulated
+    from tests.service.test_survival import At
 
     site = Site(folder / "site", host=NAME, port=8002)
     served = []

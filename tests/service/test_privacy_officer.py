@@ -18,8 +18,8 @@ from colonnade.errors import ApprovalNeeded, BadInput, PlanMismatch, PolicyRefus
 from colonnade.protocol.agreement import FederationAgreement, Introduction, Revocation, read_agreement
 from colonnade.secure.keys import Identity
 from tests.cli.studies import call, refused
-from tests.network.served import Site, unserved
-from tests.network.test_papers import opened
+from tests.service.served import Site, unserved
+from tests.service.test_papers import opened
 
 NAME = "analyst@telco"
 TITLE, PURPOSE = "=Churn|'!A1", "to keep <b>customers</b>"

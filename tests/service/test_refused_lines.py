@@ -7,8 +7,8 @@ import pytest
 
 from colonnade.service import authority
 from colonnade.transport.kit import Kit
-from tests.network.intruders import INTRUDER
-from tests.network.lines import HOST, Started, free_port, relays, until
+from tests.service.intruders import INTRUDER
+from tests.service.lines import HOST, Started, free_port, relays, until
 
 provisioning = pytest.importorskip("colonnade.service.federation_setup", reason="needs the extra colonnade[network]")
 flare = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")

@@ -10,8 +10,8 @@ from colonnade.errors import CertificateExpired
 from colonnade.service import federation_setup as setup
 from colonnade.transport.kit import Kit, read_known
 from tests.cli.studies import call
-from tests.network.lines import until
-from tests.network.served import Site
+from tests.service.lines import until
+from tests.service.served import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -21,9 +21,9 @@ from colonnade.errors import Cost
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import total
 from tests import kit
-from tests.network import every_study
-from tests.network.lines import until
-from tests.network.served import Site
+from tests.service import every_study
+from tests.service.lines import until
+from tests.service.served import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -43,7 +43,7 @@ class Coordinator:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.network.every_study", str(self._papers)],
+                [sys.executable, "-m", "tests.service.every_study", str(self._papers)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -11,8 +11,8 @@ from colonnade.protocol.agreement import FederationAgreement, Rotation, read_agr
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup as setup
 from tests.cli.studies import call
-from tests.network.served import Site, unserved
-from tests.network.test_papers import opened
+from tests.service.served import Site, unserved
+from tests.service.test_papers import opened
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from colonnade.errors import BudgetExceeded
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.service.processes import refuse_the_network
 from tests.cli.studies import call
-from tests.network.lines import until
-from tests.network.served import Site, simulated
+from tests.service.lines import until
+from tests.service.served import Site, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

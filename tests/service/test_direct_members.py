@@ -23,9 +23,9 @@ from colonnade.service.health import member_status
 from colonnade.service.post_office import MemberLinks, where_to_listen
 from colonnade.service.processes import serve_member
 from colonnade.transport.direct import UnixEndpoint
-from tests.network.lines import Started, until
-from tests.network.served import Site, simulated
-from tests.network.test_survival import At
+from tests.service.lines import Started, until
+from tests.service.served import Site, simulated
+from tests.service.test_survival import At
 from tests.transport.test_post_office import Says, a_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
