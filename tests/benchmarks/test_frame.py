@@ -3,7 +3,6 @@
 import math
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,6 @@ from benchmarks.frame import (
     command,
     faster,
     near,
-    papers_page,
-    results_page,
     running,
     same,
     share,
@@ -45,7 +42,7 @@ from benchmarks.frame.claims import (
 )
 from benchmarks.frame.intervals import difference
 from benchmarks.frame.records import Results
-from benchmarks.frame.workers import OutOfTime, PartsFailed
+from benchmarks.frame.workers import PartsFailed
 from scipy import stats
 
 from colonnade.errors import BadInput
@@ -242,19 +239,6 @@ def test_a_part_that_fails_does_not_stop_the_others_and_nothing_is_recorded(
     assert not (benchmark.folder / "results" / "latest.json").exists()
 
 
-def test_a_sitting_that_is_over_keeps_what_it_has(benchmark: Benchmark, measure: Counting) -> None:
-    with pytest.raises(OutOfTime, match="0 of 18"):
-        running.record(benchmark, until=time.monotonic() - 1)
-    clock = iter(range(100))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workers.time, "monotonic", lambda: next(clock))
-        with pytest.raises(OutOfTime):
-            running.record(benchmark, until=4)
-    assert 0 < len(measure.asked) < 12
-    running.record(benchmark)
-    assert len(measure.asked) == 12
-
-
 def test_runs_of_other_code_are_not_taken_over(
     benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,28 +298,6 @@ def test_a_benchmark_that_fails_does_not_stop_the_others_and_is_said_at_the_end(
     assert "1 failed: one" in said
     assert command.everything(record=True, minutes=0.0) == command.STOPPED
     assert "Not finished: one, three." in capsys.readouterr().out
-
-
-def test_a_release_names_every_stale_recording_and_every_stale_page(
-    three: dict[str, int], benchmark: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A benchmark without a recording stands against a release, unless it needs what a machine may lack."""
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    for found, text in ((papers_page, "papers"), (results_page, "results")):
-        monkeypatch.setattr(found, "PAGE", tmp_path / f"{text}.md")
-        (tmp_path / f"{text}.md").write_text(text)
-    monkeypatch.setattr(papers_page, "page", lambda: "papers")
-    monkeypatch.setattr(results_page, "text", lambda *_: "results")
-    monkeypatch.setattr(results_page, "recordings", lambda: ([], []))
-    assert command.unreleasable() == []
-    assert command.main(["release"]) == command.DONE
-    three["one"] = command.FAILED
-    (tmp_path / "papers.md").write_text("another paper")
-    (tmp_path / "results.md").write_text("other results")
-    assert [line.partition(":")[0] for line in command.unreleasable()] == ["one", "papers.md", "results.md"]
-    assert command.main(["release"]) == command.FAILED
-    monkeypatch.setattr(command, "load", lambda name: replace(benchmark, name=name, needs="a device"))
-    assert "one" not in "".join(command.unreleasable())
 
 
 def test_a_check_of_one_benchmark_is_an_exit_status(

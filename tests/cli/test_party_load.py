@@ -100,18 +100,6 @@ def test_the_next_table_is_the_next_version_and_the_copy_before_is_removed(tmp_p
     assert member.check_data() == 30
 
 
-def test_several_files_are_one_table(tmp_path):
-    member = made(tmp_path)
-    files = [
-        written(tmp_path, table(10), "one.csv"),
-        written(tmp_path, table(10).assign(person_id=range(10, 20)), "two.CSV"),
-    ]
-    assert member.load(files).people == 20
-    assert held(member) == ["0001/0000.csv", "0001/0001.csv", "0001/SHA256SUMS"]
-    with pytest.raises(BadInput, match="bank"):
-        member.load([files[0], files[0]])
-
-
 # What is refused ------------------------------------------------------------------------------------------------------
 
 

@@ -90,16 +90,6 @@ def test_pattern_counts_are_those_of_the_joined_tables():
     assert np.abs(counted.unbiased_ - true.to_numpy()).max() < 8
 
 
-def test_regression_and_pca_run_and_the_number_of_people_is_noisy():
-    with united(tables(600)) as federation:
-        fitted = cn.LinearRegression("right.z", epsilon=2.0, delta=1e-6).fit(federation)
-        assert np.isfinite(fitted.coef_).all()
-        assert cn.PCA(2, epsilon=2.0, delta=1e-6).fit(federation).components_.shape[0] == 2
-        counts = {federation.moments(epsilon=2.0, delta=1e-6, repeat=k).moments.count for k in range(3, 7)}
-        assert len(counts) > 1
-        assert all(abs(count - 250) < 200 for count in counts)
-
-
 def test_three_steps_cost_each_ledger_the_price_and_towards_the_other_party_no_more():
     with united() as federation:
         statement = federation.moments(epsilon=1.0, delta=1e-6).privacy_

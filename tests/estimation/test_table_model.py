@@ -26,8 +26,6 @@ from colonnade.schema.encoders import values_of
 from colonnade.schema.features import features_of
 from tests import kit
 
-HALF = np.array([[0.5, 0.0], [0.0, 0.5]])
-
 
 def uniforms(name):
     rng = kit.generator(name)
@@ -93,31 +91,6 @@ def test_counts_of_the_first_clique_are_as_near_as_whole_rows_allow():
         counts = np.bincount(np.ravel_multi_index((drawn["x"], drawn["y"]), (3, 4)), minlength=12)
         assert np.abs(counts - rows * shares.ravel()).max() < 2
         assert counts.sum() == rows
-
-
-def test_a_level_that_nobody_has_is_never_drawn():
-    model = TableModel(("x", "y"), (3, 3), (("x", "y"),), (np.diag([0.5, 0.0, 0.5]),))
-    drawn = model.draw(5_000, uniforms("nobody"))
-    assert set(drawn["x"]) == {0, 2}
-    np.testing.assert_array_equal(drawn["x"], drawn["y"])
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ((("x",),), (np.array([0.5, 0.5]),)),
-        ((("x", "y"),), (np.array([[0.6, 0.6], [-0.1, -0.1]]),)),
-        ((("x", "y"),), (np.array([[0.5, 0.5], [0.5, 0.5]]),)),
-        ((("x", "y"),), (np.full((2, 2), np.nan),)),
-        ((("x", "y"),), (np.full((2, 3), 1 / 6),)),
-        ((("x", "z"), ("y",)), (HALF, np.array([0.5, 0.5]))),
-        ((), ()),
-    ],
-    ids=["a column is missing", "negative", "too much", "no numbers", "another shape", "a stranger", "nothing"],
-)
-def test_a_model_that_is_not_well_formed_is_refused(wrong):
-    with pytest.raises(cn.BadInput, match="not well formed"):
-        TableModel(("x", "y"), (2, 2), *wrong)
 
 
 # Values ----------------------------------------------------------------------------------------------------------------------

@@ -314,13 +314,6 @@ def test_intervals_cover_effects_whether_or_not_they_are_as_small_as_believed(st
     assert np.mean(inside) > 0.93
 
 
-def test_an_effect_that_noise_hides_is_not_called_determined() -> None:
-    found = [_searched(deviation=deviation)[0].result() for deviation in (1e-3, 600.0)]
-    called = [one.determined_in(centring(FEATURES, one.people)[1:], 1.0).mean() for one in found]
-    assert called[0] == 1.0
-    assert called[1] < 0.5
-
-
 # Scorecards -------------------------------------------------------------------------------------------------------------------
 
 
@@ -381,12 +374,3 @@ def test_a_population_that_has_not_changed_is_stable(card, federation) -> None:
     plain = _model().fit(federation).evaluate(federation, epsilon=50.0)
     with pytest.raises(cn.BadInput, match="evaluations of a scorecard"):
         card.stability(first, plain)
-
-
-def test_a_card_is_handed_on_as_a_table_and_as_a_page_that_escapes_what_it_shows(card, tmp_path) -> None:
-    table = pd.read_csv(card.to_csv(tmp_path / "card.csv"))
-    assert table["points"].tolist() == [card.base_points_, *card.points_["points"]]
-    page = card.to_html(tmp_path / "card.html").read_text(encoding="utf-8")
-    assert "Scorecard: bank.late" in page
-    assert "<script" not in page
-    assert "http://" not in page

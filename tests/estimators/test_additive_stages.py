@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.estimation.additive import information, marginal_shapes, recalibration
+from colonnade.estimation.additive import information, marginal_shapes
 from colonnade.estimation.shape_belief import ShapePrior, TargetCounts
 from colonnade.estimators import shape_study as two_stages
 from colonnade.estimators.shape_study import centring, divided
@@ -107,19 +107,6 @@ def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federat
     assert first.plan.price.epsilon < second < model.privacy_.epsilon()
     assert len(model.privacy_.openings) > len({step.name for step in model.plan_.steps})
     assert "in two stages" in model.receipt_
-
-
-@pytest.mark.full
-def test_a_preview_shows_both_stages_and_its_charge_is_what_is_then_spent(federation) -> None:
-    study = _model(columns="auto:2", epsilon=3.0)
-    preview = study.preview(federation, repeat=7)
-    assert "the 2 of 7 that tell most" in str(preview)
-    assert "15 % of the price" in str(preview)
-    before = federation.budget()["spent"]
-    study.fit(federation, repeat=7)
-    assert preview.statement.epsilon() == pytest.approx(study.privacy_.epsilon(), rel=0.02)
-    assert (federation.budget()["spent"] >= before).all()
-    assert preview.epsilon == 3.0
 
 
 def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation) -> None:
@@ -277,18 +264,3 @@ def test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_t
             errors = np.sqrt(np.diag(centred @ found.covariance @ centred.T)[1:])
             inside.append((np.abs(apart) <= 1.96 * errors)[found.determined_in(centred, 1.0)[1:]])
         assert least < np.mean(np.concatenate(inside)) < 1.0, noise
-
-
-def test_a_slope_is_found_and_lost_in_noise_it_stays_where_it_usually_is() -> None:
-    rng = np.random.default_rng(3)
-    scores = np.linspace(-6, 6, 61)
-    people = 40_000 * np.exp(-(scores**2) / 4) / np.exp(-(scores**2) / 4).sum()
-    chance = 1 / (1 + np.exp(-(0.4 * scores - 1)))
-    counts = np.column_stack([people * (1 - chance), people * chance])
-    for noise, most in ((0.0, 0.02), (50.0, 0.1)):
-        found = recalibration(scores, counts + noise * rng.normal(size=counts.shape), noise**2 + 1e-6, -0.9, spread=2.0)
-        assert found.slope == pytest.approx(0.4, abs=most)
-        assert found.intercept == pytest.approx(-1.0, abs=2 * most)
-    lost = recalibration(scores, 1e6 * rng.normal(size=counts.shape), 1e12, -0.9, spread=2.0)
-    assert lost.slope == pytest.approx(0.8, abs=0.1)
-    assert lost.slope_error == pytest.approx(0.3, abs=0.05)

@@ -256,22 +256,6 @@ def test_it_says_everywhere_that_it_is_not_private(kind):
     assert budget["spent"].sum() == 0
 
 
-def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
-    drawn = {"coreset-total", "group-key", "coreset-draws", "coreset-scores"}
-    expected = {
-        "coreset": drawn,
-        "coreset for k-means": drawn,
-        "uniform": {"coreset-sample"},
-        "regression": drawn | {"coreset-rows"},
-        "saga": drawn | {"coreset-gradient"},
-        "k-means": drawn | {"coreset-rows"},
-        "distdim": drawn | {"coreset-clusters"},
-    }
-    for kind, study in estimators().items():
-        _, plan = study.set_params(**CONSENT)._prepare(a_federation(), 1)
-        assert {step.kind for step in plan.steps} == expected[kind], kind
-
-
 def test_a_proved_size_is_used_where_it_fits():
     coreset = cn.Coreset("proved", target="b.x", columns=["a.x"], error=0.9, outliers=0.9, failure=0.5, **CONSENT)
     gap, totals = 2 * 3 / (0.9 * 2), 6  # three sensitivities, two parties; ranks of [1, x] and [1, y], plus one each
@@ -396,36 +380,6 @@ def test_draws_follow_the_scores():
     assert chi_square_p(observed, expected) > ALPHA
     assert np.array_equal(drawn[:50], drawn_rows(kept, 50, b"a question"))  # asking again tells nothing new
     assert not np.array_equal(drawn[:50], drawn_rows(kept, 50, b"another question"))
-
-
-class Dropping:
-    """A transport that loses the request of one step and turn, once."""
-
-    def __init__(self, inner, step: str, turn: int) -> None:
-        self.inner, self.step, self.turn = inner, step, turn
-
-    def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
-        if isinstance(first, Post) and (first.step, first.turn) == (self.step, self.turn):
-            self.step = ""
-            raise ProtocolError("Lost.")
-        return self.inner.exchange(requests)
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(("step", "turn"), [("key", 2), ("draws", 1), ("sample", 0), ("sample", 1), ("train", 5)])
-def test_a_study_that_was_cut_short_is_taken_up_again(step, turn):
-    federation = a_federation()
-    method = cn.methods.Coreset(gather=False)
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method=method, size=100, **CONSENT)
-    federation.transport = Dropping(federation.transport, step, turn)
-    with pytest.raises(ProtocolError, match="Lost"):
-        model.fit(federation)
-    model.fit(federation)
-    federation.transport = federation.transport.inner
-    again = cn.LinearRegression(**model.get_params(deep=False)).fit(federation)
-    assert np.allclose(again.coef_, model.coef_)
-    assert federation.budget()["nonprivate"].tolist() == [4, 4, 4]
 
 
 def test_a_party_that_is_fed_other_residuals_makes_no_more_sums(monkeypatch):

@@ -207,23 +207,6 @@ def test_whatever_a_party_releases_every_figure_is_a_number_within_the_bounds(bi
 # Price ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_one_price_covers_all_columns_and_is_divided_between_parties():
-    with federation(epsilon=10.0) as f:
-        both = cn.Describe(epsilon=1.0).fit(f)
-        assert both.privacy_.epsilon() == pytest.approx(1.0)
-        assert f.budget()["spent"].max() <= 0.5 + 1e-9
-        assert f.budget()["releases"].tolist() == [1, 1]
-        gaussian = cn.Describe(epsilon=1.0, delta=1e-6).fit(f)
-        assert gaussian.privacy_.epsilon() <= 1.0 + 1e-9
-        party = cn.Describe(epsilon=1.0, unit="party").fit(f)
-        assert party.privacy_.epsilon(unit="party") == pytest.approx(1.0)
-        alone = cn.Histogram("bank.age", epsilon=1.0).fit(f)
-        assert alone.stderr_.max() < 2.0
-        before = f.budget()
-        assert cn.Quantiles("bank.age", epsilon=0.5, delta=1e-6).fit(f).privacy_.epsilon() <= 0.5 + 1e-9
-        assert f.budget().loc["telco"].equals(before.loc["telco"])
-
-
 # Tightened bounds -----------------------------------------------------------------------------------------------------------
 
 
@@ -244,21 +227,6 @@ def test_tightened_bounds_are_where_the_values_are_and_never_wider_than_declared
         assert narrow.describe(["bank.income"]) == f.describe(["bank.income"])
         assert f.describe(["telco.bill"])["telco.bill"] == SCHEMAS["telco"]["bill"]
         assert f.tightened_ is None
-
-
-def test_a_model_of_a_tightened_federation_is_evaluated_on_the_declared_one_with_the_bounds_that_it_was_fitted_with():
-    frame = pd.DataFrame({"id": range(600), "x": [1.0, np.nan, 3.0] * 200, "y": [5.0, 6.0, 7.0] * 200})
-    wide = cn.Numeric(-500, 500, missing=0, indicator=True)
-    parties = {
-        "p": cn.Party(frame[["id", "x"]], schema=cn.Schema(x=wide)),
-        "q": cn.Party(frame[["id", "y"]], schema=cn.Schema(y=cn.Numeric(-500, 500))),
-    }
-    with cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=500.0, delta=1e-4)) as f:
-        narrow = f.tightened(epsilon=20.0)
-        model = cn.LinearRegression("q.y", columns=["p.x"], epsilon=20.0, delta=1e-6).fit(narrow)
-        assert "p.x_missing" in model.schema_
-        on_declared, on_narrow = (model.evaluate(one, epsilon=20.0, delta=1e-6) for one in (f, narrow))
-        assert on_declared["mse"].value == on_narrow["mse"].value  # one plan, one release
 
 
 def test_bounds_that_touch_widen_to_the_least_width_inside_the_declared_ones():
@@ -291,3 +259,20 @@ def test_a_preview_offers_narrower_bounds_where_a_released_description_says_that
         assert "bank.age" not in offer
         narrow = f.tightened(["telco.bill"], epsilon=1.0)
         assert not any("tightened" in warning for warning in model.preview(narrow).warnings)
+
+
+def test_one_price_covers_all_columns_and_is_divided_between_parties():
+    with federation(epsilon=10.0) as f:
+        both = cn.Describe(epsilon=1.0).fit(f)
+        assert both.privacy_.epsilon() == pytest.approx(1.0)
+        assert f.budget()["spent"].max() <= 0.5 + 1e-9
+        assert f.budget()["releases"].tolist() == [1, 1]
+        gaussian = cn.Describe(epsilon=1.0, delta=1e-6).fit(f)
+        assert gaussian.privacy_.epsilon() <= 1.0 + 1e-9
+        party = cn.Describe(epsilon=1.0, unit="party").fit(f)
+        assert party.privacy_.epsilon(unit="party") == pytest.approx(1.0)
+        alone = cn.Histogram("bank.age", epsilon=1.0).fit(f)
+        assert alone.stderr_.max() < 2.0
+        before = f.budget()
+        assert cn.Quantiles("bank.age", epsilon=0.5, delta=1e-6).fit(f).privacy_.epsilon() <= 0.5 + 1e-9
+        assert f.budget().loc["telco"].equals(before.loc["telco"])

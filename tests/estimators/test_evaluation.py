@@ -190,30 +190,6 @@ def test_with_almost_no_noise_classification_figures_are_the_exact_ones_up_to_ro
     assert list(calibration.columns) == ["people", "predicted", "observed", "low", "high"]
 
 
-def test_with_almost_no_noise_two_centres_have_their_exact_loss_and_more_lie_between_the_ends(generous):
-    f, rows = generous
-    for clusters, tolerance in ((2, 0.01), (4, 0.5)):
-        model = cn.KMeans(clusters, epsilon=10.0, delta=1e-5).fit(f)
-        metric = model.evaluate(f, epsilon=200.0, delta=1e-5)["loss"]
-        loss = exact_clusters(model, rows)["loss"]
-        assert metric.covers(loss)
-        assert metric.value == pytest.approx(loss, rel=tolerance)
-        assert (metric.kind == "exact") == (clusters == 2)
-
-
-def test_more_than_two_classes_give_what_pairs_leave_open(generous):
-    f, rows = generous
-    model = cn.LogisticRegression("bank.segment", method="secure", epsilon=10.0, delta=1e-5).fit(f)
-    found = model.evaluate(f, epsilon=200.0)
-    assert found["accuracy"].covers(exact_accuracy(model, rows)["accuracy"])
-    assert "leave open" in found["accuracy"].kind
-    assert [name for name in found.names if name.startswith("auc")] == [
-        "auc_basic_gold",
-        "auc_basic_platinum",
-        "auc_gold_platinum",
-    ]
-
-
 # Price, statement, secrecy --------------------------------------------------------------------------------------------------
 
 MODELS = {

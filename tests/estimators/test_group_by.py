@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.grouping import helpers_for
 from colonnade.estimation.moment_summaries import GroupFigures, Span
 from tests import kit
 from tests.estimators.moment_samples import federation, frames, joined
@@ -74,15 +73,6 @@ def test_every_party_whose_columns_enter_is_charged_the_whole_and_a_helper_next_
     assert fitted.privacy_.epsilon(observer=("coordinator", "bank")) <= 1.0 + 1e-6
 
 
-def test_helpers_make_errors_smaller_by_what_is_promised():
-    with federation() as f:
-        helped = cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE).fit(f)
-        alone = cn.GroupBy(["bank.segment"], ["telco.bill"], method=cn.methods.Groups(helpers=False), **PRICE).fit(f)
-    ratio = helped.table_["count_stderr"].iloc[0] / alone.table_["count_stderr"].iloc[0]
-    assert ratio == pytest.approx(np.sqrt(1.5 / 2), rel=1e-3)
-    assert helpers_for(("bank", "telco"), ("bank", "telco"), 1) == ()
-
-
 def test_the_error_for_a_pair_of_parties_is_at_most_1_3_times_a_central_one():
     """A curator with Gaussian noise at the same price and the same division between counts and sums."""
     with federation() as f:
@@ -137,22 +127,6 @@ def test_the_mean_of_a_group_that_may_be_empty_is_left_open():
     assert low[2] < 5.5 < high[2] < 5.6
     assert (low[3], high[3]) == pytest.approx((8.407, 9.671), abs=1e-3)  # 8.51 to 9.49 if the count were exact
     assert figures.small().tolist() == [True, True, False, False]
-
-
-def test_rolled_up_figures_agree_with_those_that_they_are_made_of():
-    by = ["bank.segment", "telco.plan", "bank.default"]
-    with federation(frames(1_000)) as f:
-        study = cn.GroupBy(by, ["telco.bill"], **PRICE).fit(f)
-    for kept in (["telco.plan"], ["bank.default", "bank.segment"], by):
-        rolled = study.rolled_up(kept)
-        added = study.table_.groupby(level=kept, sort=False)[["count", "telco.bill_sum"]].sum()
-        pd.testing.assert_frame_equal(
-            rolled[["count", "telco.bill_sum"]], added.reindex(rolled.index), check_dtype=False
-        )
-        groups = len(study.table_) // len(rolled)
-        assert rolled["count_stderr"].iloc[0] == pytest.approx(study.table_["count_stderr"].iloc[0] * np.sqrt(groups))
-    with pytest.raises(cn.BadInput, match="each once"):
-        study.rolled_up(["bank.age"])
 
 
 # People that are left out, bins, and the like -------------------------------------------------------------------------------

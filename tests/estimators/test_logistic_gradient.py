@@ -9,8 +9,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.coordinator.protocols.gradient_descent import GradientDescent
-from colonnade.errors import BadInput, ColonnadeError
-from colonnade.estimation.descent import Adam, IterateAverage, Sgd, StoppingRule, clip_to_length, optimiser_of
+from colonnade.errors import ColonnadeError
 from colonnade.party.steps.newton import DescentPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
@@ -80,15 +79,6 @@ def test_it_learns_who_defaults(tables, descent: dict) -> None:
     assert list(model.feature_names_in_[:3]) == ["bank.age", "telco.bill", "telco.plan=prepaid"]
     assert list(model.classes_) == ["no", "yes"]
     assert model.coef_[0, 0] > 0 < model.coef_[0, 1]
-
-
-def test_two_parties_compute_with_the_coordinator_as_third_node() -> None:
-    tables = {name: table for name, table in people().items() if name != "shop"}
-    with simulated(tables) as f:
-        model = study(8.0).fit(f)
-        assert "coordinator" in model.plan_.compute_nodes
-        assert any("compute node" in words for words in model.privacy_.assumptions)
-    assert model.score(named(tables), tables["bank"].default) > 0.8
 
 
 # Price
@@ -325,26 +315,3 @@ def test_asking_for_more_steps_than_were_paid_for_opens_nothing(tmp_path) -> Non
 
 
 # Optimisers
-
-
-def test_plain_steps_and_adam_do_what_they_say() -> None:
-    gradient = np.array([1.0, -2.0])
-    plain = Sgd(0.1, momentum=0.5)
-    assert np.allclose(plain.change(gradient), [-0.1, 0.2])
-    assert np.allclose(plain.change(gradient), [-0.15, 0.3])
-    adam = Adam(0.1)
-    assert np.allclose(adam.change(gradient), [-0.1, 0.1], atol=1e-6)
-    with pytest.raises(BadInput):
-        optimiser_of("newton", 0.1)
-
-
-def test_weights_are_clipped_averaged_and_watched() -> None:
-    assert np.allclose(clip_to_length(np.array([3.0, 4.0]), 1.0), [0.6, 0.8])
-    assert np.allclose(clip_to_length(np.array([3.0, 4.0]), None), [3.0, 4.0])
-    average = IterateAverage()
-    for step in range(1, 401):
-        found = average.add(np.array([1.0 if step > 200 else 0.0]))
-    assert 0.9 < found[0] <= 1.0
-    still, moving = StoppingRule(0.1, 10), StoppingRule(0.0, 10)
-    assert [still.has_settled(np.zeros(1)) for _ in range(3)] == [False, True, True]
-    assert not any(moving.has_settled(np.zeros(1)) for _ in range(30))

@@ -90,27 +90,6 @@ def test_the_counting_methods_agree_with_the_truth_and_so_with_each_other(method
         assert abs(sums.mean()) < stats.t.isf(kit.ALPHA / 2, TABLES - 1) * sums.std(ddof=1) / math.sqrt(TABLES)
 
 
-def test_several_columns_of_a_party_leave_out_whoever_lacks_one_of_them():
-    left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
-    schemas = {"a": schema_of(LEFT, "excluded"), "b": schema_of(RIGHT, "level")}
-    with opened({"a": left, "b": right}, schemas) as f:
-        for method in ("secure", "response", "independent"):
-            counts = cn.PatternCount(["a.c0", "b.c0", "a.c1"], method=method, epsilon=60.0).fit(f).counts_
-            assert counts.sum() == pytest.approx((left.c0.notna() & left.c1.notna()).sum(), abs=8)
-            assert list(counts.index.get_level_values("b.c0").unique()) == ["x", "y", "z", "missing"]
-
-
-def test_a_cohort_with_people_without_a_row_is_counted_alike():
-    left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
-    schemas = {"a": schema_of(LEFT, "excluded"), "b": schema_of(RIGHT, "excluded")}
-    with opened({"a": left.iloc[:700], "b": right}, schemas, aligned=False) as f:
-        f.align("cohort", ids=list(range(PEOPLE)))
-        present = (left.c0.notna() & right.c0.notna())[:700].sum()
-        for method in ("secure", "response", "independent"):
-            counts = cn.PatternCount(["a.c0", "b.c0"], method=method, epsilon=60.0).fit(f).counts_
-            assert counts.sum() == pytest.approx(present, abs=30)  # who is missing where is not independent here
-
-
 # Models -----------------------------------------------------------------------------------
 
 

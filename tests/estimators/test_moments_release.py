@@ -286,22 +286,6 @@ def test_many_models_from_one_release_cost_nothing(both):
 PRODUCTS = ("car", "home", "life", "none")
 
 
-def test_a_model_of_a_release_is_the_model_of_the_federation(both):
-    f, release, _ = both
-    for model in (
-        cn.PCA(3),
-        cn.LinearRegression("bank.age"),
-        cn.LogisticRegression("insurer.product", method="secure"),
-    ):
-        there = model.fit(release)
-        here = type(model)(**{**model.get_params(), **GENEROUS}).fit(f)
-        assert "nothing spent" in here.receipt_
-        for name in ("coef_", "intercept_", "components_", "explained_variance_"):
-            if hasattr(there, name):
-                np.testing.assert_array_equal(getattr(here, name), getattr(there, name))
-        assert here.privacy_.epsilon() == there.privacy_.epsilon()
-
-
 def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     f, release, _ = both
     some = ["bank.age", "telco.bill", "telco.plan"]
@@ -309,17 +293,6 @@ def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     one, other = (cn.PCA(2, columns=some).fit(source) for source in (release, small))
     assert_same_directions(one.components_, other.components_, within=0.03)
     np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-3)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    "model", [cn.PCA(2), cn.LinearRegression("bank.age"), cn.LogisticRegression("bank.default", method="secure")]
-)
-def test_fitting_on_a_release_refuses_a_price(both, model):
-    with pytest.raises(cn.BadInput, match="paid for when it was made") as refusal:
-        model.set_params(epsilon=1.0).fit(both[1])
-    model.set_params(epsilon=None)
-    assert refusal.value.spent is None
 
 
 def test_a_signed_category_serves_as_target_and_as_feature_and_not_for_components(both):

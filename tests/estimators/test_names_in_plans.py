@@ -113,11 +113,6 @@ def test_tasks_and_methods_are_those_of_the_estimators():
     assert offered == listed - {("moments", "tables")}  # the first stage of a study in two
 
 
-@pytest.mark.parametrize(("task", "does"), [("evaluation", "_evaluator"), ("prediction", "_prediction")])
-def test_models_that_are_evaluated_and_that_score_people_are_those_of_the_registry(task, does):
-    assert set(TASKS[task]) == offering(does)
-
-
 @pytest.mark.full
 def test_every_change_of_one_character_in_a_name_is_refused_with_words_that_do_not_depend_on_it(plans):
     tried, texts = 0, set()

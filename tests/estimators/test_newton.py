@@ -111,23 +111,6 @@ def test_it_costs_its_price_once_and_a_second_fit_asks_for_nothing_new(federatio
     assert str(federation.budget()) == spent
 
 
-def test_several_classes_have_rows_of_their_own_and_pay_for_them(federation) -> None:
-    study = cn.LogisticRegression(
-        "shop.kind", columns=["bank.age", "clinic.pressure"], method="newton", epsilon=1_000.0, delta=DELTA
-    )
-    preview = study.preview(federation)
-    assert "3 classes" in str(preview)
-    assert "pays for its own steps" in str(preview)
-    fitted = study.fit(federation)
-    assert fitted.coef_.shape == (3, 2)
-    assert fitted.privacy_.epsilon() <= 1_000.0
-    one = {step.name for step in fitted.plan_.steps}
-    assert one == {"gram", "newton 0", "newton 1", "newton 2"}
-    chances = fitted.predict_proba(FRAME[["bank.age", "clinic.pressure"]])
-    old, young = chances[FRAME["bank.age"] > 90], chances[FRAME["bank.age"] < 10]
-    assert old[:, 2].mean() > young[:, 2].mean() + 0.2
-
-
 # The search
 
 
@@ -149,14 +132,6 @@ def test_a_search_without_noise_finds_the_minimum_of_a_likelihood() -> None:
     for _ in range(6):
         search.see(rows.T @ (1 / (1 + np.exp(-rows @ search.weights)) - labels), 1e-9)
     assert np.max(np.abs(search.weights - best)) < 1e-3
-
-
-def test_a_search_that_sees_nothing_but_noise_stays_where_it_is() -> None:
-    rng = np.random.default_rng(1)
-    search = NewtonSearch(np.zeros(20), BlendedCurvature(np.eye(20) * 100.0, 1.0), 1_000)
-    for _ in range(5):
-        search.see(1e4 * rng.normal(size=20), 1e8)
-    assert np.max(np.abs(search.weights)) < 1.0
 
 
 def test_losses_of_all_steps_together_fit_the_ledger() -> None:

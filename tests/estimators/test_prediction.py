@@ -234,20 +234,6 @@ def test_the_coordinator_is_sent_no_number(trained):
 # Bad input ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_recipient_must_be_a_party_and_goes_with_a_federation(trained):
-    with federation(100, policies=TO_BANK) as f:
-        for to in (None, "coordinator", "nobody", "", 7):
-            with pytest.raises(cn.BadInput):
-                trained["numbers"].predict(f, to=to)
-        with pytest.raises(cn.BadInput, match="federation"):
-            trained["numbers"].predict(joined(frames(5)), to="bank")
-        with pytest.raises(cn.BadInput, match="not fitted"):
-            cn.PCA(2, epsilon=1.0, delta=1e-5).transform(f, to="bank")
-    allowed = {name: TO_BANK[name] for name in ("bank", "telco")}
-    with federation(100, policies=allowed, parties=("bank", "telco")) as f, pytest.raises(cn.SchemaMismatch):
-        trained["without the bank"].predict(f, to="bank")
-
-
 def forged(plan, **changes):
     """A coordinator's other plan: parameters of every step changed."""
     from colonnade.plan import Plan, Step

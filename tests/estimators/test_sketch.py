@@ -136,16 +136,6 @@ def test_regression_from_sketches_agrees_with_its_own_standard_errors():
     assert (errors.std(axis=0) > stated / 3).all()
 
 
-def test_categories_enter_as_indicators_whose_squares_are_their_sums():
-    with federation() as f:
-        algorithm, found = moments(f, ["bank.kind", "telco.bill"], 5.0, 1)
-        cn.PCA(2, columns=["bank.kind", "telco.bill"], method="sketch", epsilon=5.0, delta=1e-5).fit(f)
-    levels = slice(1, 4)
-    np.testing.assert_array_equal(np.diag(found.matrix)[levels], found.matrix[0, levels])
-    assert found.matrix[1, 2] == 0
-    assert np.all(found.variance[1:4, 1:4].diagonal() == algorithm.entry_noise()[0])
-
-
 def test_the_statement_needs_no_peer_and_stays_within_the_price():
     with federation() as f:
         pca = cn.PCA(1, columns=NUMBERS, method="sketch", epsilon=1.0, delta=1e-5).fit(f)
@@ -179,13 +169,3 @@ def test_fitting_again_is_free_another_draw_has_other_signs_and_a_preview_says_w
     assert "noise floor" in text
     seeds = {study.plan_.steps[0].parameters["seed"] for study in (first, again, other)}
     assert len(seeds) == 2
-
-
-def test_shorter_rows_mean_less_noise():
-    with federation() as f:
-        full = moments(f, NUMBERS, 1.0, 1)[0].entry_noise()
-        short = moments(f, NUMBERS, 1.0, 2, row_norms={"telco": 0.5}, rows=moments(f, NUMBERS, 1.0, 1)[0].size)[
-            0
-        ].entry_noise()
-    assert short[0] == full[0]
-    assert short[1] == pytest.approx(full[1] / 8, rel=1e-6)

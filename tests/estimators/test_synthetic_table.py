@@ -10,7 +10,6 @@ import pytest
 import colonnade as cn
 from colonnade.estimation import table_model
 from colonnade.estimators.synthetic import WHAT_IT_IS
-from colonnade.schema import Bins
 from tests import kit
 from tests.federations import TEST_KEY
 
@@ -92,23 +91,6 @@ def test_drawing_saving_and_estimating_quality_cost_nothing():
         assert (federation.budget()["spent"] > spent["spent"]).all()
 
 
-@kit.needs_mbi
-def test_a_release_of_moments_of_columns_in_bins_serves_as_well_and_is_the_same_release():
-    study = cn.SyntheticTable(["bank.age", "telco.plan"], bins=8)
-    with opened() as federation:
-        age = federation.describe(["bank.age"])["bank.age"]
-        read = federation.read_as({"bank.age": Bins.equal(age, 8)})
-        release = read.moments(["bank.age", "telco.plan"], **PRICE)
-        first = study.fit(release).sample(200)
-        spent = federation.budget()
-        again = cn.SyntheticTable(["bank.age", "telco.plan"], bins=8, **PRICE).fit(federation)
-        assert spent.equals(federation.budget())
-        pd.testing.assert_frame_equal(again.sample(200), first)
-        with pytest.raises(cn.SchemaMismatch, match=r"'bank\.age' is a number") as refusal:
-            study.fit(federation.moments(["bank.age", "telco.plan"], **PRICE))
-        assert "Bins" in refusal.value.remedy
-
-
 # Rows -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -167,18 +149,6 @@ def test_where_nobody_knows_who_is_in_common_rows_are_about_those_who_are(mode):
 
 
 # Files ------------------------------------------------------------------------------------------------------------------------
-
-
-@kit.needs_mbi
-def test_a_saved_table_is_drawn_from_without_the_library_that_fits(tmp_path, monkeypatch):
-    study = fitted()
-    study.save(tmp_path / "table.json")
-    monkeypatch.setattr(table_model, "_library", lambda: pytest.fail("imported"))
-    monkeypatch.setattr(table_model, "has_library", lambda: False)
-    again = cn.load(tmp_path / "table.json")
-    pd.testing.assert_frame_equal(again.sample(100), study.sample(100))
-    pd.testing.assert_frame_equal(again.table(), study.table())
-    assert again.receipt_ == study.receipt_
 
 
 @kit.needs_mbi

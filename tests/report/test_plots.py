@@ -12,7 +12,6 @@ import pytest
 
 import colonnade as cn
 from colonnade.estimation.table_model import has_library
-from colonnade.report import plots
 
 HOSTILE = [
     "an extraordinarily long name of a level that nobody would ever choose, and yet somebody has chosen it",
@@ -88,18 +87,6 @@ def test_labels_do_not_run_into_each_other(name, fitted):
         boxes = [label.get_window_extent() for label in axes.get_yticklabels() if label.get_text()]
         for one, other in pairwise(boxes):
             assert max(one.y0, other.y0) >= min(one.y1, other.y1) - 1
-
-
-def test_colours_can_be_told_apart_by_people_who_see_no_red_or_no_green():
-    """Simulated with the matrices of Viénot, Brettel and Mollon (1999), in linear light."""
-    codes = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in plots.COLOURS]
-    linear = np.array(codes) ** 2.2
-    protan = np.array([[0.11238, 0.88762, 0.0], [0.11238, 0.88762, 0.0], [0.00401, -0.00401, 1.0]])
-    deutan = np.array([[0.29275, 0.70725, 0.0], [0.29275, 0.70725, 0.0], [-0.02234, 0.02234, 1.0]])
-    for matrix in (np.eye(3), protan, deutan):
-        seen = np.clip(linear @ matrix.T, 0, 1) ** (1 / 2.2)
-        gaps = np.linalg.norm(seen[:, None] - seen[None], axis=2)[np.triu_indices(len(seen), 1)]
-        assert gaps.min() > 0.1
 
 
 def test_without_matplotlib_a_plot_names_the_extra(fitted, monkeypatch):

@@ -1,7 +1,6 @@
 """The privacy report: one file, nothing fetched, nothing unescaped, and every figure that somebody has to sign for."""
 
 import base64
-import builtins
 import html
 import re
 from html.parser import HTMLParser
@@ -173,20 +172,6 @@ def test_text_is_escaped_unless_it_is_markup_by_type():
         tag("p onclick=x")
 
 
-def test_without_matplotlib_there_is_a_report_and_it_names_the_extra(studies, tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def absent(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
-    page = read(studies["gram"].report(tmp_path / "study.html"))
-    assert "img" not in page.elements
-    assert "colonnade[plots]" in page.text
-
-
 def test_a_study_that_is_not_private_says_so_loudly(tmp_path):
     with federations.federation(600, epsilon=1.0) as f:
         study = cn.LinearRegression(
@@ -213,25 +198,3 @@ def test_the_first_page_has_two_lines_per_study_a_verdict_per_party_and_what_is_
     assert "<A sample> : it is not private, and would run again" in first
     assert "Its ledger was charged ε = 1.5 for these studies" in first  # one of them as a whole, half of the other
     assert f"in all, of its cap of ε = {federation.budget().epsilon['bank']:g}" in first
-
-
-def test_a_verdict_rests_on_what_a_party_must_fear():
-    with federations.federation(600, epsilon=9.0, parties=("bank", "telco")) as f:
-        trusting = cn.PCA(1, columns=["bank.age", "telco.bill"], **GAUSSIAN).fit(f)
-        local = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
-        exact = cn.LinearRegression(
-            "telco.bill", columns=["bank.age"], method="coreset", size=50, allow_nonprivate=True
-        ).fit(f)
-    words = {
-        name: {verdict.party: verdict.word for verdict in document.verdicts(chosen)}
-        for name, chosen in {
-            "trusting": [trusting],
-            "local": [local],
-            "mixed": [local, trusting],
-            "exact": [local, exact],
-        }.items()
-    }
-    assert words["trusting"] == {"bank": "Holds on trust", "telco": "Holds on trust"}
-    assert words["local"] == {"bank": "Holds"}
-    assert words["mixed"] == {"bank": "Holds on trust", "telco": "Holds on trust"}
-    assert words["exact"] == {"bank": "NOT PRIVATE", "telco": "NOT PRIVATE"}

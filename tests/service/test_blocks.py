@@ -122,18 +122,6 @@ def test_blocks_pass_in_order_and_each_may_be_sent_again(tmp_path):
         guard.close()
 
 
-def test_blocks_out_of_order_are_lost_not_mixed(tmp_path):
-    guard, one = passage(tmp_path, b"r", 3 * BLOCK)
-    try:
-        assert one.call(put(bytes(BLOCK), 3 * BLOCK, BLOCK)).status == Status.LOST
-        assert one.call(put(bytes(BLOCK), 2 * BLOCK)).status == Status.LOST  # of another length than it began with
-        assert one.call(put(bytes(BLOCK), 3 * BLOCK)).status == Status.MORE
-        assert one.call(get(0)).status == Status.LOST  # nothing can be fetched of a message that is not whole
-    finally:
-        one.close()
-        guard.close()
-
-
 def test_a_slow_guard_is_waited_for_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(relay, "PATIENCE", 0.05)
     guard, one = passage(tmp_path, b"reply", 3)

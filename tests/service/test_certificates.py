@@ -1,6 +1,5 @@
 """Certificates: keys that never leave a site, requests that nobody can forge, renewal, a new authority, and their time."""
 
-import json
 import ssl
 import time
 
@@ -9,11 +8,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from colonnade.errors import BadInput, CertificateExpired, LoosePermissions
-from colonnade.runtime.event_log import Log
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup as setup
 from colonnade.service.authority import CertificateAuthority, SiteRequest
-from colonnade.transport.kit import Kit, KnownCertificates
+from colonnade.transport.kit import Kit
 from tests.cli.studies import call
 from tests.service.certificates import DAY, START, Clock, certified, connects, named_files
 from tests.service.served import Site, unserved
@@ -183,18 +181,6 @@ def test_sites_change_over_to_a_new_authority_one_by_one_until_the_former_is_for
     assert connects(server, late)
 
 
-def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(tmp_path):
-    engine = pytest.importorskip("colonnade.transport.engine", reason="needs the extra colonnade[network]")
-    kit = Kit(tmp_path / "kit")
-    certified(CertificateAuthority.create(tmp_path / "authority"), kit, "bank")
-    context = engine.tls_context(kit.credentials(), ssl_server=False)
-    (trusted,) = context.get_ca_certs(binary_form=True)
-    assert trusted == x509.load_pem_x509_certificate((kit.folder / "rootCA.pem").read_bytes()).public_bytes(
-        serialization.Encoding.DER
-    )
-    assert context.verify_mode == ssl.CERT_REQUIRED
-
-
 # Their time ----------------------------------------------------------------------------------------------------------
 
 
@@ -216,27 +202,6 @@ def test_a_certificate_outside_its_time_names_itself_and_the_date(tmp_path, auth
     clock.now = START - DAY
     with pytest.raises(CertificateExpired, match="not valid before"):
         kit.credentials()
-
-
-def test_the_coordinator_remembers_until_when_a_site_can_connect(tmp_path, authority, clock):
-    kit, lines = Kit(tmp_path / "kit", clock=clock), (tmp_path / "log").open("w")
-    found = certified(authority, kit, "bank")
-    with lines:
-        log = Log(lines, "coordinator", "coordinator")
-        known = KnownCertificates(tmp_path / "memory", clock, log)
-        assert known.expired("bank") is None
-        known.learn("bank", found)
-        clock.pass_days(340)
-        assert known.expired("bank") is None
-        known.learn("bank", found)
-        clock.pass_days(21)
-        again = KnownCertificates(tmp_path / "memory", clock, log)
-    expired = again.expired("bank")
-    assert expired is not None
-    assert "bank" in expired.message
-    assert again.expired("telco") is None
-    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    assert [(one["event"], one["party"], one["days"]) for one in events] == [("certificate-ends", "bank", 20)]
 
 
 # Broken kits ---------------------------------------------------------------------------------------------------------
@@ -287,3 +252,15 @@ def test_a_kit_that_would_not_connect_says_why(fault, error, words, tmp_path):
     fault(kit)
     with pytest.raises(error, match=words):
         kit.credentials()
+
+
+def test_a_site_trusts_the_federations_authority_and_none_that_its_system_knows(tmp_path):
+    engine = pytest.importorskip("colonnade.transport.engine", reason="needs the extra colonnade[network]")
+    kit = Kit(tmp_path / "kit")
+    certified(CertificateAuthority.create(tmp_path / "authority"), kit, "bank")
+    context = engine.tls_context(kit.credentials(), ssl_server=False)
+    (trusted,) = context.get_ca_certs(binary_form=True)
+    assert trusted == x509.load_pem_x509_certificate((kit.folder / "rootCA.pem").read_bytes()).public_bytes(
+        serialization.Encoding.DER
+    )
+    assert context.verify_mode == ssl.CERT_REQUIRED

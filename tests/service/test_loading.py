@@ -80,12 +80,6 @@ def test_what_was_kept_of_the_version_before_ends_for_everybody_alike(site):
             golden(federation)
 
 
-def test_a_party_that_is_started_again_answers_from_the_version_declared_last(site):
-    load(site, "gold")
-    with opened(site) as federation:
-        assert golden(federation) == 300
-
-
 def test_a_party_answers_from_its_copy_whatever_happens_to_the_file(site):
     load(site, "gold")
     table(site, "basic")
@@ -95,18 +89,6 @@ def test_a_party_answers_from_its_copy_whatever_happens_to_the_file(site):
         assert golden(federation, repeat=2) == 300
         (site.folder / "next.parquet").unlink()
         assert golden(federation, repeat=3) == 300
-
-
-def test_a_table_that_is_refused_changes_nothing_for_a_party_that_is_served(site):
-    with opened(site) as federation:
-        study = counts(method="independent").fit(federation)
-        broken = site.folder / "broken.parquet"
-        site.tables["bank"].assign(person_id=1).to_parquet(broken)
-        with pytest.raises(BadInput):
-            site.members["bank"].load([broken])
-        again = counts(method="independent").fit(federation)
-        assert "nothing spent" in again.receipt_
-        assert list(again.counts_) == list(study.counts_)
 
 
 def test_a_party_whose_current_copy_is_not_in_order_does_not_answer(site):

@@ -9,7 +9,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import AlreadyRunning, DiskFull, LoosePermissions, error_for
 from colonnade.protocol import codec, messages
-from colonnade.runtime.event_log import Log, LogFile, read_events, write_status
+from colonnade.runtime.event_log import read_events, write_status
 from colonnade.runtime.private_files import lock_folder, replace_file, write_new
 from colonnade.service import health
 from tests.cli.studies import call
@@ -85,19 +85,6 @@ def test_a_guard_that_does_not_run_is_not_live(site, tmp_path):
     shown = call("party", "status", str(made.members["bank"].path), "--live")
     assert shown.exit_code == 1
     assert "WRONG guard" in shown.output
-
-
-def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tmp_path):
-    """The reason may count rows. A monitor is asked by every user of the machine, and hands on what it hears."""
-    folder, reason = unserved(tmp_path, parties=("bank", "telco")).members["bank"].path, "of 300 ids, 3 repeated"
-    write_status(folder / "guard.status", {"pid": 1, "stopped": reason})
-    for checks in (health.live_checks(folder), health.ready_checks(folder)):
-        told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
-        assert "party status" in told["guard"]
-        assert reason not in " ".join(told.values())
-    assert reason not in health.metrics(folder)
-    assert reason not in call("party", "status", str(folder), "--live").output
-    assert reason in call("party", "status", str(folder)).output
 
 
 @pytest.mark.every(2)
@@ -177,18 +164,6 @@ def test_a_members_log_says_what_it_answered_and_goes_on_in_a_new_file_when_it_i
     assert not [line for line in site.log.read_text().splitlines() if "platinum" in line or "basic" in line]
 
 
-def test_two_processes_write_whole_lines_to_one_file_and_both_follow_it(tmp_path):
-    one, other = (Log(LogFile(tmp_path / "log"), name, "guard") for name in ("bank", "telco"))
-    one.event("connected")
-    (tmp_path / "log").rename(tmp_path / "log.1")
-    other.event("connected")
-    one.event("disconnected")
-    assert [event.site for event in read_events(tmp_path / "log")] == ["telco", "bank"]
-    assert [event.site for event in read_events(tmp_path / "log.1")] == ["bank"]
-    one.close()
-    other.close()
-
-
 # One process per folder, and permissions -----------------------------------------------------------------------------
 
 
@@ -261,3 +236,16 @@ def test_a_full_disk_is_reported_as_what_it_is_and_leaves_what_was_there(tmp_pat
         write_new(tmp_path / "new", b"content")
     assert (tmp_path / "heads").read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["heads"]
+
+
+def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tmp_path):
+    """The reason may count rows. A monitor is asked by every user of the machine, and hands on what it hears."""
+    folder, reason = unserved(tmp_path, parties=("bank", "telco")).members["bank"].path, "of 300 ids, 3 repeated"
+    write_status(folder / "guard.status", {"pid": 1, "stopped": reason})
+    for checks in (health.live_checks(folder), health.ready_checks(folder)):
+        told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
+        assert "party status" in told["guard"]
+        assert reason not in " ".join(told.values())
+    assert reason not in health.metrics(folder)
+    assert reason not in call("party", "status", str(folder), "--live").output
+    assert reason in call("party", "status", str(folder)).output

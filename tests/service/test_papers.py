@@ -1,7 +1,6 @@
 """A federation's papers: what is signed, what is refused, and what parties open on their terms. No network is needed here."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
@@ -17,7 +16,6 @@ from colonnade.coordinator.opening import _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
-    LoosePermissions,
     NotEnoughComputeNodes,
     PlanMismatch,
     PolicyRefusal,
@@ -190,16 +188,6 @@ def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one
         assert federation.budget().equals(spent)
 
 
-def test_a_coordinator_that_presents_other_papers_is_refused(site):
-    """They may even be signed by everybody: parties answer to the papers that they were started with."""
-    first = site.papers
-    other = msgspec.structs.replace(first, name="another", signatures={})
-    for name, member in site.members.items():
-        other = other.signed_by(name, member.identity())
-    with opened(site, papers=other.check()) as federation, pytest.raises(PlanMismatch):
-        counts().fit(federation)
-
-
 def test_a_party_opens_with_the_ledger_schema_and_people_of_the_papers_only(site, tmp_path):
     bank = site.members["bank"]
     kept = {name: (bank.path / name).rename(tmp_path / name) for name in ("ledger.sqlite", "ledger.head")}
@@ -309,22 +297,6 @@ def test_a_policy_file_says_for_whom_and_with_whom_a_party_computes_and_the_coor
     assert "compute_nodes" in refusal.value.remedy
 
 
-def test_a_party_signs_papers_in_which_it_does_not_compute(tmp_path):
-    site = unserved(tmp_path)
-    cards = [site.folder / f"{name}.card.toml" for name in site.members]
-    assert not any("computes" in card.read_text() for card in cards)
-    federation_command.init_federation(
-        tmp_path / "again", card=cards, coordinator=site.kit / "card.toml", port=8002, name="test", id="person_id",
-        cohort=None, collusion=0, threshold=None, no_compute=["telco"], min_people=1, max_epsilon=None,
-    )  # fmt: skip
-    path = tmp_path / "again" / "federation.toml"
-    for member in site.members.values():
-        federation_command.sign(path, party=member.path)
-    papers = read_agreement(path).check()
-    assert papers.computing == ("bank", "insurer")
-    assert site.members["telco"].card().computes  # its card says nothing about that
-
-
 # Ledgers that went back -----------------------------------------------------------------------------------------------
 
 
@@ -412,16 +384,6 @@ def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
         counts().fit(federation, repeat=4)
 
 
-def test_studies_at_once_raise_no_alarm_about_ledgers(site, tmp_path):
-    """Heads reach peers and coordinator in any order; every ledger is where it should be all the while."""
-    journal = StudyJournal(tmp_path / "state" / "studies.sqlite", site.papers)
-    with opened(site, journal) as federation, ThreadPoolExecutor(12) as pool:
-        list(pool.map(lambda repeat: counts().fit(federation, repeat=repeat), range(1, 13)))
-        assert (federation.budget().loc[["bank", "telco"]].releases == 12).all()
-        assert {study.status for study in journal.studies()} == {"done"}
-    journal.close()
-
-
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------
 
 
@@ -467,25 +429,6 @@ def test_a_coordinator_that_was_cut_off_in_the_last_turn_runs_the_step_again_at_
 
 
 # Folders --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_schema_template_is_made_from_names_and_types_and_never_from_values(tmp_path, site):
-    made = PartyFolder.create(tmp_path / "new", name="new", role="data")
-    made.write_templates(site.folder / "bank.parquet", "person_id")
-    text = (made.path / "schema.toml").read_text()
-    assert '# "age"' in text
-    assert '# "segment"' in text
-    assert not any(level in text for level in ("basic", "gold", "platinum"))
-    with pytest.raises(BadInput, match="columns"):
-        made.schema()
-    assert made.policy().nonprivate == []
-    assert made.policy().event_level is False
-    for name in ("identity.key", "ledger.sqlite"):
-        made.ledger().close()
-        assert (made.path / name).stat().st_mode & 0o077 == 0
-    (made.path / "identity.key").chmod(0o644)
-    with pytest.raises(LoosePermissions, match="read by other users"):
-        made.identity()
 
 
 def test_two_parties_make_the_coordinator_the_third_node(tmp_path):
@@ -563,3 +506,13 @@ def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_pat
             kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
         found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
     assert found[0] == found[1]
+
+
+def test_a_coordinator_that_presents_other_papers_is_refused(site):
+    """They may even be signed by everybody: parties answer to the papers that they were started with."""
+    first = site.papers
+    other = msgspec.structs.replace(first, name="another", signatures={})
+    for name, member in site.members.items():
+        other = other.signed_by(name, member.identity())
+    with opened(site, papers=other.check()) as federation, pytest.raises(PlanMismatch):
+        counts().fit(federation)

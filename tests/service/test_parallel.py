@@ -1,13 +1,10 @@
 """Many secure studies at once over the network, on three parties and a node: right, paid exactly, and nothing grows."""
 
 import itertools
-import os
 import signal
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -190,40 +187,6 @@ def test_a_node_without_data_that_is_lost_after_it_opened_sends_its_share_again(
 
 
 # The whole matrix -----------------------------------------------------------------------------------------------------------
-
-
-def footprint(site: Site) -> dict[str, tuple[int, int]]:
-    """Kilobytes in memory and descriptors of every guard and relay."""
-    found = {}
-    for name in site.members:
-        for process in ("guard", "relay"):
-            pid = site.pid(name, process)
-            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-            memory = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
-            found[f"{name} {process}"] = memory, len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return found
-
-
-@pytest.mark.full
-def test_two_hundred_studies_at_once_are_right_and_nothing_grows(site):
-    """Again and again for ten minutes by default; COLONNADE_SECONDS shortens it."""
-    seconds, ended = float(os.environ.get("COLONNADE_SECONDS", "600")), len(exits(site))
-    before, found, rounds = spent(site), [], []
-    with site.connect() as federation:
-        finish = time.monotonic() + seconds
-        while not rounds or time.monotonic() < finish:
-            numbers = [next(_draw) for _ in range(200)]
-            with ThreadPoolExecutor(200) as pool:
-                found += list(pool.map(lambda number: study(federation, number, LITTLE), numbers))
-            rounds.append(footprint(site))
-    for one in found:
-        check(site, one, FAR)
-    assert {name: round(total - before[name], 6) for name, total in spent(site).items()} == prices(found)
-    assert len(exits(site)) == ended
-    first, last = rounds[min(1, len(rounds) - 1)], rounds[-1]
-    for process, (memory, descriptors) in last.items():
-        assert descriptors <= first[process][1] + 2, rounds
-        assert memory <= first[process][0] + 20_000 + 2 * len(found), rounds  # ledgers and logs grow by rows
 
 
 @pytest.mark.full
