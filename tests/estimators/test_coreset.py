@@ -429,3 +429,19 @@ def two_columns(people=2_000):
     frames = {name: pd.DataFrame({"id": range(people), "x": draw.normal(size=people)}) for name in ("a", "b")}
     parties = {name: cn.Party(frame, schema=cn.Schema(x=cn.Numeric(-5, 5))) for name, frame in frames.items()}
     return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))
+
+
+def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
+    drawn = {"coreset-total", "group-key", "coreset-draws", "coreset-scores"}
+    expected = {
+        "coreset": drawn,
+        "coreset for k-means": drawn,
+        "uniform": {"coreset-sample"},
+        "regression": drawn | {"coreset-rows"},
+        "saga": drawn | {"coreset-gradient"},
+        "k-means": drawn | {"coreset-rows"},
+        "distdim": drawn | {"coreset-clusters"},
+    }
+    for kind, study in estimators().items():
+        _, plan = study.set_params(**CONSENT)._prepare(a_federation(), 1)
+        assert {step.kind for step in plan.steps} == expected[kind], kind
