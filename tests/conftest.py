@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every fault and audit matrix whole")
 
 
-LAST = ("tests/network", "tests/packaging", "tests/benchmarks")
+LAST = ("tests/service", "tests/packaging", "tests/benchmarks")
 """What runs after the rest: it takes longest to say the least about a change."""
 
 

@@ -55,7 +55,7 @@ from colonnade.protocol.messages import (
 )
 from colonnade.transport.direct import Direct
 from tests.federations import TEST_KEY
-from tests.network.served import Site
+from tests.service.served import Site
 
 SCHEMAS = {
     "bank": cn.Schema(

@@ -120,9 +120,9 @@ def demo(people: int = 50_000, columns: int = 0) -> Joined:
 
 
 def _schemas() -> dict[str, cn.Schema]:
-    from colonnade.datasets import synthetic
+    from colonnade import datasets
 
-    return {"bank": synthetic.BANK, "telco": synthetic.TELCO, "insurer": synthetic.INSURER}
+    return {"bank": datasets.BANK, "telco": datasets.TELCO, "insurer": datasets.INSURER}
 
 
 def adult() -> Joined:

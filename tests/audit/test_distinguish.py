@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.audit import Finding, audit, distinguish
-from colonnade.errors import BadInput
+from colonnade.audit import audit, distinguish
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
@@ -162,25 +161,3 @@ def test_delta_is_taken_off_the_frequent_side() -> None:
 def test_outcomes_that_only_one_side_has_prove_much() -> None:
     finding = distinguish(np.zeros(100_000), np.ones(100_000), alpha=1e-6)
     assert finding.epsilon > 7
-
-
-def test_several_deltas_share_the_confidence() -> None:
-    mechanism = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
-    finding = audit(mechanism, 0, 1, randomness=kit.source("deltas"), samples=10_000, alpha=1e-3, deltas=[1e-3, 1e-2])
-    assert finding.alpha == 1e-3
-    assert finding.delta in (1e-3, 1e-2)
-
-
-@pytest.mark.parametrize(("first", "second"), [([1, 2, 3], [1, 2, 3]), ([1] * 10, [1] * 9), ([], [])])
-def test_samples_that_cannot_be_split_are_refused(first: list[int], second: list[int]) -> None:
-    with pytest.raises(BadInput):
-        distinguish(first, second)
-
-
-def test_a_finding_says_what_it_found() -> None:
-    finding = Finding(epsilon=1.9, delta=0.0, alpha=1e-6, samples=1000)
-    assert not finding.caught
-    assert "claimed" not in str(finding)
-    refuted = Finding(epsilon=1.9, delta=0.0, alpha=1e-6, samples=1000, claimed=1.0)
-    assert refuted.caught
-    assert "refuted" in str(refuted)

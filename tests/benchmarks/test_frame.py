@@ -1,13 +1,8 @@
 """The frame of the benchmarks: verdicts that could have said no, recordings that can go on, checks that notice a change."""
 
-import json
 import math
-import re
-import shutil
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +23,8 @@ from benchmarks.frame import (
     better,
     circumstances,
     command,
-    exponent,
     faster,
     near,
-    papers_page,
-    peers,
-    results_page,
     running,
     same,
     share,
@@ -49,10 +40,9 @@ from benchmarks.frame.claims import (
     coverage_counts,
     covered_as_stated,
 )
-from benchmarks.frame.intervals import difference, proportion
-from benchmarks.frame.pages import page
-from benchmarks.frame.records import Measured, Results
-from benchmarks.frame.workers import OutOfTime, PartsFailed
+from benchmarks.frame.intervals import difference
+from benchmarks.frame.records import Results
+from benchmarks.frame.workers import PartsFailed
 from scipy import stats
 
 from colonnade.errors import BadInput
@@ -96,33 +86,9 @@ def test_a_verdict_follows_from_the_interval_and_the_margin(test: Test, expected
     assert verdict(test) == expected
 
 
-def test_an_exponent_is_told_from_errors_at_two_sizes() -> None:
-    rng = np.random.default_rng(5)
-    few, many = (Sample(tuple(rng.normal(0, size**0.5, 200) ** 2)) for size in (100, 10_000))
-    assert verdict(exponent(few, many, 100.0, 0.4, 0.6)) == AGREES
-    assert verdict(exponent(few, many, 100.0, 0.9, 1.1)) == DOES_NOT
-
-
-def test_one_run_of_something_random_can_never_agree() -> None:
-    assert verdict(above(Sample((10.0,)), 5.0)) == CANNOT_TELL
-    assert verdict(above(Sample((10.0,), exact=True), 5.0)) == AGREES
-
-
 def test_an_agreement_needs_every_test_and_one_refutation_is_enough() -> None:
     assert verdict(above(drawn(10.0), 5.0), above(drawn(10.0), 10.0)) == CANNOT_TELL
     assert verdict(above(drawn(10.0), 5.0), above(drawn(10.0), 15.0)) == DOES_NOT
-
-
-def test_a_claim_shows_the_test_that_decides_it() -> None:
-    """Not the one that is nearest to its bound: that one may be sure."""
-    sure = above(Sample((10.0,), exact=True), 9.9)
-    open_ = above(Sample((0.0, 60.0)), 5.0)
-    refuted = below(Sample((400.0,), exact=True), 300.0)
-    assert sure.slack < open_.slack
-    shown = lambda *tests: Claim("it is so", "so", lambda _: tests).judged(Results({}, {})).ours  # noqa: E731
-    assert shown(sure, open_).startswith("30 ")
-    assert shown(sure, open_, refuted).startswith("400,")
-    assert shown(below(Sample((0.0, 1e6)), 100.0), refuted).startswith("400,"), "a refutation before what cannot tell"
 
 
 def test_a_coefficient_that_is_covered_too_rarely_is_found_although_no_run_shows_it() -> None:
@@ -134,11 +100,6 @@ def test_a_coefficient_that_is_covered_too_rarely_is_found_although_no_run_shows
     assert verdict(*covered_as_stated(rows(33), 0.95, 1e-3)) == DOES_NOT
     assert stats.binom.cdf(33, 40, 0.95) > 1e-3 / 2, "one run by itself would not have told"
     assert list(covered_as_stated([{"covered": Sample((1.0,))}], 0.95, 1e-3)) == []
-
-
-def test_a_bar_of_an_issue_is_our_own_on_a_page() -> None:
-    assert Claim("it is so", "at most 2", lambda _: [], "the issue").bar == "at most 2 (our bar)"
-    assert Claim("it is so", "at most 2", lambda _: [], "Table 1").bar == "at most 2 (Table 1)"
 
 
 def test_what_was_not_measured_is_not_an_agreement() -> None:
@@ -154,11 +115,6 @@ def test_runs_in_common_are_compared_by_pairs() -> None:
     assert 1.0 < low < high < 1.3
     unpaired = difference(one, Sample(other.values[:19]), 0.95)
     assert unpaired[0] < 0 < unpaired[1]
-
-
-def test_a_share_of_trials_has_the_exact_interval() -> None:
-    assert proportion(0, 10, 0.95) == (0.0, pytest.approx(1 - 0.025**0.1))
-    assert proportion(0, 0, 0.95) == (0.0, 1.0)
 
 
 # Recordings -------------------------------------------------------------------------------------------------------------------
@@ -262,33 +218,12 @@ def test_a_stopped_recording_goes_on_where_it_was(benchmark: Benchmark, measure:
     assert measure.asked[: len(done)] == done
 
 
-def test_a_recording_that_was_killed_while_it_wrote_goes_on(benchmark: Benchmark, measure: Counting) -> None:
-    measure.stop_at = ("three", 4)
-    with pytest.raises(KeyboardInterrupt):
-        running.record(benchmark)
-    path = benchmark.folder / "results" / "partial.jsonl"
-    path.write_text(path.read_text()[:-40])
-    lost, measure.stop_at = measure.asked[-1], None
-    results = running.record(benchmark)
-    assert sorted(measure.asked) == sorted([*set(measure.asked), lost])
-    assert results.sample("part", "error", case="one", epsilon=1.0, method="ours").runs == 6
-
-
 def test_what_is_recorded_is_not_measured_again_unless_asked(benchmark: Benchmark, measure: Counting) -> None:
     first = running.record(benchmark).written()
     assert running.record(benchmark).written() == first
     assert len(measure.asked) == 12
     running.record(benchmark, again=True)
     assert len(measure.asked) == 24
-
-
-def test_a_long_part_is_added_when_asked_for_and_the_others_stay(benchmark: Benchmark, measure: Counting) -> None:
-    long = replace(benchmark.parts[0], name="long", cases=[{"case": "three"}], runs=2, long=True)
-    both = replace(benchmark, parts=[*benchmark.parts, long])
-    assert list(running.record(both).parts) == ["part"]
-    assert len(measure.asked) == 12
-    assert list(running.record(both, long=True).parts) == ["part", "long"]
-    assert len(measure.asked) == 14
 
 
 def test_a_part_that_fails_does_not_stop_the_others_and_nothing_is_recorded(
@@ -304,31 +239,6 @@ def test_a_part_that_fails_does_not_stop_the_others_and_nothing_is_recorded(
     assert not (benchmark.folder / "results" / "latest.json").exists()
 
 
-def test_a_sitting_that_is_over_keeps_what_it_has(benchmark: Benchmark, measure: Counting) -> None:
-    with pytest.raises(OutOfTime, match="0 of 18"):
-        running.record(benchmark, until=time.monotonic() - 1)
-    clock = iter(range(100))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workers.time, "monotonic", lambda: next(clock))
-        with pytest.raises(OutOfTime):
-            running.record(benchmark, until=4)
-    assert 0 < len(measure.asked) < 12
-    running.record(benchmark)
-    assert len(measure.asked) == 12
-
-
-def test_a_peer_that_is_missing_beside_rows_is_said_and_the_rows_stay(benchmark: Benchmark) -> None:
-    def without(run: int, case: str) -> Iterator[Row]:
-        yield Row({"case": case, "epsilon": 1.0, "method": "ours"}, {"error": 1.0 + run})
-        raise Unavailable("the peer is not here")
-
-    results = running.record(replace(benchmark, parts=[replace(benchmark.parts[0], measure=without)]))
-    assert results.sample("part", "error", case="one", epsilon=1.0, method="ours").runs == 6
-    assert results.parts["part"].absent == ["the peer is not here"]
-    assert "the peer is not here" in (benchmark.folder / "README.md").read_text()
-    assert "toy: the peer is not here." in results_page.text([(benchmark, results)], [], benchmark.folder)
-
-
 def test_runs_of_other_code_are_not_taken_over(
     benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,24 +250,6 @@ def test_runs_of_other_code_are_not_taken_over(
     monkeypatch.setattr(running, "circumstances", lambda *_: dict(other))
     running.record(benchmark)
     assert len(measure.asked) == 12
-
-
-def test_where_nothing_can_be_measured_the_last_recording_stays(benchmark: Benchmark) -> None:
-    running.record(benchmark)
-    before = (benchmark.folder / "results" / "latest.json").read_text()
-    elsewhere = replace(benchmark, parts=[replace(benchmark.parts[0], cases=[{"case": "absent"}])])
-    with pytest.raises(running.NothingMeasured, match="no such set"):
-        running.record(elsewhere, again=True)
-    assert (benchmark.folder / "results" / "latest.json").read_text() == before
-
-
-def test_a_short_run_writes_elsewhere(benchmark: Benchmark) -> None:
-    running.short(drawn_too(benchmark))
-    assert [path.name for path in (benchmark.folder / "results").iterdir()] == ["quick"]
-    written = sorted(path.name for path in (benchmark.folder / "results" / "quick").iterdir())
-    assert written == ["README.md", "errors.svg", "latest.json"]
-    assert "](errors.svg)" in (benchmark.folder / "results" / "quick" / "README.md").read_text()
-    assert not (benchmark.folder / "README.md").exists()
 
 
 def test_code_that_is_not_committed_is_not_recorded(benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,114 +265,10 @@ def test_a_check_notices_a_change_and_nothing_else(benchmark: Benchmark, measure
     assert len(running.check(benchmark, seed=1)) == 4
 
 
-def test_runs_that_are_all_the_same_foretell_that_number_up_to_the_digits_of_the_file() -> None:
-    same_always = Sample((120.6667,) * 20)
-    assert np.std(same_always.values) > 0, "by a bit of the mean"
-    assert same_always.foretells(120.66666667, 1e-6)
-    assert same_always.foretells(140.0, 1e-6) is False
-    assert Sample((40.0,) * 5).foretells(39.0, 1e-6), "a count that was always at its end"
-    assert Sample((40.0,) * 5).foretells(20.0, 1e-6) is None, "five runs cannot tell"
-    assert Sample((0.0,) * 20).foretells(0.0, 1e-6)
-    assert Sample((2.104e-14, 2.1041e-14) * 6).foretells(2.108e-14, 1e-6), "rounding"
-
-
-def test_a_check_without_a_recording_says_so(benchmark: Benchmark) -> None:
-    assert "no recording" in running.check(benchmark, seed=1)[0]
-
-
-def test_times_are_compared_by_a_factor_and_only_on_the_same_machine(
-    benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    timed = replace(benchmark, parts=[replace(benchmark.parts[0], machine=frozenset({"error"}))])
-    running.record(timed)
-    measure.shift = 8.0
-    assert running.check(timed, seed=1) == []
-    measure.shift = 80.0
-    assert running.check(timed, seed=1)
-    monkeypatch.setattr(running, "machine", lambda: "another")
-    assert running.check(timed, seed=1) == []
-
-
-def test_a_file_of_before_this_form_counts_as_none(tmp_path: Path) -> None:
-    (tmp_path / "latest.json").write_text(json.dumps({"rows": []}))
-    assert Results.read(tmp_path / "latest.json") is None
-    assert Results.read(tmp_path / "other.json") is None
-
-
 def test_what_is_not_a_number_is_noticed_at_once(benchmark: Benchmark, measure: Counting) -> None:
     measure.shift = math.nan
     with pytest.raises(PartsFailed, match="not a number: error"):
         running.short(benchmark)
-
-
-def test_the_results_page_has_losses_first(benchmark: Benchmark, tmp_path: Path) -> None:
-    results = running.record(benchmark)
-    text = results_page.text([(drawn_too(benchmark), results)], ["another"], tmp_path / "pictures")
-    assert text.index("Where we lose") < text.index("Accuracy against ε") < text.index("Claims")
-    assert "Worse than another package on the same data, beyond chance, in 4 of 4 comparisons" in text
-    assert "images/results/toy-errors.svg" in text
-    assert "Not recorded in the present form: another." in text
-
-
-def test_a_results_page_without_recordings_says_so_everywhere(tmp_path: Path) -> None:
-    text = results_page.text([], ["another"], tmp_path)
-    assert text.count(results_page.NOTHING) == 5
-    assert "contradicted" not in text
-
-
-def test_the_picture_of_the_readme_is_made_of_several_recordings(tmp_path: Path) -> None:
-    held = []
-    for line in ("Colonnade, four parties", "DP-EBM, one curator", "functional mechanism"):
-        name, part, labels = results_page.HEADLINE_LINES[line]
-        measured = Measured(runs=2)
-        for epsilon in (0.1, 1.0):
-            measured.rows.append(({**labels, "epsilon": epsilon}, {"auc": [0.8, 0.9]}))
-        held.append((replace(command.load("slr"), name=name), Results({}, {part: measured})))
-    assert results_page.headline([], tmp_path) is None
-    path = results_page.headline([held[0], held[2]], tmp_path)
-    assert path is not None
-    assert "Colonnade, four parties" in path.read_text()
-    assert "functional mechanism" in path.read_text()
-    places = [float(y) for y in re.findall(r'y="([\d.]+)"[^>]*>(?:Colonnade|functional)', path.read_text())]
-    assert len(places) == 2
-    assert abs(places[0] - places[1]) > 9  # both end at one height: the names stand one below the other
-
-
-@pytest.mark.parametrize("line", results_page.HEADLINE_LINES.values(), ids=list(results_page.HEADLINE_LINES))
-def test_lines_of_that_picture_are_of_parts_that_exist(line: tuple) -> None:
-    benchmark, part, labels = line
-    assert any(labels["set"] in case.values() for case in command.load(benchmark).part(part).cases)
-
-
-def test_a_peer_that_fails_is_said_and_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer = peers.Peer("peer", ("peer==1.0",), "peer")
-    monkeypatch.setattr(peers, "_made", lambda _: sys.executable)
-    script = tmp_path / "script.py"
-    script.write_text("import json, sys\nprint('noise')\nprint(json.dumps(json.load(sys.stdin)['x'] + 1))\n")
-    assert peer.ask(script, x=1) == 2
-    assert peer.version() == "peer 1.0"
-    script.write_text("raise ValueError('it cannot')\n")
-    with pytest.raises(Unavailable, match="it cannot"):
-        peer.ask(script, x=1)
-
-
-def test_a_peer_without_a_package_index_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "FOLDER", tmp_path)
-    monkeypatch.setattr(peers.venv, "create", lambda folder, **_: folder.mkdir())
-    failing, asked = type("Done", (), {"returncode": 1}), []
-    monkeypatch.setattr(peers.subprocess, "run", lambda *_, **__: asked.append(1) or failing)
-    for _ in range(2):
-        with pytest.raises(Unavailable, match="no package index"):
-            peers.Peer("peer", ("nothing==1.0",), "nothing").python()
-    assert list(tmp_path.iterdir()) == []
-    assert asked == [1]
-
-
-def test_the_page_of_a_part_that_was_not_measured_is_still_a_page(benchmark: Benchmark) -> None:
-    assert "not measured" in page(
-        benchmark,
-        Results({"commit": "c"}, {}),
-    )
 
 
 # All of them ------------------------------------------------------------------------------------------------------------------
@@ -512,41 +300,6 @@ def test_a_benchmark_that_fails_does_not_stop_the_others_and_is_said_at_the_end(
     assert "Not finished: one, three." in capsys.readouterr().out
 
 
-def test_one_that_needs_what_this_machine_lacks_is_left_as_it_is(three: dict[str, int]) -> None:
-    three["one"] = command.SKIPPED
-    assert command.everything(record=True) == command.DONE
-
-
-def test_a_release_names_every_stale_recording_and_every_stale_page(
-    three: dict[str, int], benchmark: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A benchmark without a recording stands against a release, unless it needs what a machine may lack."""
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    for found, text in ((papers_page, "papers"), (results_page, "results")):
-        monkeypatch.setattr(found, "PAGE", tmp_path / f"{text}.md")
-        (tmp_path / f"{text}.md").write_text(text)
-    monkeypatch.setattr(papers_page, "page", lambda: "papers")
-    monkeypatch.setattr(results_page, "text", lambda *_: "results")
-    monkeypatch.setattr(results_page, "recordings", lambda: ([], []))
-    assert command.unreleasable() == []
-    assert command.main(["release"]) == command.DONE
-    three["one"] = command.FAILED
-    (tmp_path / "papers.md").write_text("another paper")
-    (tmp_path / "results.md").write_text("other results")
-    assert [line.partition(":")[0] for line in command.unreleasable()] == ["one", "papers.md", "results.md"]
-    assert command.main(["release"]) == command.FAILED
-    monkeypatch.setattr(command, "load", lambda name: replace(benchmark, name=name, needs="a device"))
-    assert "one" not in "".join(command.unreleasable())
-
-
-def test_one_that_was_changed_after_its_recording_is_said(
-    three: dict[str, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "stale", lambda name: "the benchmark has changed" if name == "three" else None)
-    assert command.everything(record=True) == command.STOPPED
-    assert "Not finished: three." in capsys.readouterr().out
-
-
 def test_a_check_of_one_benchmark_is_an_exit_status(
     benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -560,36 +313,6 @@ def test_a_check_of_one_benchmark_is_an_exit_status(
     measure.shift = 40.0
     assert command.one("toy", check=True) == command.FAILED
     assert "recorded runs have" in capsys.readouterr().out
-
-
-def test_one_that_is_recorded_already_is_said_to_be(
-    benchmark: Benchmark, measure: Counting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "load", lambda _: benchmark)
-    monkeypatch.setattr(command, "missing", lambda *_, **__: None)
-    assert command.one("toy") == command.DONE
-    assert "recorded already; --again" in capsys.readouterr().out
-    assert measure.asked == []
-    monkeypatch.setattr(command, "WORKERS", 1)
-    assert command.one("toy", again=True) == command.DONE
-    assert len(measure.asked) == 12
-
-
-@pytest.mark.full
-def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
-    child = "import sys, time; from benchmarks.frame.workers import follow; follow(int(sys.argv[1])); time.sleep(600)"
-    parent = (
-        "import os, subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1], str(os.getpid())]).pid)"
-    )
-    log = tmp_path / "log"
-    with log.open("w") as said:
-        subprocess.run([sys.executable, "-c", parent, child], cwd=circumstances.ROOT, stdout=said, check=True)
-    alive = Path(f"/proc/{log.read_text().strip()}")
-    for _ in range(600):
-        if not alive.exists():
-            break
-        time.sleep(0.1)
-    assert not alive.exists()
 
 
 @pytest.mark.full
@@ -642,38 +365,6 @@ def test_a_hash_is_of_the_benchmark_and_not_of_its_results(monkeypatch: pytest.M
         assert circumstances.source_hash() != before[0]
 
 
-def test_a_copy_without_its_repository_names_the_commit_that_it_is_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commit = repository(tmp_path, monkeypatch)
-    monkeypatch.setattr(circumstances, "CODE", tmp_path / "benchmarks" / ".code.json")
-    commit(".gitignore", "benchmarks/.code.json\n")
-    known = {name: circumstances.circumstances("toy", ())[name] for name in ("commit", "src", "benchmark")}
-    circumstances.name_code(["toy"])
-    shutil.rmtree(tmp_path / ".git")
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    there = circumstances.circumstances("toy", (), lambda: "a device")
-    assert {name: there[name] for name in known} == known
-    assert there["device"] == "a device"
-
-
-def test_code_that_is_not_committed_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository(tmp_path, monkeypatch)
-    (tmp_path / "src" / "library.py").write_text("two")
-    with pytest.raises(BadInput, match=r"library\.py"):
-        circumstances.name_code(["toy"])
-
-
-def test_what_is_not_committed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository(tmp_path, monkeypatch)
-    (tmp_path / "benchmarks" / "toy" / "README.md").write_text("a page")
-    (tmp_path / "benchmarks" / "other" / "new.py").write_text("not this one")
-    assert circumstances.changed("toy") == []
-    (tmp_path / "benchmarks" / "toy" / "new.py").write_text("two")
-    (tmp_path / "src" / "library.py").write_text("two")
-    assert sorted(circumstances.changed("toy")) == ["benchmarks/toy/new.py", "src/library.py"]
-
-
 # This repository --------------------------------------------------------------------------------------------------------------
 
 
@@ -691,13 +382,3 @@ def test_every_benchmark_is_well_formed(name: str) -> None:
         assert part.cases
     for one in found.shown:
         assert isinstance(one, str) or one.part in parts
-
-
-@pytest.mark.full
-def test_a_whole_recording_is_planned_for_four_sittings_of_less_than_an_hour_on_two_cores() -> None:
-    assert sum(command.load(name).minutes(command.WORKERS) for name in command.names()) <= 4 * 55
-
-
-def test_what_is_recorded_first_exists() -> None:
-    assert set(command.FIRST) <= set(command.names())
-    assert sorted(command.in_order()) == command.names()

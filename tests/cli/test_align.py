@@ -105,18 +105,3 @@ def test_without_align_a_preview_reads_no_id_either_and_says_what_it_assumes(tmp
 def test_a_report_on_rows_that_were_never_matched_matches_nobody(tmp_path: Path) -> None:
     refused(call("report", make(tmp_path, ALIGNED)), "bad-input")
     assert heads(tmp_path) == {}
-
-
-def test_a_hidden_size_and_a_public_list_can_be_asked_for(tmp_path: Path) -> None:
-    for table in ('size = "hidden"', f'mode = "cohort"\nids = {list(range(PEOPLE // 2))}', 'mode = "union"'):
-        folder = tmp_path / str(len(table))
-        folder.mkdir()
-        text = STUDY.replace("[[study]]", f"[align]\n{table}\n\n[[study]]")
-        text = text.replace('method = "response"', 'method = "secure"')
-        assert call("run", make(folder, text)).exit_code == 0
-
-
-@pytest.mark.parametrize("table", ["epsilom = 0.25", 'mode = "join"', 'size = "noisy"', "progress = 1"])
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, table: str) -> None:
-    text = STUDY.replace("[[study]]", f"[align]\n{table}\n\n[[study]]")
-    refused(call("run", make(tmp_path, text)), "bad-input")

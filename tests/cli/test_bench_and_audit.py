@@ -1,6 +1,5 @@
 """`colonnade bench` and `colonnade audit`."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from colonnade import audit
 from colonnade.cli import inspection
 from colonnade.privacy import randomness
 from tests import kit
-from tests.cli.studies import call, refused
+from tests.cli.studies import call
 
 
 @pytest.fixture
@@ -26,13 +25,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return calls
 
 
-@pytest.mark.parametrize("name", ["pattern-count", "pattern_count", "Pattern-Count"])
-def test_a_benchmark_is_found_by_name_with_either_hyphen(asked: list[tuple[Any, ...]], name: str) -> None:
-    assert call("bench", name).exit_code == 0
-    assert call("bench", name, "--quick").exit_code == 0
-    assert asked == [("pattern_count",), ("pattern_count", "quick")]
-
-
 def test_without_a_name_benchmarks_are_listed_and_nothing_runs(asked: list[tuple[Any, ...]]) -> None:
     assert call("bench").output.split() == ["a", "list"]
     assert asked == []
@@ -46,17 +38,6 @@ def test_all_of_them_need_a_mode_and_its_failure_is_the_exit_status(asked: list[
     assert asked == [("all", "check"), ("all", "record", "again", "long")]
 
 
-def test_an_unknown_benchmark_is_a_matter_of_usage_with_a_suggestion() -> None:
-    result = call("bench", "patern-count")
-    assert result.exit_code == 2
-    assert "pattern-count" in result.output
-
-
-def test_outside_a_checkout_bench_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(inspection, "__file__", str(tmp_path / "lib" / "colonnade" / "cli" / "bench.py"))
-    assert "source checkout" in refused(call("bench", "pattern-count"), "bad-input")
-
-
 @pytest.fixture(autouse=True)
 def repeatable(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """The same draws on every run, unless fresh ones are asked for."""
@@ -64,7 +45,8 @@ def repeatable(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     monkeypatch.setattr(randomness, "SystemRandomness", lambda: source)
 
 
-@pytest.mark.parametrize("name", audit.MECHANISMS)
+@pytest.mark.every(4)
+@pytest.mark.parametrize("name", inspection.MECHANISMS)
 def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> None:
     result = call("audit", name, "--samples", 200_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -72,7 +54,8 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
     assert result.output.count(": refuted") == 1
 
 
-@pytest.mark.parametrize("name", audit.ATTACKS)
+@pytest.mark.every(3)
+@pytest.mark.parametrize("name", inspection.ATTACKS)
 def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
     result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -96,16 +79,3 @@ def test_an_audit_that_would_catch_nothing_says_so() -> None:
     result = call("audit", "gaussian", "--samples", 1_000)
     assert result.exit_code == 1
     assert "take more --samples" in result.output
-
-
-def test_an_unknown_mechanism_is_a_matter_of_usage() -> None:
-    assert call("audit", "magic").exit_code == 2
-
-
-@pytest.mark.parametrize("options", [("--epsilon", "0"), ("--epsilon", "nan"), ("--epsilon", "-1")])
-def test_a_price_that_cannot_be_meant_is_refused(options: tuple[str, str]) -> None:
-    refused(call("audit", "laplace", *options), "bad-input")
-
-
-def test_gaussian_noise_without_delta_is_refused() -> None:
-    refused(call("audit", "gaussian", "--delta", "0"), "bad-input")

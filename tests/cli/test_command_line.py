@@ -9,12 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from colonnade._version import __version__
-from colonnade.cli import app, running
+from colonnade.cli import running
 from colonnade.errors import BudgetExceeded
-from tests.cli.studies import CANARY, STUDY, call, edited, make, refused
+from tests.cli.studies import CANARY, call, make, refused
 from tests.cli.test_party_load import made
 
 
@@ -26,11 +24,6 @@ def in_a_process(*arguments: object, **variables: str) -> subprocess.CompletedPr
         check=False,
         env={**os.environ, "PYTHONIOENCODING": "utf-8", **variables},
     )
-
-
-def test_the_version_is_printed() -> None:
-    result = call("--version")
-    assert (result.exit_code, result.output) == (0, f"colonnade {__version__}\n")
 
 
 @pytest.mark.parametrize(
@@ -75,16 +68,6 @@ def test_of_an_unforeseen_error_only_the_type_is_shown(tmp_path: Path, monkeypat
     assert "LookupError" in refused(call("run", make(tmp_path)), "internal-error")
 
 
-def test_a_traceback_is_shown_to_whoever_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise LookupError
-
-    monkeypatch.setattr(running, "_fit_all", fails)
-    monkeypatch.setenv("COLONNADE_TRACEBACK", "1")
-    result = CliRunner().invoke(app, ["run", str(make(tmp_path))])
-    assert isinstance(result.exception, LookupError)
-
-
 def test_an_interrupted_run_says_that_nothing_is_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stops(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -99,13 +82,6 @@ def test_where_there_is_no_terminal_nothing_but_results_is_written(
     monkeypatch.delenv("COLONNADE_PROGRESS", raising=False)
     result = call("run", make(tmp_path))
     assert result.stderr == ""
-    assert "agreeing" not in result.stdout
-
-
-def test_plain_lines_of_progress_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
-    result = call("run", make(tmp_path))
-    assert "PatternCount: agreeing\n" in result.stderr
     assert "agreeing" not in result.stdout
 
 
@@ -137,21 +113,6 @@ def test_a_study_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Pa
     assert "already paid, nothing spent" in second.stdout
 
 
-def test_a_refusal_in_a_process_of_its_own_is_on_stderr_without_traceback_or_data(tmp_path: Path) -> None:
-    study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 0"), text=STUDY))
-    done = in_a_process("run", study)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "[bad-input]" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert CANARY not in done.stderr
-
-
-def test_output_survives_a_terminal_that_knows_only_ascii(tmp_path: Path) -> None:
-    done = in_a_process("run", make(tmp_path), PYTHONIOENCODING="ascii:strict")
-    assert done.returncode == 0, done.stderr
-
-
 def test_help_does_not_import_what_only_a_verb_needs() -> None:
     heavy = {
         "dp_accounting",
@@ -180,20 +141,3 @@ def test_what_shows_something_shows_it_to_programs_too(tmp_path: Path) -> None:
     member = made(tmp_path)
     shown = json.loads(call("party", "status", member.path, "--json").stdout)
     assert (shown["member"], shown["role"], shown["guard"], shown["relay"]) == ("bank", "data", False, False)
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("schema",), ("ledger", "show", "ledgers")])
-def test_a_reader_who_has_seen_enough_ends_a_command_without_a_word(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """`colonnade party status | head` ended in an internal error."""
-    assert call("run", make(tmp_path)).exit_code == 0
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "wb") as closed:
-        done = subprocess.run(
-            [sys.executable, "-m", "colonnade.cli", *arguments],
-            stdout=closed,
-            stderr=subprocess.PIPE,
-            cwd=tmp_path,
-            check=False,
-        )
-    assert done.stderr == b""

@@ -14,7 +14,7 @@ from colonnade.party.table import dask_table
 from colonnade.party.table.dask_table import DaskTable
 from colonnade.service import processes
 from colonnade.service.party_folder import PartyFolder
-from colonnade.service.processes import await_scheduler, host_and_port
+from colonnade.service.processes import await_scheduler
 from colonnade.service.served_party import public_alignment
 from tests.cli.test_large_load import SCHEMA, made
 from tests.party.dask_clusters import tls_cluster, write_files
@@ -70,12 +70,6 @@ def test_the_key_for_the_cluster_is_for_this_user_alone(tmp_path: Path) -> None:
         folder.require_safe()
 
 
-@pytest.mark.parametrize("address", ["scheduler", "tls://scheduler", "tls://:8786", "tls://scheduler:x", ""])
-def test_an_address_without_a_host_or_a_port_is_refused(address: str) -> None:
-    with pytest.raises(BadInput, match="with a port"):
-        host_and_port(address)
-
-
 GUARD = """
 import socket, sys
 from pathlib import Path
@@ -114,6 +108,7 @@ print("done")
 """
 
 
+@pytest.mark.full
 def test_a_guard_reaches_its_own_scheduler_and_nothing_else(tmp_path: Path, scheduler) -> None:
     address, security = scheduler
     write_files(security, tmp_path)

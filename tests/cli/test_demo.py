@@ -51,11 +51,6 @@ def test_colonnade_run_gives_the_same_answers_at_no_further_price(output: str, f
     assert call("demo", "--keep", folder).exit_code == 1
 
 
-def test_the_bank_may_use_the_model_and_the_telco_may_not(output: str) -> None:
-    assert "scikit-learn gives the same for 100% of them" in output
-    assert "for the telco: refused (nonprivate-refused)" in output
-
-
 def test_the_same_question_again_is_free_and_an_overspend_is_refused(output: str) -> None:
     assert "the same answer, and no ledger moved" in output
     assert "refused (budget-exceeded), and it cost nothing" in output
@@ -84,7 +79,3 @@ def test_everything_runs_and_only_a_missing_library_leaves_a_study_out(
     for entry in study_file.read(demo.FILES / "more.toml").studies:
         assert entry.title in result.output
     assert ("pip install 'colonnade[synthetic]'" in result.output) == (not installed)
-
-
-def test_too_few_people_are_a_matter_of_usage() -> None:
-    assert call("demo", "--people", 10).exit_code == 2

@@ -24,19 +24,7 @@ from colonnade.service.health import run_checks
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.kit import Kit
 from tests.cli.studies import call
-from tests.network.certificates import DAY, Clock, certified
-
-
-def test_this_machine_is_fit(tmp_path: Path) -> None:
-    result = call("doctor", "--directory", tmp_path)
-    assert result.exit_code == 0, result.output
-    assert "WRONG" not in result.output
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_every_check_is_reported_once(tmp_path: Path) -> None:
-    lines = call("doctor", "--directory", tmp_path).output.splitlines()
-    assert [line.split()[1] for line in lines] == [*(check.__name__ for check in doctor.MACHINE_CHECKS), "disk"]
+from tests.service.certificates import DAY, Clock, certified
 
 
 def test_what_is_needed_is_what_the_package_requires() -> None:
@@ -130,6 +118,7 @@ def old_python(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(doctor, "OLDEST_PYTHON", (99, 0))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("fault", "check"),
     [
@@ -157,18 +146,6 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], check: st
         name, sound, words = next(run_checks([(check, examine)]))
     assert (name, sound) == (check, False)
     assert words
-
-
-def test_a_fault_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(doctor, "OLDEST_PYTHON", (99, 0))
-    result = call("doctor", "--directory", tmp_path)
-    assert result.exit_code == 1
-    assert "WRONG python" in result.output
-
-
-def test_what_is_optional_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "OPTIONAL", {"a-package-that-nobody-wrote": "plots"})
-    assert "pip install 'colonnade[plots]'" in doctor.extras()
 
 
 @pytest.fixture
@@ -237,16 +214,6 @@ def expiring(member: PartyFolder, days: float) -> None:
     clock = Clock(time.time() - (360 - days) * DAY)
     kit = Kit(member.path / "kit", clock=clock)
     certified(CertificateAuthority.create(member.path.parent / "authority", clock=clock), kit, "bank")
-
-
-@pytest.mark.parametrize(("days", "words"), [(200.5, "in 200 days"), (29.5, "in 29 days: renew it")])
-def test_a_members_certificate_is_shown_with_its_date(
-    days: float, words: str, member: PartyFolder, tmp_path: Path
-) -> None:
-    expiring(member, days)
-    result = call("doctor", "--directory", tmp_path, "--party", member.path)
-    assert result.exit_code == 0, result.output
-    assert words in next(line for line in result.output.splitlines() if line.split()[1] == "certificate")
 
 
 def test_a_certificate_that_is_over_is_a_fault(member: PartyFolder, tmp_path: Path) -> None:

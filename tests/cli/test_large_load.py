@@ -14,7 +14,7 @@ from colonnade.errors import BadInput
 from colonnade.party.table.stored_table import StoredTable
 from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import public_alignment
-from tests.cli.studies import call, refused
+from tests.cli.studies import call
 
 SCHEMA = 'id = "person"\ncohort = "../list.parquet"\n{memory}\n[columns]\nage = {{ lower = 0, upper = 120 }}\n'
 POLICY = "[budget]\nepsilon = 1.0\ndelta = 1e-6\n[policy]\n"
@@ -72,11 +72,3 @@ def test_a_list_that_is_not_the_papers_is_refused_on_disk_too(tmp_path: Path) ->
     papers = SimpleNamespace(members={}, alignment=public_alignment(tmp_path / "other.parquet", "person"))
     with pytest.raises(BadInput, match="not the one in the papers"):
         replace(terms, papers=papers).open(files, 1)  # type: ignore[arg-type]
-
-
-def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    folder = made(tmp_path)
-    (tmp_path / "empty").mkdir()
-    assert "has no .parquet file" in refused(
-        call("party", "load", str(folder.path), str(tmp_path / "empty")), "bad-input"
-    )

@@ -43,19 +43,11 @@ def test_show_and_verify_never_print_an_answer_and_change_nothing(tmp_path: Path
     assert path.read_bytes() == before
 
 
-def test_a_ledger_for_tests_says_so(tmp_path: Path) -> None:
-    assert "FOR TESTS ONLY" in call("ledger", "show", ledger_at(tmp_path / "bank.sqlite", test=True)).output
-
-
 def test_a_folder_of_ledgers_is_shown_one_after_another(tmp_path: Path) -> None:
     call("run", make(tmp_path))
     shown = call("ledger", "show", tmp_path / "ledgers").output
     assert shown.index("bank.sqlite") < shown.index("telco.sqlite")
     assert call("ledger", "verify", tmp_path / "ledgers").output.count("ledger    ε=0.5 at δ=1e-06") == 2
-
-
-def test_a_folder_without_ledgers_is_refused(tmp_path: Path) -> None:
-    refused(call("ledger", "show", tmp_path), "bad-input")
 
 
 def test_verify_reports_the_total_by_two_accounts(tmp_path: Path) -> None:
@@ -65,12 +57,6 @@ def test_verify_reports_the_total_by_two_accounts(tmp_path: Path) -> None:
     opinion = float(re.search(r"opinion +ε=([\d.]+)", result.output)[1])
     assert recorded == 0.75
     assert 0.9 * recorded < opinion <= recorded * (1 + SLACK)
-
-
-def test_verify_says_where_there_is_no_second_opinion(tmp_path: Path) -> None:
-    result = call("ledger", "verify", ledger_at(tmp_path / "bank.sqlite", delta=0.0))
-    assert result.exit_code == 0, result.output
-    assert "opinion   none" in result.output
 
 
 def test_verify_refuses_a_ledger_that_shows_less_than_its_rows_cost(
@@ -92,22 +78,11 @@ def test_a_flipped_bit_anywhere_in_a_row_is_refused(tmp_path: Path) -> None:
             refused(call("ledger", verb, tmp_path / "bank.sqlite"), "ledger-corrupt")
 
 
-def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "notes.sqlite"
-    path.write_text("not a database, not a database, not a database")
-    path.chmod(0o600)
-    refused(call("ledger", "show", path), "ledger-corrupt")
-
-
-def test_a_ledger_that_is_not_there_is_a_matter_of_usage(tmp_path: Path) -> None:
-    assert call("ledger", "show", tmp_path / "absent.sqlite").exit_code == 2
-
-
 pure = st.integers(10**6, 3 * 10**9).map(Loss.of_pure)
 concentrated = st.integers(1, 2_000).map(lambda thousandths: Loss.of_zcdp(Fraction(thousandths, 10_000)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.lists(pure | concentrated, min_size=1, max_size=6), st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_the_ledger_never_shows_less_than_privacy_loss_distributions_do(losses: list[Loss], delta: float) -> None:
     opinion = distribution_epsilon(losses, delta)
@@ -115,7 +90,7 @@ def test_the_ledger_never_shows_less_than_privacy_loss_distributions_do(losses: 
     assert opinion <= total(losses).epsilon(delta) * (1 + SLACK)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.lists(pure, min_size=1, max_size=6))
 def test_half_of_what_was_released_would_be_noticed(losses: list[Loss]) -> None:
     halved = total(Loss.of_pure(-(-loss.pure // 2)) for loss in losses if loss.pure)
@@ -128,8 +103,3 @@ def test_no_second_opinion_is_given_on_a_curve_that_is_neither_pure_nor_concentr
     curved = Loss.of_curve(lambda order: 0.01 * order + 0.001 * order**2)
     assert distribution_epsilon([curved], 1e-6) is None
     assert distribution_epsilon([curved, Loss.of_pure(10**9)], 1e-6) is None
-
-
-def test_no_second_opinion_is_given_on_nothing_or_at_no_delta() -> None:
-    assert distribution_epsilon([], 1e-6) is None
-    assert distribution_epsilon([Loss.of_pure(10**9)], 0.0) is None

@@ -98,11 +98,3 @@ def test_whom_and_what_must_exist(study: Path) -> None:
     study.write_text(STUDY.replace("[split]\ntest = 0.3\n", ""))
     assert call("evaluate", model, str(study), "--epsilon", "1").exit_code == 1
     assert call("evaluate", model, str(study), "--epsilon", "1", "--part", "all").exit_code == 0
-
-
-@pytest.mark.parametrize("split", ["test = 2", "test = 0.0", 'test = "some"', "share = 0.2", ""])
-def test_a_split_that_cannot_be_meant_is_refused(split: str, study: Path) -> None:
-    study.write_text(STUDY.replace("test = 0.3", split))
-    refused = call("run", str(study))
-    assert refused.exit_code == 1
-    assert not (study.parent / "ledgers").exists()

@@ -69,9 +69,3 @@ def test_studies_of_a_part_of_the_people_are_found_again_as_they_were_run(tmp_pa
     assert result.exit_code == 0, result.output
     assert "left out" not in result.output
     assert heads(tmp_path) == before
-
-
-def test_a_file_that_is_neither_a_study_nor_a_model_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text("{}", encoding="utf-8")
-    refused(call("report", tmp_path / "other.json"), "bad-input")
-    assert not (tmp_path / "other.html").exists()

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "round-trip.md"
 
 
+@pytest.mark.full
 def test_every_block_of_the_page_runs_as_printed(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     program = tmp_path / "page.py"

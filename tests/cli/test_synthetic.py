@@ -23,6 +23,7 @@ rows = 25
 FILE = 'compute_nodes = ["auditor"]\n' + studies.STUDY.split("[[study]]")[0] + TABLE
 
 
+@pytest.mark.full
 @kit.needs_mbi
 def test_a_study_file_writes_rows_and_what_they_are(tmp_path):
     study = studies.make(tmp_path, FILE)

@@ -41,8 +41,3 @@ def test_bounds_and_studies_that_do_not_fit_a_budget_together_are_refused_before
     refused(call("run", study), "budget-exceeded")
     with SqliteLedger.open(tmp_path / "ledgers" / "bank.sqlite", party="bank") as ledger:
         assert ledger.spent() == NOTHING
-
-
-def test_a_key_that_tighten_does_not_have_is_refused(tmp_path: Path) -> None:
-    study = make(tmp_path, edited(("quantiles = [0.1, 0.9]", "quantile = [0.1, 0.9]"), text=NARROW))
-    refused(call("preview", study), "bad-input")

@@ -79,7 +79,10 @@ def _follow_the_pages(*, two: bool) -> None:
     done("party", "rotate", "bank")
 
 
-@pytest.fixture(params=[False, True], ids=["three members", "two members, so that the coordinator computes"])
+@pytest.fixture(
+    params=[False, pytest.param(True, marks=pytest.mark.full)],
+    ids=["three members", "two members, so that the coordinator computes"],
+)
 def work(request, tmp_path) -> Path:
     return follow_the_pages(tmp_path, two=request.param)
 
@@ -98,9 +101,6 @@ def test_nothing_that_is_sent_holds_a_private_key(work):
             assert path.suffix != ".key", path
             assert b"PRIVATE KEY" not in content, path
             assert not any(secret in content for secret in secrets), path
-
-
-def test_the_coordinators_keys_are_made_in_its_own_folder_and_read_by_its_user_alone(work):
     for name in ("server.key", "identity.key"):
         assert (work / "coordinator" / name).stat().st_mode & 0o077 == 0
     named = {path.name for path in (work / "federation" / "kits" / "coordinator").iterdir()}

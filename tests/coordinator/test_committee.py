@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.coordinator.driver import ComputeMembers
-from colonnade.errors import BadInput, NotEnoughComputeNodes, PolicyRefusal
+from colonnade.errors import BadInput, PolicyRefusal
 from colonnade.protocol.messages import Described
 from tests.federations import TEST_KEY
 
@@ -32,12 +32,6 @@ def test_only_the_committee_computes_and_the_release_is_the_same():
     assert by_few.transcript_.bytes < by_all.transcript_.bytes
 
 
-def test_the_statement_says_who_must_not_pool():
-    with opened(["b", "d", "e"]) as f:
-        words = str(cn.PCA(1, epsilon=1.0, delta=1e-5).fit(f).receipt_)
-    assert "b and d" in words
-
-
 def test_a_party_refuses_a_plan_with_others_than_the_committee():
     with opened(["b", "d", "e"]) as f:
         f._driver.computing = ComputeMembers(
@@ -54,11 +48,6 @@ def test_a_committee_that_cannot_be_is_refused_with_a_remedy(committee):
     with pytest.raises(BadInput) as refused:
         opened(committee)
     assert refused.value.remedy
-
-
-def test_a_committee_too_small_for_the_collusion_is_refused_when_a_study_needs_it():
-    with opened(["a", "b", "c"], collusion=2) as f, pytest.raises(NotEnoughComputeNodes):
-        cn.PCA(1, epsilon=1.0, delta=1e-5).fit(f)
 
 
 @pytest.mark.every(2)

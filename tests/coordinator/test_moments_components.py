@@ -1,12 +1,10 @@
 """Principal components from moments."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from colonnade.errors import BadInput
 from colonnade.estimation.moments import pca_from_moments
 from colonnade.schema.features import features_of
 from tests import kit
@@ -24,13 +22,6 @@ def test_without_noise_components_and_variances_are_those_of_scikit_learn(seed, 
     assert np.allclose(fit.coded_means, rows[:, 1:].mean(axis=0))
     assert fit.significant == size
     assert not np.any(fit.explained_variance_error)
-
-
-def test_means_are_in_own_units_and_shares_for_levels():
-    table = people(kit.generator("means"), 400)
-    fit = pca_from_moments(release(coded(table)), 2)
-    assert fit.means[fit.names.index("bank.age")] == pytest.approx(table["bank.age"].mean())
-    assert fit.means[fit.names.index("telco.roaming=yes")] == pytest.approx(table["telco.roaming"].mean())
 
 
 def test_components_are_orthonormal_and_oriented_under_any_noise():
@@ -74,17 +65,3 @@ def test_components_of_pure_noise_are_not_called_significant():
         pca_from_moments(release(rows, variance=1e8, rng=np.random.default_rng(i)), 5).significant for i in range(20)
     ]
     assert np.mean(counts) < 0.5
-
-
-@pytest.mark.parametrize("size", [0, 14, 2.0, True])
-def test_an_impossible_number_of_components_is_refused(size):
-    with pytest.raises(BadInput):
-        pca_from_moments(release(coded(people(kit.generator("size"), 50))), size)
-
-
-def test_signed_columns_are_refused_because_their_metric_is_another():
-    features = features_of(COLUMNS, signed=["telco.roaming"])
-    moments = release(coded(people(kit.generator("signed"), 50), features), features)
-    with pytest.raises(BadInput):
-        pca_from_moments(moments, 2)
-    assert len(pca_from_moments(moments, 2, columns=["bank.age", "bank.segment"]).names) == 4

@@ -7,7 +7,7 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import UnionRelease
-from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
+from colonnade.errors import PlanMismatch, PolicyRefusal
 from colonnade.party.steps.products import PrivateUnionCross, PrivateUnionOwn
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
@@ -90,33 +90,12 @@ def test_pattern_counts_are_those_of_the_joined_tables():
     assert np.abs(counted.unbiased_ - true.to_numpy()).max() < 8
 
 
-def test_regression_and_pca_run_and_the_number_of_people_is_noisy():
-    with united(tables(600)) as federation:
-        fitted = cn.LinearRegression("right.z", epsilon=2.0, delta=1e-6).fit(federation)
-        assert np.isfinite(fitted.coef_).all()
-        assert cn.PCA(2, epsilon=2.0, delta=1e-6).fit(federation).components_.shape[0] == 2
-        counts = {federation.moments(epsilon=2.0, delta=1e-6, repeat=k).moments.count for k in range(3, 7)}
-        assert len(counts) > 1
-        assert all(abs(count - 250) < 200 for count in counts)
-
-
 def test_three_steps_cost_each_ledger_the_price_and_towards_the_other_party_no_more():
     with united() as federation:
         statement = federation.moments(epsilon=1.0, delta=1e-6).privacy_
         assert federation.budget().releases.tolist() == [3, 3]
         for observer in ("coordinator", "left", "right"):
             assert 0.999 < statement.epsilon(observer=observer) <= 1.0
-
-
-def test_a_study_at_the_caps_own_price_fits():
-    found = tables()
-    with cn.Federation.simulate(
-        {"left": cn.Party(found["left"], schema=LEFT), "right": cn.Party(found["right"], schema=RIGHT)},
-        id="id",
-        budget=cn.Budget(epsilon=1.0, delta=1e-5),
-        aligned=False,
-    ) as federation:
-        federation.align("union").moments(epsilon=1.0, delta=1e-5)
 
 
 @pytest.mark.parametrize("part", ["cross", "own products of left"])
@@ -209,32 +188,3 @@ def test_a_union_is_of_two_parties():
         pytest.raises(PlanMismatch, match="products of two"),
     ):
         federation.align("union")
-
-
-def test_a_union_outlives_the_process_and_stays_a_union(tmp_path):
-    with united(ledger_dir=tmp_path) as federation:
-        identity = federation._driver.alignment
-    with united(ledger_dir=tmp_path) as federation:
-        assert federation._driver.alignment == identity
-        assert cn.Federation(federation._driver.transport, parties=federation.parties, alignment=identity)._driver.union
-
-
-def test_what_is_told_of_a_unions_size_is_hidden_or_public():
-    with united() as federation:
-        assert federation.people == sum(
-            guard._gate.terms.capacity
-            for name, guard in federation._driver.transport._endpoints.items()
-            if name in federation.parties
-        )
-        for options in ({"epsilon": 0.1}, {"size": "declared"}, {"size": "noisy", "epsilon": 0.1}):
-            with pytest.raises(BadInput, match="union"):
-                federation.align("union", **options)
-    with pytest.raises(NonPrivateRefused):
-        united(size="public", policies=dict.fromkeys(("left", "right"), cn.Policy(alignments=("union",))))
-
-
-def test_parts_of_a_union_are_unions():
-    with united() as federation:
-        for part in federation.split(test=0.4):
-            assert part._driver.union
-            assert part.moments(["left.x", "right.z"], epsilon=1.0, delta=1e-6).moments.count > 0

@@ -9,11 +9,9 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 
-from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.estimation.regression import (
     Equations,
-    Inference,
     MomentScore,
     OpenedScore,
     infer,
@@ -102,6 +100,7 @@ def test_codings_write_the_same_model():
 # Coverage -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("deviation", [5.0, 40.0])
 def test_intervals_without_sampling_cover_what_the_same_people_give_without_noise(deviation):
     rows = coded(people(kit.generator("covered"), 20_000))
@@ -195,13 +194,6 @@ def test_intervals_of_a_logistic_surrogate_cover_what_the_surrogate_gives_withou
     draws = [surrogate(release(rows, variance=100.0, rng=rng))[1] for _ in range(DRAWS)]
     refute_coverage([within(draw, truth.estimates, total=False) for draw in draws])
     assert np.mean([draw.determined for draw in draws]) > 0.9
-
-
-def test_a_surrogate_of_three_classes_has_no_intervals():
-    moments = release(coded(people(kit.generator("three classes"), 300)))
-    fit = logistic_from_moments(moments, "bank.segment")
-    columns = [name for name in COLUMNS if name != "bank.segment"]
-    assert logistic_inference(moments, "bank.segment", fit.coefficients[0], columns=columns, coding="sum") is None
 
 
 def test_the_first_order_law_holds_where_the_matrix_stands_out_of_the_noise():
@@ -329,23 +321,6 @@ def test_an_indicator_whose_square_is_its_sum_has_one_noise():
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.5, np.nan])
-def test_a_level_outside_0_and_1_is_refused(level):
-    one = Inference(np.zeros(1), np.eye(1), np.eye(1), np.ones(1, dtype=bool), 1.0)
-    with pytest.raises(BadInput):
-        one.interval(level)
-
-
-def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(BadInput):
-        Inference(np.zeros(2), np.eye(1), np.eye(2), np.ones(2, dtype=bool), 1.0)
-    with pytest.raises(BadInput):
-        Inference(np.zeros(2), np.eye(2), np.eye(2), np.ones(1, dtype=bool), 1.0)
-    law = OpenedScore(np.eye(2), np.eye(2), np.zeros(2))
-    with pytest.raises(BadInput):
-        Equations(np.eye(2), np.zeros(3), law, np.zeros(3, dtype=bool), lambda _: 1.0)
 
 
 def test_what_nothing_is_known_about_is_not_determined_and_stops_nobody():

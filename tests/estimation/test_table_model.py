@@ -5,7 +5,6 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -21,14 +20,11 @@ from colonnade.estimation.table_model import (
     fitted_distance,
     held_out_distance,
     quality_series,
-    separators,
 )
 from colonnade.schema import Bins
 from colonnade.schema.encoders import values_of
 from colonnade.schema.features import features_of
 from tests import kit
-
-HALF = np.array([[0.5, 0.0], [0.0, 0.5]])
 
 
 def uniforms(name):
@@ -97,38 +93,6 @@ def test_counts_of_the_first_clique_are_as_near_as_whole_rows_allow():
         assert counts.sum() == rows
 
 
-def test_a_level_that_nobody_has_is_never_drawn():
-    model = TableModel(("x", "y"), (3, 3), (("x", "y"),), (np.diag([0.5, 0.0, 0.5]),))
-    drawn = model.draw(5_000, uniforms("nobody"))
-    assert set(drawn["x"]) == {0, 2}
-    np.testing.assert_array_equal(drawn["x"], drawn["y"])
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ((("x",),), (np.array([0.5, 0.5]),)),
-        ((("x", "y"),), (np.array([[0.6, 0.6], [-0.1, -0.1]]),)),
-        ((("x", "y"),), (np.array([[0.5, 0.5], [0.5, 0.5]]),)),
-        ((("x", "y"),), (np.full((2, 2), np.nan),)),
-        ((("x", "y"),), (np.full((2, 3), 1 / 6),)),
-        ((("x", "z"), ("y",)), (HALF, np.array([0.5, 0.5]))),
-        ((), ()),
-    ],
-    ids=["a column is missing", "negative", "too much", "no numbers", "another shape", "a stranger", "nothing"],
-)
-def test_a_model_that_is_not_well_formed_is_refused(wrong):
-    with pytest.raises(cn.BadInput, match="not well formed"):
-        TableModel(("x", "y"), (2, 2), *wrong)
-
-
-def test_cliques_whose_common_columns_are_in_no_single_earlier_one_are_refused():
-    names, each = ("x", "y", "z"), (HALF, HALF, HALF)
-    with pytest.raises(cn.BadInput, match="not well formed"):
-        TableModel(names, (2, 2, 2), (("x", "y"), ("y", "z"), ("x", "z")), each)
-    assert separators([("x", "y"), ("y", "z")]) == [(-1, ()), (0, ("y",))]
-
-
 # Values ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -150,24 +114,6 @@ def test_numbers_are_inside_their_bins_and_whole_where_the_column_is():
     bins = Bins.equal(cn.Numeric(-1.0, 2.5), 5)
     codes = rng.integers(5, size=1_000)
     np.testing.assert_array_equal(np.digitize(values_of(bins, codes, rng.random(1_000)), bins.inner), codes)
-
-
-def test_dates_are_days_between_the_first_and_the_last():
-    bins = Bins.equal(cn.Date("2024-01-01", "2024-12-31"), 12)
-    codes = np.repeat(np.arange(12), 60)
-    days = values_of(bins, codes, kit.generator("days").random(len(codes)))
-    since = (days - pd.Timestamp("2024-01-01")).dt.days
-    np.testing.assert_array_equal(np.digitize(since, bins.inner), codes)
-    assert days.max() <= pd.Timestamp("2024-12-31")
-
-
-def test_a_missing_value_is_empty():
-    number = Bins.equal(cn.Numeric(0, 9, integer=True, missing=0), 2, missing=True)
-    assert values_of(number, np.array([0, 2]), np.zeros(2)).isna().tolist() == [False, True]
-    plan = cn.Category(["a", "b"], missing="level")
-    assert values_of(plan, np.array([1, 2]), np.zeros(2)).tolist() == ["b", pd.NA]
-    size = cn.Category([1, 2])
-    assert values_of(size, np.array([1, 0]), np.zeros(2)).tolist() == [2, 1]
 
 
 # Noisy tables ----------------------------------------------------------------------------------------------------------------
@@ -230,23 +176,6 @@ def test_a_spanning_forest_comes_first_and_the_cliques_stay_small():
     best = max(scores, key=scores.get)
     assert table_model.chosen_pairs(tables, 23) == [best]
     assert table_model._cells(table_model.chosen_pairs(tables, 35), tables) <= 35
-
-
-def test_a_column_in_which_nobody_has_a_level_is_refused_by_name():
-    rows = np.array([[1, 1, 0, 0, 0]] * 400)
-    columns = {"a.x": cn.Category(["n", "y"]), "b.y": cn.Category(["n", "y"])}
-    moments = Moments.of_release(rows.T @ rows, np.full((5, 5), 4.0), 400, features_of(columns))
-    with pytest.raises(cn.BadInput, match=r"'b\.y' is empty") as refusal:
-        GramTables(moments).dependences()
-    assert "columns=" in refusal.value.remedy
-
-
-def test_numbers_are_refused_and_the_remedy_says_how_they_are_read_in_bins():
-    columns = {"a.x": cn.Numeric(0, 1), "b.y": cn.Category(["n", "y"])}
-    moments = Moments.of_release(np.eye(4), np.ones((4, 4)), 9, features_of(columns))
-    with pytest.raises(cn.BadInput, match=r"'a\.x'") as refusal:
-        GramTables(moments)
-    assert "Bins" in refusal.value.remedy
 
 
 # Quality ---------------------------------------------------------------------------------------------------------------------

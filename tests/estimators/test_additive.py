@@ -109,13 +109,6 @@ def test_almost_without_noise_a_bent_effect_is_found_that_a_straight_one_misses(
     assert age[3] - age[-1] > 1.0
 
 
-def test_a_missing_value_is_a_bin_and_an_excluded_one_a_level(model) -> None:
-    shapes = model.shape_functions_.set_index(["column", "bin"])
-    assert shapes.loc[("shop.basket", "missing"), "effect"] < -0.5
-    assert shapes.loc[("bank.plan", "missing"), "share"] == pytest.approx(0.05, abs=0.01)
-    assert "shop.basket_missing" not in shapes.index.get_level_values("column")
-
-
 def test_effects_are_against_the_average_person_and_shares_add_up(model) -> None:
     shapes = model.shape_functions_
     for _, shape in shapes.groupby("column"):
@@ -172,13 +165,6 @@ def test_saved_exported_and_evaluated_models_are_the_same(model, federation, tmp
     assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
 
 
-def test_bins_may_be_given_by_their_edges_and_dates_have_bins_too(federation) -> None:
-    bins = {"bank.age": [0, 20, 65, 100], "shop.since": 4}
-    shapes = _model(columns=["bank.age", "shop.since"], bins=bins).fit(federation).shape_functions_
-    assert shapes["bin"].tolist()[:3] == ["[0, 20)", "[20, 65)", "[65, 100]"]
-    assert shapes["bin"].tolist()[3].startswith("[2020-01-01, ")
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -196,12 +182,6 @@ def test_what_cannot_be_fitted_is_refused_before_anything_is_spent(federation, o
         with pytest.raises(cn.ColonnadeError, match=words):
             getattr(_model(**options), call)(federation)
     assert str(federation.budget()) == before
-
-
-def test_moments_are_refused(federation) -> None:
-    release = federation.moments(["bank.age", "bank.late", "clinic.pressure"], epsilon=1.0, delta=DELTA)
-    with pytest.raises(cn.BadInput, match="not fitted on moments"):
-        _model(epsilon=None).fit(release)
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------------------
@@ -333,13 +313,6 @@ def test_intervals_cover_effects_whether_or_not_they_are_as_small_as_believed(st
     assert np.mean(inside) > 0.93
 
 
-def test_an_effect_that_noise_hides_is_not_called_determined() -> None:
-    found = [_searched(deviation=deviation)[0].result() for deviation in (1e-3, 600.0)]
-    called = [one.determined_in(centring(FEATURES, one.people)[1:], 1.0).mean() for one in found]
-    assert called[0] == 1.0
-    assert called[1] < 0.5
-
-
 # Scorecards -------------------------------------------------------------------------------------------------------------------
 
 
@@ -385,6 +358,7 @@ def test_cut_offs_tell_who_would_be_approved_and_at_which_rate_of_events(card, f
     assert row["approved_low"] <= row["approved"] <= row["approved_high"]
 
 
+@pytest.mark.full
 def test_a_population_that_has_not_changed_is_stable(card, federation) -> None:
     first, second = (card.evaluate(federation, epsilon=50.0, repeat=one) for one in (1, 2))
     found = card.stability(first, second)
@@ -399,21 +373,3 @@ def test_a_population_that_has_not_changed_is_stable(card, federation) -> None:
     plain = _model().fit(federation).evaluate(federation, epsilon=50.0)
     with pytest.raises(cn.BadInput, match="evaluations of a scorecard"):
         card.stability(first, plain)
-
-
-def test_reasons_name_the_columns_that_cost_most_points(card) -> None:
-    row = FRAME.iloc[[7]]
-    reasons = card.reasons(row, most=2)
-    assert len(reasons) == 2
-    assert reasons["lost"].is_monotonic_decreasing
-    best = card.points_.groupby("column")["points"].max()
-    assert (reasons["lost"] == best[reasons.index] - reasons["points"]).all()
-
-
-def test_a_card_is_handed_on_as_a_table_and_as_a_page_that_escapes_what_it_shows(card, tmp_path) -> None:
-    table = pd.read_csv(card.to_csv(tmp_path / "card.csv"))
-    assert table["points"].tolist() == [card.base_points_, *card.points_["points"]]
-    page = card.to_html(tmp_path / "card.html").read_text(encoding="utf-8")
-    assert "Scorecard: bank.late" in page
-    assert "<script" not in page
-    assert "http://" not in page

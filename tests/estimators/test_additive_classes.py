@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.report import plots as panel
 
 PEOPLE, DELTA = 2_000, 1e-5
 COLUMNS = ["bank.age", "shop.basket", "clinic.ward"]
@@ -84,14 +83,6 @@ def test_what_explains_one_person_adds_up_to_the_score_of_each_class(model):
     assert np.allclose(told[["bus", "car", "train"]].sum(), model.decision_function(row)[0])
 
 
-def test_importance_is_the_mean_over_classes(model):
-    shapes = model.shape_functions_
-    sizes = [
-        (own["effect"].abs() * own["share"])[own["column"] == "shop.basket"].sum() for _, own in shapes.groupby("class")
-    ]
-    assert np.isclose(model.importance_["shop.basket"], np.mean(sizes))
-
-
 def test_it_is_exported_stored_drawn_and_summed_up_like_any_model(model, tmp_path):
     exported = model.to_sklearn()
     assert np.allclose(exported.predict_proba(FRAME[COLUMNS]), model.predict_proba(FRAME[COLUMNS]), atol=1e-9)
@@ -103,20 +94,9 @@ def test_it_is_exported_stored_drawn_and_summed_up_like_any_model(model, tmp_pat
     assert model.summary().frame.index.names[0] == "class"
 
 
-def test_an_effect_that_is_not_determined_is_drawn_inside_its_panel():
-    shapes = pd.DataFrame({"effect": [0.5, -1.8], "stderr": [0.1, np.inf]})
-    assert panel._reach(shapes) > 1.8
-
-
 def test_all_classes_together_cost_no_more_than_the_price(model):
     assert model.privacy_.epsilon() <= 500.0
     assert len([step for step in model.plan_.steps if step.party == "bank" and step.name.startswith("newton")]) == 3
-
-
-def test_the_preview_says_that_each_class_pays(federation):
-    shown = str(_model(epsilon=1.0).preview(federation))
-    assert "each with tables and steps of its own" in shown
-    assert "pays for its own tables and steps" in " ".join(shown.split())
 
 
 @pytest.mark.every(2)

@@ -1,7 +1,5 @@
 """Pairs of columns, special codes and smoothness of additive models: in shapes, exports and scores alike."""
 
-import sqlite3
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ import colonnade as cn
 from colonnade.estimation.shape_belief import ShapePrior
 from colonnade.schema import Bins, Crossed
 from colonnade.schema.features import features_of
-from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5
 PAIR = "bank.age & income"
@@ -108,42 +105,12 @@ def test_every_form_of_the_model_has_the_pair_and_the_codes(card, tmp_path) -> N
     assert np.abs(card.total_points(rows) - exact).max() <= card.rounding_ == 3.0
 
 
-def test_the_score_in_sql_knows_pairs_and_codes(card) -> None:
-    with sqlite3.connect(":memory:") as base:
-        FRAME.astype({"bank.age": float}).to_sql("people", base, index=False)
-        found = [one for (one,) in base.execute(f"SELECT {card.to_sql()} FROM people ORDER BY rowid")]
-    assert found == card.total_points(FRAME).tolist()
-
-
-@pytest.mark.full
-def test_a_code_that_is_not_a_bin_of_its_own_is_missing_in_sql_too(federation) -> None:
-    plain = _card(federation, pairs=(), special_codes=None)
-    with sqlite3.connect(":memory:") as base:
-        FRAME.astype({"bank.age": float}).to_sql("people", base, index=False)
-        found = [one for (one,) in base.execute(f"SELECT {plain.to_sql()} FROM people ORDER BY rowid")]
-    assert found == plain.total_points(FRAME).tolist()
-
-
 def test_a_code_and_a_missing_value_are_bins_with_effects_of_their_own(card) -> None:
     shapes = card.shape_functions_.set_index(["column", "bin"]).loc["bank.income"]
     assert shapes.index.tolist()[-2:] == ["-999", "missing"]
     assert shapes.loc["-999", "share"] == pytest.approx(0.1, abs=0.01)
     assert shapes.loc["missing", "share"] == pytest.approx(0.05, abs=0.01)
     assert shapes.loc["-999", "effect"] > shapes.loc["missing", "effect"] + 0.5
-
-
-@pytest.mark.full
-def test_a_pair_is_measured_and_scored_like_any_column(card, federation) -> None:
-    found = card.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
-    assert found["auc"].low <= roc_auc_score(LATE, card.predict_proba(FRAME)[:, 1]) <= found["auc"].high
-
-
-@pytest.mark.full
-def test_a_pair_is_drawn_as_a_map(card) -> None:
-    pytest.importorskip("matplotlib")
-    axes = [one for one in card.plot().axes if one.get_title(loc="left") == PAIR]
-    assert len(axes) == 1
-    assert axes[0].images[0].get_array().shape == (6, 8)
 
 
 @pytest.mark.parametrize(
@@ -165,19 +132,6 @@ def test_a_pair_is_drawn_as_a_map(card) -> None:
 def test_what_cannot_be_a_pair_a_code_or_a_smoothness_is_refused(federation, options, words) -> None:
     with pytest.raises(cn.ColonnadeError, match=words):
         _card(federation, **options)
-
-
-@pytest.mark.full
-def test_smoothness_is_found_or_given_and_costs_nothing(federation) -> None:
-    bent = {"pairs": (), "columns": ["bank.age", "bank.income", "shop.basket"]}
-    spent, uneven = [], []
-    for smooth in ("auto", 1.0, 10_000.0):
-        shapes = _card(federation, smooth=smooth, **bent).shape_functions_
-        age = shapes[shapes["column"] == "shop.basket"]["effect"].to_numpy()
-        uneven.append(np.abs(np.diff(age, n=2)).max())
-        spent.append(str(federation.budget()))
-    assert len(set(spent)) == 1
-    assert uneven[2] < 0.05 * uneven[1]
 
 
 # The belief ------------------------------------------------------------------------------------------------------------------

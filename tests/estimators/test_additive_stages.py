@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.coordinator.protocols.counting import TargetTables
-from colonnade.estimation.additive import centring, information, marginal_shapes, recalibration
+from colonnade.estimation.additive import centring, information, marginal_shapes
 from colonnade.estimation.shape_belief import ShapePrior, TargetCounts
 from colonnade.estimators import two_stages
 from colonnade.estimators.two_stages import divided
@@ -17,7 +17,6 @@ from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
 from colonnade.schema import Bins
 from colonnade.schema.features import features_of
-from tests import kit
 
 PEOPLE, DELTA = 3_000, 1e-5
 USEFUL = ["bank.age", "shop.basket"]
@@ -110,19 +109,6 @@ def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federat
     assert "in two stages" in model.receipt_
 
 
-@pytest.mark.full
-def test_a_preview_shows_both_stages_and_its_charge_is_what_is_then_spent(federation) -> None:
-    study = _model(columns="auto:2", epsilon=3.0)
-    preview = study.preview(federation, repeat=7)
-    assert "the 2 of 7 that tell most" in str(preview)
-    assert "15 % of the price" in str(preview)
-    before = federation.budget()["spent"]
-    study.fit(federation, repeat=7)
-    assert preview.statement.epsilon() == pytest.approx(study.privacy_.epsilon(), rel=0.02)
-    assert (federation.budget()["spent"] >= before).all()
-    assert preview.epsilon == 3.0
-
-
 def test_after_a_fit_its_preview_charges_neither_stage_again_and_names_what_was_chosen(federation) -> None:
     for study in (_model(columns="auto:2"), _model(cn.Scorecard, method=EVIDENCE)):
         study.fit(federation)
@@ -140,26 +126,6 @@ def test_a_preview_of_two_stages_forecasts_the_traffic_of_both(federation) -> No
     assert preview.traffic.rounds == study.transcript_.rounds
     seen = sum(study.transcript_.bytes_to.values()) + sum(study.transcript_.bytes_from.values())
     assert preview.traffic.bytes == pytest.approx(seen, rel=0.1)
-
-
-@pytest.mark.full
-def test_a_chosen_model_is_saved_exported_and_measured_like_any_other(federation, tmp_path) -> None:
-    model = _model(columns="auto:2", monotone={"bank.age": "increasing", "bank.noise": "increasing"}).fit(federation)
-    model.save(tmp_path / "model.json")
-    chances = model.predict_proba(FRAME)
-    assert np.array_equal(cn.load(tmp_path / "model.json").predict_proba(FRAME), chances)
-    assert np.abs(model.to_sklearn().predict_proba(FRAME) - chances).max() < 1e-9
-    found = model.evaluate(federation, epsilon=500.0, level=1 - kit.ALPHA)
-    assert found["auc"].low <= roc_auc_score(LATE, chances[:, 1]) <= found["auc"].high
-    report = model.report(tmp_path / "report.html", federation=federation).read_text(encoding="utf-8")
-    assert "auto:2" in report
-
-
-@pytest.mark.full
-def test_where_there_is_nothing_to_choose_there_is_one_stage(federation) -> None:
-    model = _model(columns="auto:50").fit(federation)
-    assert len(model.importance_) == 7
-    assert "after" not in model.plan_.parameters
 
 
 @pytest.mark.every(2)
@@ -254,13 +220,6 @@ def test_the_plan_is_chosen_by_the_noise_to_expect(federation) -> None:
     )
 
 
-@pytest.mark.full
-def test_columns_are_chosen_from_the_tables_that_a_model_is_made_of(federation) -> None:
-    model = _model(method=EVIDENCE, columns="auto:2").fit(federation)
-    assert set(model.importance_.index) == set(USEFUL)
-    assert model.marginal_
-
-
 # The estimates ---------------------------------------------------------------------------------------------------------------
 
 COLUMNS = {"a.x": Bins.equal(cn.Numeric(0, 1), 6), "a.y": cn.Category(["u", "v", "w"])}
@@ -305,18 +264,3 @@ def test_intervals_of_marginal_effects_cover_them_however_far_noise_has_pulled_t
             errors = np.sqrt(np.diag(centred @ found.covariance @ centred.T)[1:])
             inside.append((np.abs(apart) <= 1.96 * errors)[found.determined_in(centred, 1.0)[1:]])
         assert least < np.mean(np.concatenate(inside)) < 1.0, noise
-
-
-def test_a_slope_is_found_and_lost_in_noise_it_stays_where_it_usually_is() -> None:
-    rng = np.random.default_rng(3)
-    scores = np.linspace(-6, 6, 61)
-    people = 40_000 * np.exp(-(scores**2) / 4) / np.exp(-(scores**2) / 4).sum()
-    chance = 1 / (1 + np.exp(-(0.4 * scores - 1)))
-    counts = np.column_stack([people * (1 - chance), people * chance])
-    for noise, most in ((0.0, 0.02), (50.0, 0.1)):
-        found = recalibration(scores, counts + noise * rng.normal(size=counts.shape), noise**2 + 1e-6, -0.9, spread=2.0)
-        assert found.slope == pytest.approx(0.4, abs=most)
-        assert found.intercept == pytest.approx(-1.0, abs=2 * most)
-    lost = recalibration(scores, 1e6 * rng.normal(size=counts.shape), 1e12, -0.9, spread=2.0)
-    assert lost.slope == pytest.approx(0.8, abs=0.1)
-    assert lost.slope_error == pytest.approx(0.3, abs=0.05)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -35,26 +34,11 @@ def rows():
 # Principal components ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_component_says_which_share_of_all_variance_it_has(federation):
-    some = cn.PCA(2, columns=FEW, **GAUSSIAN).fit(federation)
-    every = cn.PCA(5, columns=FEW, **GAUSSIAN).fit(federation)
-    assert some.explained_variance_ratio_.shape == (2,)
-    np.testing.assert_array_equal(every.explained_variance_ratio_[:2], some.explained_variance_ratio_)
-    assert 0.9 < every.explained_variance_ratio_.sum() <= 1.0 + 1e-9
-    assert np.all(np.diff(every.explained_variance_ratio_) <= 0)
-
-
 @pytest.mark.parametrize("standardise", [False, True])
 def test_all_components_give_the_rows_back_in_their_own_units(standardise, federation, rows):
     columns = ["bank.age", "telco.bill"]
     model = cn.PCA(2, columns=columns, standardise=standardise, **GAUSSIAN).fit(federation)
     np.testing.assert_allclose(model.inverse_transform(model.transform(rows)), rows[columns].to_numpy(float))
-
-
-def test_scores_of_another_width_are_refused(federation, rows):
-    model = cn.PCA(2, columns=FEW, **GAUSSIAN).fit(federation)
-    with pytest.raises(cn.BadInput, match="2 columns"):
-        model.inverse_transform(model.transform(rows)[:, :1])
 
 
 def _two_parties(table, bounds, budget):
@@ -91,16 +75,6 @@ def test_standardised_components_are_those_of_the_correlations():
         assert found["explained_variance_ratio"].value == pytest.approx(model.explained_variance_ratio_[0], abs=2 * far)
 
 
-def test_scores_for_one_party_are_those_of_the_standardised_model(rows):
-    tables = frames(400)
-    parties = {name: cn.Party(tables[name], schema=SCHEMAS[name]) for name in tables}
-    policies = {name: cn.Policy(predictions={"PCA": ["bank"]}) for name in parties}
-    with cn.Federation.simulate(parties, id="person_id", budget=BUDGET, policies=policies) as opened:
-        model = cn.PCA(1, columns=FEW, standardise=True, **GAUSSIAN).fit(opened)
-        told = model.transform(opened, to="bank").read()
-        np.testing.assert_allclose(told.to_numpy(), model.transform(rows.loc[told.index])[:, 0], atol=1e-2)
-
-
 def test_a_column_that_does_not_vary_is_not_blown_up_by_the_noise(federation):
     table = pd.DataFrame({"id": range(500), "a": np.tile([0.0, 1.0], 250), "flat": 0.5})
     with _two_parties(table, {"a": cn.Numeric(0, 1), "flat": cn.Numeric(0, 1)}, BUDGET) as lab:
@@ -121,11 +95,6 @@ def test_distances_to_centres_are_those_that_predict_compares(kind, federation, 
     assert list(model.get_feature_names_out()) == [f"{kind.__name__.lower()}{place}" for place in range(3)]
     with pytest.raises(cn.BadInput, match="predict"):
         model.transform(federation, to="bank")
-
-
-def test_distances_are_scikit_learns(federation, rows):
-    model = cn.KMeans(3, columns=["bank.age", "telco.bill"], **GAUSSIAN).fit(federation)
-    np.testing.assert_allclose(model.to_sklearn().transform(rows), model.transform(rows))
 
 
 @pytest.mark.parametrize("target", ["bank.default", "bank.segment"])
@@ -163,13 +132,6 @@ def test_scores_come_in_the_container_that_was_asked_for(study, federation, rows
         model.set_output(transform="xarray")
 
 
-def test_polars_frames_too(federation, rows):
-    pl = pytest.importorskip("polars")
-    found = cn.PCA(2, columns=FEW, **GAUSSIAN).fit(federation).set_output(transform="polars").transform(rows)
-    assert isinstance(found, pl.DataFrame)
-    assert found.columns == ["component_1", "component_2"]
-
-
 # Results as tables ------------------------------------------------------------------------------------------------------------
 
 
@@ -205,13 +167,6 @@ def test_frames_of_several_parties_become_the_frame_that_models_take(federation,
     pd.testing.assert_frame_equal(found[rows.columns].sort_index(), rows.sort_index(), check_names=False)
     model = cn.PCA(1, columns=FEW, **GAUSSIAN).fit(federation)
     np.testing.assert_array_equal(model.transform(found.loc[rows.index]), model.transform(rows))
-
-
-def test_frames_without_ids_have_the_same_rows():
-    one, other = pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"b": [3, 4]})
-    assert list(cn.named(bank=one, telco=other).columns) == ["bank.a", "telco.b"]
-    with pytest.raises(cn.BadInput, match="'bank' and 'telco'"):
-        cn.named(bank=one, telco=other.iloc[:1])
 
 
 @pytest.mark.parametrize(
@@ -261,11 +216,6 @@ def test_a_name_that_is_no_word_is_refused_with_one_that_is(name, instead):
     assert repr(instead) in refusal.value.remedy
 
 
-def test_a_budget_may_be_written_without_a_name():
-    assert cn.Budget(4.0) == cn.Budget(epsilon=4.0)
-    assert cn.Budget(4.0, 1e-6) == cn.Budget(epsilon=4.0, delta=1e-6)
-
-
 # Ledgers that are not kept ----------------------------------------------------------------------------------------------------
 
 SCRIPT = """
@@ -277,16 +227,8 @@ cn.datasets.three_organisations(people=50).federation(budget=cn.Budget(1.0)).clo
 """
 
 
+@pytest.mark.full
 def test_a_script_is_told_once_that_its_budget_starts_anew():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stderr.count("TemporaryLedgers") == 1
     assert "ledger_dir=" in done.stderr
-
-
-def test_a_script_that_keeps_its_ledgers_is_told_nothing(tmp_path):
-    party = cn.Party(pd.DataFrame({"id": [1, 2], "a": [0, 1]}), schema=cn.Schema(a=cn.Numeric(0, 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        cn.Federation.simulate({"bank": party}, id="id", budget=cn.Budget(1.0), ledger_dir=tmp_path).close()
-        with pytest.raises(cn.TemporaryLedgers, match="ledger_dir"):
-            cn.Federation.simulate({"bank": party}, id="id", budget=cn.Budget(1.0))

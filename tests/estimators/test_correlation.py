@@ -128,16 +128,6 @@ def test_fiellers_intervals_cover_a_ratio_however_small_the_denominator_is():
 # The estimator and the release ------------------------------------------------------------------------------------------------
 
 
-def test_with_a_generous_price_correlations_are_the_true_ones():
-    tables = frames(1_000)
-    with federation(tables) as f:
-        study = cn.Correlation(["bank.age", "telco.bill", "bank.segment"], **GENEROUS).fit(f)
-    frame = joined(tables)
-    plain = pd.get_dummies(frame[["bank.age", "telco.bill", "bank.segment"]], prefix_sep="=", dtype=float)
-    expected = plain.corr().reindex(index=study.correlation_.index, columns=study.correlation_.columns)
-    np.testing.assert_allclose(study.correlation_, expected, atol=0.01)
-
-
 def test_a_correlation_is_free_on_a_release_and_the_same_as_the_releases_own():
     with federation(frames(2_000)) as f:
         release_ = f.moments(SOME, **PRICE)
@@ -162,17 +152,3 @@ def test_a_share_of_a_category_that_leaves_people_out_is_one_of_those_who_have_a
         assert row["mean"] == pytest.approx(share, abs=0.01)
         assert row["low"] <= share + 1e-3
         assert row["high"] >= share - 1e-3
-
-
-@pytest.mark.parametrize("level", [0, 1, 1.5, "0.95"])
-def test_a_level_that_is_no_probability_is_refused(level):
-    with federation() as f:
-        release_ = f.moments(SOME, **PRICE)
-    for call in (release_.mean, release_.covariance, release_.correlation):
-        with pytest.raises(cn.BadInput, match="level"):
-            call(level)
-
-
-def test_one_column_has_no_correlation():
-    with federation() as f, pytest.raises(cn.BadInput, match="two columns"):
-        cn.Correlation(["bank.age"], **PRICE).fit(f)

@@ -16,7 +16,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Posted, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
-from tests.federations import SCHEMAS, federation, frames, joined
+from tests.federations import federation, frames, joined
 
 SEEDS = 20
 LEVEL = 0.95
@@ -112,7 +112,7 @@ CASES = {
 SLICE = {"KC House, linear", "KC House, components"}
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in SLICE else pytest.mark.full) for c in CASES])
 def test_intervals_cover_the_exact_figure_as_often_as_they_say(case, shared_data):
     name, make, exact, epsilon = CASES[case]
@@ -190,47 +190,6 @@ def test_with_almost_no_noise_classification_figures_are_the_exact_ones_up_to_ro
     assert list(calibration.columns) == ["people", "predicted", "observed", "low", "high"]
 
 
-def test_with_almost_no_noise_components_are_the_exact_ones(generous):
-    f, rows = generous
-    model = cn.PCA(2, epsilon=10.0, delta=1e-5).fit(f)
-    found = model.evaluate(f, epsilon=2_000.0, delta=1e-5)
-    for name, value in exact_components(model, rows).items():
-        assert found[name].value == pytest.approx(value, abs=1e-2)
-
-
-def test_with_almost_no_noise_two_centres_have_their_exact_loss_and_more_lie_between_the_ends(generous):
-    f, rows = generous
-    for clusters, tolerance in ((2, 0.01), (4, 0.5)):
-        model = cn.KMeans(clusters, epsilon=10.0, delta=1e-5).fit(f)
-        metric = model.evaluate(f, epsilon=200.0, delta=1e-5)["loss"]
-        loss = exact_clusters(model, rows)["loss"]
-        assert metric.covers(loss)
-        assert metric.value == pytest.approx(loss, rel=tolerance)
-        assert (metric.kind == "exact") == (clusters == 2)
-
-
-def test_more_than_two_classes_give_what_pairs_leave_open(generous):
-    f, rows = generous
-    model = cn.LogisticRegression("bank.segment", method="secure", epsilon=10.0, delta=1e-5).fit(f)
-    found = model.evaluate(f, epsilon=200.0)
-    assert found["accuracy"].covers(exact_accuracy(model, rows)["accuracy"])
-    assert "leave open" in found["accuracy"].kind
-    assert [name for name in found.names if name.startswith("auc")] == [
-        "auc_basic_gold",
-        "auc_basic_platinum",
-        "auc_gold_platinum",
-    ]
-
-
-@pytest.mark.parametrize("parties", [("bank", "telco"), ("bank", "telco", "insurer")])
-def test_two_parties_and_three_evaluate_alike(parties):
-    tables = {name: frame for name, frame in frames(500).items() if name in parties}
-    with federation(tables=tables, parties=parties, epsilon=10_000.0) as f:
-        model = cn.LogisticRegression("bank.default", method="secure", epsilon=10.0, delta=1e-5).fit(f)
-        found = model.evaluate(f, epsilon=200.0)
-        assert found["accuracy"].covers(exact_classification(model, joined(tables))["accuracy"])
-
-
 # Price, statement, secrecy --------------------------------------------------------------------------------------------------
 
 MODELS = {
@@ -242,7 +201,7 @@ MODELS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("unit", ["person", "party"])
 @pytest.mark.parametrize("name", MODELS)
 def test_an_evaluation_costs_what_was_offered_and_asking_again_nothing(name, unit):
@@ -260,7 +219,7 @@ def test_an_evaluation_costs_what_was_offered_and_asking_again_nothing(name, uni
         assert model.evaluate(f, epsilon=1.5, delta=1e-5, unit=unit, repeat=2).table().equals(found.table()) is False
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_leaves_is_shares_letters_and_private_releases_and_sizes_tell_nothing(name):
     """Two neighbouring data sets: the same messages in the same order, of the same sizes, whoever is missing."""
@@ -302,65 +261,8 @@ def test_a_pure_price_is_enough_for_a_classifier_and_not_for_moments():
                 model.fit(f).evaluate(f, epsilon=1.0)
 
 
-def test_a_cap_refuses_an_evaluation_before_anything_is_shared():
-    with federation(200, epsilon=1.5) as f:
-        model = cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5).fit(f)
-        before = f.budget()["spent"]
-        with pytest.raises(cn.BudgetExceeded) as refusal:
-            model.evaluate(f, epsilon=1.0)
-        assert refusal.value.spent is None
-        assert f.budget()["spent"].equals(before)
-
-
-def test_bad_input_is_refused():
-    with federation(200, epsilon=50.0) as f:
-        model = cn.LogisticRegression("bank.default", method="secure", epsilon=1.0, delta=1e-5).fit(f)
-        for wrong in (
-            {},
-            {"epsilon": -1.0},
-            {"epsilon": float("nan")},
-            {"epsilon": "1"},
-            {"epsilon": 1.0, "delta": 1.0},
-            {"epsilon": 1.0, "level": 1.0},
-            {"epsilon": 1.0, "level": 95},
-            {"epsilon": 1.0, "repeat": 0},
-            {"epsilon": 1.0, "unit": "household"},
-        ):
-            with pytest.raises(cn.BadInput):
-                model.evaluate(f, **wrong)
-        with pytest.raises(cn.BadInput, match="federation"):
-            model.evaluate(joined(frames(10)), epsilon=1.0)
-        with pytest.raises(cn.BadInput, match="not fitted"):
-            cn.PCA(2, epsilon=1.0, delta=1e-5).evaluate(f, epsilon=1.0, delta=1e-5)
-        counted = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(f)
-        with pytest.raises(cn.BadInput, match="release"):
-            counted.evaluate(f, epsilon=1.0)
-        with pytest.raises(cn.BadInput, match="no metric"):
-            model.evaluate(f, epsilon=1.0)["f1"]
-        local = cn.LinearRegression("bank.age", columns=["telco.bill"], epsilon=1.0, delta=1e-5).fit(f)
-        assert local.evaluate(f, epsilon=1.0, delta=1e-5).names[0] == "mse"
-
-
 def test_a_policy_can_refuse_evaluations():
     with federation(200, policies={"telco": cn.Policy(allow=["LinearRegression"])}) as f:
         model = cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5).fit(f)
         with pytest.raises(cn.PolicyRefusal, match="kind of study"):
             model.evaluate(f, epsilon=1.0, delta=1e-5)
-
-
-def test_an_evaluation_shows_its_figures_and_escapes_what_it_shows():
-    tables = frames(200)
-    tables["bank"] = tables["bank"].replace({"segment": {"basic": "<b>"}})
-    schema = {**SCHEMAS, "bank": cn.Schema({**SCHEMAS["bank"], "segment": cn.Category(["<b>", "gold", "platinum"])})}
-    parties = {name: cn.Party(tables[name], schema=schema[name]) for name in tables}
-    with cn.Federation.simulate(parties, id="person_id", budget=cn.Budget(epsilon=90.0, delta=1e-5)) as f:
-        found = (
-            cn.LogisticRegression("bank.segment", method="secure", epsilon=1.0, delta=1e-5)
-            .fit(f)
-            .evaluate(f, epsilon=1.0)
-        )
-    assert "accuracy" in str(found)
-    assert "ε=1" in str(found)
-    assert "<b>_gold" not in found._repr_html_()
-    assert "&lt;b&gt;" in found._repr_html_()
-    assert list(found.table().columns) == ["value", "low", "high", "kind"]

@@ -132,64 +132,7 @@ def test_every_public_estimator_is_checked():
     assert set(MAKE) == set(every_estimator_there_is())
 
 
-@pytest.mark.every(3)
-@every_method
-def test_a_policy_knows_the_study_by_the_estimators_name(kind, method, fitted):
-    task = fitted(kind, method).plan_.task
-    assert task == (STUDIES.get(kind.__name__, kind.task) if method.private else EXACT["Coreset"])
-    assert task in STUDIES.values()
-
-
 # Parameters -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(3)
-@every_method
-def test_parameters_are_set_as_they_are_shown(kind, method):
-    study = made(kind, method)
-    shown = study.get_params(deep=False)
-    assert set(shown) == set(inspect.signature(kind).parameters)
-    other = made(kind).set_params(**shown)
-    assert other.get_params() == study.get_params()
-    assert clone(study).get_params() == study.get_params()
-    assert clone(study) is not study
-
-
-@pytest.mark.every(3)
-@every_method
-def test_an_estimator_reads_as_it_would_be_typed(kind, method):
-    study = made(kind, method)
-    again = eval(repr(study), {**vars(cn.methods), **{one.__name__: one for one in MAKE}})
-    assert again.get_params() == study.get_params()
-
-
-@pytest.mark.every(3)
-@every_method
-def test_a_method_is_named_given_or_written_down(kind, method):
-    for given in (method.name, np.str_(method.name), method(), {"name": method.name}):
-        assert type(method_from(given, kind)) is method
-    options = method().get_params()
-    by_object = made(kind, method, method=method())
-    assert {name for name in by_object.get_params() if name.startswith("method__")} == {
-        f"method__{one}" for one in options
-    }
-    for name, value in options.items():
-        by_name = made(kind, method, method=method.name).set_params(**{f"method__{name}": value})
-        assert by_name.method == method()
-    assert clone(by_object).method == method()
-    assert clone(by_object).method is not by_object.method
-
-
-def test_options_of_a_method_are_set_nested_and_shown_in_its_repr():
-    model = cn.LogisticRegression("bank.default", method="gradient", epsilon=1.0)
-    assert model.set_params(method__steps=7).method == cn.methods.Gradient(steps=7)
-    assert model.set_params(method__rate=0.5).get_params()["method__steps"] == 7
-    assert model.set_params(method="secure", method__noise="skellam").method == cn.methods.Secure(noise="skellam")
-    assert "Secure(noise='skellam')" in repr(model)
-    with pytest.raises(ValueError, match="steps"):
-        model.set_params(method__steps=7)
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("study", "words"),
@@ -213,23 +156,6 @@ def test_an_object_serves_every_estimator_that_offers_a_method_of_its_name(feder
     study = cn.KMeans(2, columns=["bank.age", "telco.bill"], method=cn.methods.Coreset(gather=False), **OPEN)
     assert study.fit(federation).plan_.method == "coreset"
     assert cn.Moment(WHOLE, 2, method=cn.methods.Sketch(), **GAUSSIAN).fit(federation).plan_.method == "sketch"
-
-
-@pytest.mark.every(3)
-@every_method
-def test_a_parameter_that_a_method_has_no_use_for_is_refused_by_name(kind, method, federation):
-    wrong = {
-        "penalty": "l2",
-        "size": 40,
-        "ridge": 1.0,
-        "n_local_clusters": 3,
-        "split": 0.5,
-        "epsilon": 1.0,
-        "delta": 1e-6,
-    }
-    for name in set(method.unused) & set(inspect.signature(kind).parameters):
-        with pytest.raises(cn.BadInput, match=f"^\\[bad-input\\] {name} has no meaning with method '{method.name}'"):
-            made(kind, method, **{name: wrong[name]}).fit(federation)
 
 
 # Constraints ----------------------------------------------------------------------------------------------------------------
@@ -292,40 +218,6 @@ def wrong_values(constraint: Constraint) -> list[object]:
     return []
 
 
-DECLARED = [
-    *((kind, None, name, constraint) for kind in MAKE for name, constraint in kind.constraints.items()),
-    *((kind, method, name, one) for kind, method in CASES for name, one in method.constraints.items()),
-]
-
-
-@pytest.mark.parametrize(
-    ("kind", "method", "name", "constraint"),
-    DECLARED,
-    ids=[f"{kind.__name__}-{method.name if method else ''}-{name}" for kind, method, name, _ in DECLARED],
-)
-def test_every_declared_constraint_refuses_wrong_types_and_values_and_names_the_parameter(
-    kind, method, name, constraint, federation
-):
-    before = federation.budget()
-    for value in (*wrong_types(constraint), *wrong_values(constraint)):
-        given = {name: value} if method is None else {"method": {"name": method.name, name: value}}
-        study = made(kind, method, **given)
-        for call in (study.fit, study.preview):
-            with pytest.raises(cn.BadInput, match=rf"^\[bad-input\] {name} ") as refusal:
-                call(federation)
-            assert refusal.value.spent is None
-            assert refusal.value.remedy
-    assert before.equals(federation.budget())
-
-
-@pytest.mark.every(3)
-@every_estimator
-def test_a_constraint_belongs_to_a_parameter_and_every_method_to_its_options(kind):
-    assert set(kind.constraints) <= set(inspect.signature(kind).parameters)
-    for method in methods_of(kind):
-        assert set(method.constraints) == set(method().get_params())
-
-
 @pytest.mark.parametrize(
     ("constraint", "words"),
     [
@@ -359,13 +251,6 @@ def test_a_mistake_has_one_wording(constraint, words):
     assert constraint.allows(eval(refusal.value.remedy.removeprefix("For example x=").removesuffix(".")))
 
 
-def test_a_long_value_is_not_repeated_and_a_name_that_is_there_twice_is():
-    with pytest.raises(cn.BadInput, match="not a value of type str"):
-        checked("x", "a" * 100, Whole(1))
-    with pytest.raises(cn.BadInput, match=r"^\[bad-input\] columns names 'bank.age' twice"):
-        checked("columns", ["bank.age", "bank.age"], Optional(ColumnList()))
-
-
 def test_what_is_allowed_becomes_plain():
     plain = checked("columns", [np.str_("bank.age")], Optional(ColumnList()))
     assert [type(name) for name in plain] == [str]
@@ -375,122 +260,10 @@ def test_what_is_allowed_becomes_plain():
     assert checked("x", {np.str_("bank"): np.float64(1.0)}, PerParty(Real(0))) == {"bank": 1.0}
 
 
-@pytest.mark.every(3)
-@every_method
-def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federation, fitted):
-    """The plan is the same, so that what was released before is returned."""
-    study = made(kind, method)
-    for name, value in study.get_params(deep=False).items():
-        if isinstance(value, str):
-            study.set_params(**{name: np.str_(value)})
-        if isinstance(value, list):
-            study.set_params(**{name: [(np.str_ if isinstance(one, str) else np.float64)(one) for one in value]})
-        if type(value) is int:
-            study.set_params(**{name: np.int64(value)})
-    plan, known = study.prepared(federation, 1)[1], fitted(kind, method).plan_
-    assert plan == known or codec.digest(plan).hex() == known.parameters.get("after")  # or its first stage
-
-
 # Fitting --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(3)
-@every_method
-def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, federation, fitted):
-    first = fitted(kind, method)
-    before = federation.budget()
-    again = made(kind, method).fit(federation)
-    assert before.equals(federation.budget())
-    assert again.plan_ == first.plan_
-    assert vars(again).keys() == vars(first).keys()
-    for name in first.learned:
-        if hasattr(first, name) and isinstance(getattr(first, name), np.ndarray | pd.Series):
-            np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
-
-
-@pytest.mark.every(3)
-@every_method
-def test_fit_returns_the_estimator_and_leaves_its_parameters_alone(kind, method, federation):
-    study = made(kind, method)
-    given = study.get_params(deep=False)
-    assert study.fit(federation) is study
-    assert all(study.get_params(deep=False)[name] is value for name, value in given.items())
-    assert study.plan_.method == method.name
-    assert study.receipt_.splitlines()[2].startswith(f"{kind.__name__}(method='{method.name}')")
-
-
-@pytest.mark.every(3)
-@every_estimator
-def test_rows_and_a_target_are_refused_with_a_word_about_federations(kind):
-    rows, target = pd.DataFrame({"bank.age": [1, 2]}), pd.Series([0, 1])
-    for given in ((rows,), (rows, target), (rows.to_numpy(), target.to_numpy()), (None,)):
-        with pytest.raises(cn.BadInput, match="federation") as refusal:
-            made(kind).fit(*given)
-        assert "constructor" in str(refusal.value)
-    with pytest.raises(cn.BadInput, match="federation"):
-        made(kind).preview(rows)
-
-
-@pytest.mark.every(3)
-@every_estimator
-def test_a_target_beside_a_federation_is_refused(kind, federation):
-    with pytest.raises(cn.BadInput, match="constructor"):
-        made(kind).fit(federation, pd.Series([0, 1]))
-
-
-@pytest.mark.every(3)
-@every_method
-def test_a_fit_by_another_method_leaves_nothing_of_the_one_before(kind, method, federation, fitted):
-    study = made(kind).fit(federation)
-    study.set_params(**made(kind, method).get_params(deep=False)).fit(federation)
-    assert vars(study).keys() == vars(fitted(kind, method)).keys()
-
-
 # Fitted or not --------------------------------------------------------------------------------------------------------------
-
-CALLS = {
-    "predict": lambda study: study.predict(pd.DataFrame()),
-    "predict_proba": lambda study: study.predict_proba(pd.DataFrame()),
-    "transform": lambda study: study.transform(pd.DataFrame()),
-    "score": lambda study: study.score(pd.DataFrame(), []),
-    "to_sklearn": lambda study: study.to_sklearn(),
-    "inverse_transform": lambda study: study.inverse_transform([[0.0]]),
-    "decision_function": lambda study: study.decision_function(pd.DataFrame()),
-    "explained_variance_ratio_": lambda study: study.explained_variance_ratio_,
-    "table": lambda study: study.table(),
-    "get_feature_names_out": lambda study: study.get_feature_names_out(),
-    "evaluate": lambda study: study.evaluate(None, epsilon=1.0),
-    "save": lambda study: study.save("nowhere.json"),
-    "n_features_in_": lambda study: study.n_features_in_,
-    "sample": lambda study: study.sample(),
-    "write": lambda study: study.write("nowhere.csv"),
-    "quality": lambda study: study.quality(),
-    "shape_functions_": lambda study: study.shape_functions_,
-    "importance_": lambda study: study.importance_,
-    "explain": lambda study: study.explain({}),
-    "points_": lambda study: study.points_,
-    "information_value_": lambda study: study.information_value_,
-    "total_points": lambda study: study.total_points(pd.DataFrame()),
-    "to_sql": lambda study: study.to_sql(),
-    "to_html": lambda study: study.to_html("nowhere.html"),
-}
-
-
-NEEDED = [(kind, call) for kind in MAKE for call in CALLS if hasattr(kind, call)]
-
-
-@pytest.mark.parametrize(("kind", "call"), NEEDED, ids=[f"{kind.__name__}-{call}" for kind, call in NEEDED])
-def test_what_needs_a_fit_says_so(kind, call):
-    study = made(kind)
-    with pytest.raises(cn.NotFittedError) as refusal:
-        CALLS[call](study)
-    error = refusal.value
-    assert isinstance(error, sklearn.exceptions.NotFittedError)
-    assert isinstance(error, cn.BadInput)
-    assert error.code == "not-fitted"
-    assert error.spent is None
-    assert kind.__name__ in error.message
-    assert "fit" in error.remedy
 
 
 def test_scikit_learns_own_error_catches_it_and_it_survives_pickling():
@@ -499,28 +272,6 @@ def test_scikit_learns_own_error_catches_it_and_it_survives_pickling():
     again = pickle.loads(pickle.dumps(refusal.value))
     assert type(again) is cn.NotFittedError
     assert str(again) == str(refusal.value)
-
-
-@pytest.mark.every(3)
-@every_method
-def test_estimators_survive_pickling_fitted_or_not(kind, method, fitted):
-    plain = pickle.loads(pickle.dumps(made(kind, method)))
-    assert plain.get_params() == made(kind, method).get_params()
-    study = fitted(kind, method)
-    again = pickle.loads(pickle.dumps(study))
-    assert again.receipt_ == study.receipt_
-    assert vars(again).keys() == vars(study).keys() - {"_fitted_on"}
-    assert again.privacy_.table().equals(study.privacy_.table())
-
-
-@pytest.mark.every(3)
-@every_method
-def test_a_model_by_any_method_can_be_saved_and_loaded(kind, method, fitted, tmp_path):
-    study = fitted(kind, method)
-    study.save(tmp_path / "model.json")
-    loaded = cn.load(tmp_path / "model.json")
-    assert loaded.get_params() == study.get_params()
-    assert loaded.receipt_ == study.receipt_
 
 
 def test_a_model_file_keeps_the_methods_object(federation, tmp_path):
@@ -537,14 +288,6 @@ every_model = pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__na
 
 def scored(model, frame):
     return model.transform(frame) if isinstance(model, cn.PCA) else model.predict(frame)
-
-
-@pytest.mark.every(3)
-@every_model
-def test_a_model_knows_its_features(kind, fitted):
-    model = fitted(kind)
-    assert model.n_features_in_ == len(model.feature_names_in_) > 0
-    assert not hasattr(made(kind), "n_features_in_")
 
 
 @pytest.mark.every(3)
@@ -592,24 +335,191 @@ def test_every_reference_is_where_the_table_points_to():
     assert {row.method.reference for row in catalogue()} - {""} == set(REFERENCES)
 
 
+# Parameters -----------------------------------------------------------------------------------------------------------------
 @every_method
-def test_a_method_says_what_it_does_what_it_guarantees_and_whether_it_needs_a_delta(kind, method, federation):
-    assert method.does
-    assert method.guarantee
-    assert method.adversary
-    assert inspect.getdoc(method)
-    assert method.private == ("not private" not in method.guarantee)
+def test_parameters_and_methods_are_set_as_they_are_shown(kind, method):
     study = made(kind, method)
-    if method.delta == "needed":
-        with pytest.raises(cn.BadInput, match="delta"):
-            study.set_params(delta=0.0).preview(federation)
-    elif method.private:
-        assert study.set_params(delta=0.0).preview(federation).statement.delta() == 0.0
-    if method.private and method.delta == "not used":
-        assert made(kind, method, delta=1e-5).preview(federation).statement.delta() == 0.0
+    shown = study.get_params(deep=False)
+    assert set(shown) == set(inspect.signature(kind).parameters)
+    assert made(kind).set_params(**shown).get_params() == clone(study).get_params() == study.get_params()
+    typed = eval(repr(study), {**vars(cn.methods), **{one.__name__: one for one in MAKE}})
+    assert typed.get_params() == study.get_params()
+    for given in (method.name, np.str_(method.name), method(), {"name": method.name}):
+        assert type(method_from(given, kind)) is method
+    options = method().get_params()
+    by_object = made(kind, method, method=method())
+    nested = {name for name in by_object.get_params() if name.startswith("method__")}
+    assert nested == {f"method__{one}" for one in options}
+    for name, value in options.items():
+        assert made(kind, method, method=method.name).set_params(**{f"method__{name}": value}).method == method()
+    assert clone(by_object).method == method()
+    assert clone(by_object).method is not by_object.method
+
+
+PRICES = {
+    "epsilon": (None, 0, -1.0, math.nan, math.inf, "1", True, 1e-12, 1e9, [1.0]),
+    "delta": (-0.1, 1.0, math.nan, math.inf, "0", None, True),
+}
+UNUSED = {"penalty": "l2", "size": 40, "ridge": 1.0, "n_local_clusters": 3, "split": 0.5, "epsilon": 1.0, "delta": 1e-6}
+
+
+@every_estimator
+def test_every_declared_constraint_refuses_wrong_types_and_values_and_names_the_parameter(kind, federation):
+    before = federation.budget()
+
+    def refused(study, name):
+        for call in (study.fit, study.preview):
+            with pytest.raises(cn.BadInput, match=rf"^\[bad-input\] {name} ") as refusal:
+                call(federation)
+            assert refusal.value.spent is None
+            assert refusal.value.remedy
+
+    assert set(kind.constraints) <= set(inspect.signature(kind).parameters)
+    for name, constraint in kind.constraints.items():
+        for value in (*wrong_types(constraint), *wrong_values(constraint)):
+            refused(made(kind, **{name: value}), name)
+    for method in kind.offers:
+        assert set(method.constraints) == set(method().get_params())
+        for name, constraint in method.constraints.items():
+            for value in (*wrong_types(constraint), *wrong_values(constraint)):
+                refused(made(kind, method, method={"name": method.name, name: value}), name)
+        for name in set(method.unused) & set(inspect.signature(kind).parameters):
+            with pytest.raises(cn.BadInput, match=f"{name} has no meaning with method '{method.name}'"):
+                made(kind, method, **{name: UNUSED[name]}).fit(federation)
+        for name in set(PRICES) & set(inspect.signature(kind).parameters) - set(method.unused):
+            for value in () if name == "delta" and method.delta == "not used" else PRICES[name]:
+                with pytest.raises(cn.BadInput) as refusal:
+                    made(kind, method, **{name: value}).fit(federation)
+                assert refusal.value.spent is None
+    assert before.equals(federation.budget())
+
+
+# Fitting --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.every(2)
+@every_method
+def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, federation, fitted):
+    first = fitted(kind, method)
+    before = federation.budget()
+    study = made(kind, method)
+    given = study.get_params(deep=False)
+    assert study.fit(federation) is study
+    assert all(study.get_params(deep=False)[name] is value for name, value in given.items())
+    assert before.equals(federation.budget())
+    assert study.plan_ == first.plan_
+    assert study.plan_.task == (STUDIES[kind.__name__] if method.private else EXACT["Coreset"])
+    assert study.plan_.method == method.name
+    assert study.receipt_.splitlines()[2].startswith(f"{kind.__name__}(method='{method.name}')")
+    assert vars(study).keys() == vars(first).keys()
+    for name in first.learned:
+        if hasattr(first, name) and isinstance(getattr(first, name), np.ndarray | pd.Series):
+            np.testing.assert_array_equal(getattr(study, name), getattr(first, name))
 
 
 @pytest.mark.every(3)
 @every_method
-def test_only_the_name_of_a_method_stands_in_the_plan(kind, method, fitted):
-    assert fitted(kind, method).plan_.method == method.name
+def test_numpys_words_and_numbers_are_as_good_as_pythons(kind, method, federation, fitted):
+    """The plan is the same, so that what was released before is returned."""
+    study = made(kind, method)
+    for name, value in study.get_params(deep=False).items():
+        if isinstance(value, str):
+            study.set_params(**{name: np.str_(value)})
+        if isinstance(value, list):
+            study.set_params(**{name: [(np.str_ if isinstance(one, str) else np.float64)(one) for one in value]})
+        if type(value) is int:
+            study.set_params(**{name: np.int64(value)})
+    plan, known = study.prepared(federation, 1)[1], fitted(kind, method).plan_
+    assert plan == known or codec.digest(plan).hex() == known.parameters.get("after")  # or its first stage
+
+
+@every_estimator
+def test_what_is_fitted_is_a_federation_and_nothing_beside_it(kind, federation):
+    rows, target = pd.DataFrame({"bank.age": [1, 2]}), pd.Series([0, 1])
+    for given in ((rows,), (rows, target), (rows.to_numpy(), target.to_numpy()), (None,), (federation, target)):
+        with pytest.raises(cn.BadInput, match="constructor"):
+            made(kind).fit(*given)
+    with pytest.raises(cn.BadInput, match="federation"):
+        made(kind).preview(rows)
+
+
+@pytest.mark.every(4)
+@every_method
+def test_a_fit_by_another_method_leaves_nothing_of_the_one_before(kind, method, federation, fitted):
+    study = made(kind).fit(federation)
+    study.set_params(**made(kind, method).get_params(deep=False)).fit(federation)
+    assert vars(study).keys() == vars(fitted(kind, method)).keys()
+
+
+@pytest.mark.every(3)
+@every_method
+def test_a_study_is_pickled_and_saved_and_read_again(kind, method, fitted, tmp_path):
+    study = fitted(kind, method)
+    study.save(tmp_path / "model.json")
+    loaded = cn.load(tmp_path / "model.json")
+    for again in (pickle.loads(pickle.dumps(study)), loaded):
+        assert again.get_params() == study.get_params()
+        assert again.receipt_ == study.receipt_
+        assert vars(again).keys() == vars(study).keys() - {"_fitted_on"}
+        assert again.privacy_.table().equals(study.privacy_.table())
+
+
+CALLS = {
+    "predict": lambda study: study.predict(pd.DataFrame()),
+    "predict_proba": lambda study: study.predict_proba(pd.DataFrame()),
+    "transform": lambda study: study.transform(pd.DataFrame()),
+    "score": lambda study: study.score(pd.DataFrame(), []),
+    "to_sklearn": lambda study: study.to_sklearn(),
+    "inverse_transform": lambda study: study.inverse_transform([[0.0]]),
+    "decision_function": lambda study: study.decision_function(pd.DataFrame()),
+    "explained_variance_ratio_": lambda study: study.explained_variance_ratio_,
+    "table": lambda study: study.table(),
+    "get_feature_names_out": lambda study: study.get_feature_names_out(),
+    "evaluate": lambda study: study.evaluate(None, epsilon=1.0),
+    "save": lambda study: study.save("nowhere.json"),
+    "n_features_in_": lambda study: study.n_features_in_,
+    "sample": lambda study: study.sample(),
+    "write": lambda study: study.write("nowhere.csv"),
+    "quality": lambda study: study.quality(),
+    "shape_functions_": lambda study: study.shape_functions_,
+    "importance_": lambda study: study.importance_,
+    "explain": lambda study: study.explain({}),
+    "points_": lambda study: study.points_,
+    "information_value_": lambda study: study.information_value_,
+    "total_points": lambda study: study.total_points(pd.DataFrame()),
+    "to_sql": lambda study: study.to_sql(),
+    "to_html": lambda study: study.to_html("nowhere.html"),
+}
+
+
+@every_estimator
+def test_what_needs_a_fit_says_so(kind):
+    for name, call in CALLS.items():
+        if not hasattr(kind, name):
+            continue
+        with pytest.raises(cn.NotFittedError) as refusal:
+            call(made(kind))
+        error = refusal.value
+        assert isinstance(error, sklearn.exceptions.NotFittedError)
+        assert isinstance(error, cn.BadInput)
+        assert error.code == "not-fitted"
+        assert error.spent is None
+        assert kind.__name__ in error.message
+        assert "fit" in error.remedy
+
+
+@every_estimator
+def test_a_method_says_what_it_does_what_it_guarantees_and_whether_it_needs_a_delta(kind, federation):
+    for method in kind.offers:
+        assert method.does
+        assert method.guarantee
+        assert method.adversary
+        assert method.private == ("not private" not in method.guarantee)
+        study = made(kind, method)
+        if method.delta == "needed":
+            with pytest.raises(cn.BadInput, match="delta"):
+                study.set_params(delta=0.0).preview(federation)
+        elif method.private:
+            assert study.set_params(delta=0.0).preview(federation).statement.delta() == 0.0
+        if method.private and method.delta == "not used":
+            assert made(kind, method, delta=1e-5).preview(federation).statement.delta() == 0.0

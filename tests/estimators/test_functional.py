@@ -1,10 +1,8 @@
 """Regressions by the functional mechanism: pure ε, what it costs whom top-down and bottom-up, and what comes out."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import linear_model
-from sklearn.base import clone
 
 import colonnade as cn
 from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
@@ -14,7 +12,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.service import study_file
 from tests import kit
 from tests.estimators.moment_samples import federation, numbers, split
-from tests.federations import SCHEMAS, frames, joined
+from tests.federations import SCHEMAS
 
 STUDIES = {
     "linear": lambda **more: cn.LinearRegression("telco.bill", **{"method": "functional", **more}),
@@ -38,14 +36,6 @@ def test_with_a_generous_price_linear_regression_is_that_of_scikit_learn():
     assert model.intercept_ == pytest.approx(truth.intercept_, abs=0.02)
 
 
-def test_a_ridge_shrinks_as_it_does_in_scikit_learn():
-    with split(6, 3, 2_000, name="functional ridge") as f:
-        model = cn.LinearRegression("p0.c00", method="functional", ridge=300.0, epsilon=10_000.0).fit(f)
-    coded = (numbers(6, 2_000).drop(columns="person_id") - 1) / 4
-    truth = linear_model.Ridge(alpha=300.0).fit(coded.drop(columns="c00"), coded["c00"])
-    np.testing.assert_allclose(model.coef_, truth.coef_, atol=0.02)
-
-
 @pytest.mark.parametrize("target", ["bank.default", "telco.plan"])
 def test_with_a_generous_price_it_predicts_what_the_secure_method_predicts(target):
     data = cn.datasets.three_organisations(people=3_000)
@@ -59,19 +49,7 @@ def test_with_a_generous_price_it_predicts_what_the_secure_method_predicts(targe
     np.testing.assert_allclose(ours.predict_proba(people).sum(axis=1), 1)
 
 
-def test_missing_values_and_levels_of_two_are_the_parties_business():
-    tables = frames(400)
-    tables["telco"] = tables["telco"].astype(object)
-    tables["telco"].loc[:50, ["plan", "bill"]] = None
-    telco = cn.Schema(plan=cn.Category(["prepaid", "standard"], missing="excluded"), bill=cn.Numeric(0, 200, missing=0))
-    with federation(tables, {**SCHEMAS, "telco": telco}) as f:
-        model = cn.LinearRegression("bank.age", method="functional", epsilon=5_000.0).fit(f)
-    names = list(model.feature_names_in_)
-    one, other = (model.coef_[names.index(f"telco.plan={level}")] for level in ("prepaid", "standard"))
-    assert one == -other  # coded as one sign, shown as two levels
-    assert np.isfinite(model.predict(joined(tables))).all()
-
-
+@pytest.mark.full
 def test_the_error_of_a_coefficient_is_as_large_as_it_says():
     with split(5, 3, 2_000, name="functional errors") as f:
         draws = [
@@ -120,16 +98,6 @@ def test_top_down_epsilon_is_pure_and_every_partys_part_is_reported(name):
 
 @pytest.mark.every(2)
 @every_study
-def test_a_delta_that_is_named_is_not_spent(name):
-    with federation() as f:
-        study = STUDIES[name](epsilon=1.0, delta=1e-5).fit(f)
-        again = STUDIES[name](epsilon=1.0).fit(f)
-    assert study.privacy_.delta() == 0.0
-    assert "nothing spent" in again.receipt_  # it is the same release
-
-
-@pytest.mark.every(2)
-@every_study
 def test_bottom_up_every_ledger_is_debited_what_its_party_named(name):
     with federation(budget=cn.Budget(epsilon=10.0)) as f:
         study = STUDIES[name](method=NAMED).fit(f)
@@ -155,84 +123,7 @@ def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
     )
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("price", [{"epsilon": 1.0}, {"method": NAMED}], ids=["top-down", "bottom-up"])
-@every_study
-def test_a_preview_spends_nothing_and_states_what_the_study_then_costs(name, price):
-    with federation() as f:
-        study = STUDIES[name](**price)
-        preview = study.preview(f)
-        assert (f.budget().spent == 0).all()
-        study.fit(f)
-        np.testing.assert_allclose(f.budget().spent, preview.table()["charge"], rtol=1e-9)
-        assert (study.preview(f).table()["charge"] == 0).all()
-    assert preview.expected
-    assert preview.statement.epsilon() == study.privacy_.epsilon()
-
-
-@pytest.mark.parametrize(("price", "warned"), [(0.01, True), (50.0, False)])
-def test_a_preview_says_when_the_noise_would_drown_everything(price, warned):
-    with federation() as f:
-        warnings = STUDIES["linear"](epsilon=price).preview(f).warnings
-    assert any("lost in the noise" in words for words in warnings) == warned
-
-
-def test_asking_again_is_free_and_a_repeat_is_a_new_draw():
-    with federation() as f:
-        first, again = (STUDIES["linear"](epsilon=1.0).fit(f) for _ in range(2))
-        new = STUDIES["linear"](epsilon=1.0).fit(f, repeat=2)
-        assert (f.budget().spent > 1.1).all()
-        assert (f.budget().releases == 2).all()
-    np.testing.assert_array_equal(first.coef_, again.coef_)
-    assert not np.allclose(first.coef_, new.coef_)
-
-
-def test_two_parties_take_the_coordinator_as_third():
-    tables = frames()
-    with federation({name: tables[name] for name in ("bank", "telco")}) as f:
-        study = STUDIES["logistic"](epsilon=1.0).fit(f)
-    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
-    assert study.privacy_.epsilon(observer="telco") == 1.0
-    assert study.privacy_.epsilon(observer=("coordinator", "bank")) == np.inf
-
-
-def test_it_behaves_like_a_scikit_learn_estimator():
-    study = cn.LogisticRegression("bank.default", method=NAMED)
-    assert clone(study).method.budgets == BUDGETS
-    assert "budgets" in repr(study)
-
-
 # Refusals -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"epsilon": 1.0, "method": NAMED},
-        {"method": {"name": "functional", "budgets": {"bank": 1.0}}},
-        {"method": {"name": "functional", "budgets": {**BUDGETS, "stranger": 1.0}}},
-        {"method": {"name": "functional", "budgets": {}}},
-        {"method": {"name": "functional", "budgets": "bank"}},
-        {"method": {"name": "functional", "budgets": {**BUDGETS, "bank": -1.0}}},
-        {"method": {"name": "functional", "budgets": {**BUDGETS, "bank": None}}},
-        {"epsilon": 1.0, "method": {"name": "functional", "noise": "skellam"}},
-        {"epsilon": 1.0, "method": {"name": "functional", "row_norms": {"bank": 1.0}}},
-        {"epsilon": 1.0, "method": {"name": "functional", "scale": 0}},
-        {"epsilon": 1.0, "method": {"name": "functional", "scale": 1.5}},
-        {"epsilon": 1e-9, "method": {"name": "functional", "scale": 1 << 20}},
-        {"epsilon": 1.0, "columns": ["telco.plan"]},
-        {"epsilon": 1.0, "ridge": -1.0},
-        {"method": {"name": "secure", "budgets": BUDGETS}, "delta": 1e-5},
-        {"method": {"name": "sketch", "budgets": BUDGETS}, "delta": 1e-5, "epsilon": 1.0},
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anything_is_paid(parameters):
-    with federation() as f:
-        with pytest.raises(cn.BadInput):
-            cn.LinearRegression("telco.bill", **{"method": "functional", **parameters}).fit(f)
-        assert (f.budget().spent == 0).all()
 
 
 def test_a_study_file_names_the_parties_prices(tmp_path):
@@ -272,11 +163,6 @@ def release(noise, people=5_000, columns=12, draw=""):
     return Moments((exact + whole)[np.ix_(back, back)], variance, people, features), exact[np.ix_(back, back)]
 
 
-def test_without_noise_nothing_is_pulled():
-    moments, exact = release(0.0)
-    np.testing.assert_array_equal(pooled_correlations(moments, "p0.c00").matrix, exact)
-
-
 def test_under_heavy_noise_products_come_closer_to_the_truth_and_the_slope_stays():
     before = after = 0.0
     for draw in range(10):
@@ -292,10 +178,3 @@ def test_under_heavy_noise_products_come_closer_to_the_truth_and_the_slope_stays
         np.testing.assert_array_equal(np.diag(pulled.matrix), np.diag(moments.matrix))
         assert np.all(pulled.variance <= moments.variance)
     assert after < 0.85 * before  # of one draw the ratio is 0.63, give or take 0.10
-
-
-def test_when_all_is_noise_no_correlation_is_left():
-    moments, _ = release(1e9)
-    pulled = pooled_correlations(moments, "p0.c00")
-    assert np.isfinite(pulled.matrix).all()
-    pd.testing.assert_frame_equal(pd.DataFrame(pulled.matrix), pd.DataFrame(pulled.matrix.T))

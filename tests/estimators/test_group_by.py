@@ -6,9 +6,7 @@ import pytest
 from scipy import stats
 
 import colonnade as cn
-from colonnade.coordinator.protocols.counting import helpers_for
 from colonnade.estimation.moment_summaries import GroupFigures, Span
-from colonnade.schema import Bins
 from tests import kit
 from tests.estimators.moment_samples import federation, frames, joined
 from tests.federations import SCHEMAS
@@ -75,15 +73,6 @@ def test_every_party_whose_columns_enter_is_charged_the_whole_and_a_helper_next_
     assert fitted.privacy_.epsilon(observer=("coordinator", "bank")) <= 1.0 + 1e-6
 
 
-def test_helpers_make_errors_smaller_by_what_is_promised():
-    with federation() as f:
-        helped = cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE).fit(f)
-        alone = cn.GroupBy(["bank.segment"], ["telco.bill"], method=cn.methods.Groups(helpers=False), **PRICE).fit(f)
-    ratio = helped.table_["count_stderr"].iloc[0] / alone.table_["count_stderr"].iloc[0]
-    assert ratio == pytest.approx(np.sqrt(1.5 / 2), rel=1e-3)
-    assert helpers_for(("bank", "telco"), ("bank", "telco"), 1) == ()
-
-
 def test_the_error_for_a_pair_of_parties_is_at_most_1_3_times_a_central_one():
     """A curator with Gaussian noise at the same price and the same division between counts and sums."""
     with federation() as f:
@@ -95,6 +84,7 @@ def test_the_error_for_a_pair_of_parties_is_at_most_1_3_times_a_central_one():
 # Errors and intervals ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("study", ["two parties", "three parties, values at two"])
 def test_errors_are_as_large_as_they_say_and_intervals_cover(study):
     by, values = STUDIES[study]
@@ -139,32 +129,6 @@ def test_the_mean_of_a_group_that_may_be_empty_is_left_open():
     assert figures.small().tolist() == [True, True, False, False]
 
 
-def test_consistent_counts_are_not_negative_and_add_up():
-    tables = frames(400)
-    with federation(tables) as f:
-        study = cn.GroupBy(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.2, delta=1e-5).fit(f)
-        people = f.people
-    assert (study.consistent_ >= 0).all()
-    assert study.consistent_.sum() == pytest.approx(people)
-    assert (study.table_["count"] < 0).any()  # what is unbiased may be below nothing
-
-
-def test_rolled_up_figures_agree_with_those_that_they_are_made_of():
-    by = ["bank.segment", "telco.plan", "bank.default"]
-    with federation(frames(1_000)) as f:
-        study = cn.GroupBy(by, ["telco.bill"], **PRICE).fit(f)
-    for kept in (["telco.plan"], ["bank.default", "bank.segment"], by):
-        rolled = study.rolled_up(kept)
-        added = study.table_.groupby(level=kept, sort=False)[["count", "telco.bill_sum"]].sum()
-        pd.testing.assert_frame_equal(
-            rolled[["count", "telco.bill_sum"]], added.reindex(rolled.index), check_dtype=False
-        )
-        groups = len(study.table_) // len(rolled)
-        assert rolled["count_stderr"].iloc[0] == pytest.approx(study.table_["count_stderr"].iloc[0] * np.sqrt(groups))
-    with pytest.raises(cn.BadInput, match="each once"):
-        study.rolled_up(["bank.age"])
-
-
 # People that are left out, bins, and the like -------------------------------------------------------------------------------
 
 
@@ -184,63 +148,6 @@ def test_people_without_a_level_are_in_no_group_and_means_divide_by_those_who_ar
         )
 
 
-def test_numbers_are_grouped_in_bins():
-    tables = frames(1_000)
-    with federation(tables) as f:
-        study = cn.GroupBy(["bank.age", "telco.plan"], ["telco.bill"], bins=4, **GENEROUS).fit(f)
-        bins = Bins.equal(SCHEMAS["bank"]["age"], 4)
-        same = cn.GroupBy(["bank.age", "telco.plan"], ["telco.bill"], **GENEROUS).fit(f.read_as({"bank.age": bins}))
-        pd.testing.assert_frame_equal(study.table_, same.table_)
-        assert study.receipt_ != same.receipt_  # the second was paid for
-    assert list(study.table_.index.unique(level=0)) == list(bins.levels)
-    frame = joined(tables)
-    edges = [*bins.edges[:-1], np.inf]
-    codes = pd.cut(frame["bank.age"], edges, right=False, labels=list(bins.levels))
-    expected = frame.groupby([codes, "telco.plan"], observed=False).size()
-    np.testing.assert_allclose(study.table_["count"], expected.to_numpy(), atol=1)
-
-
-def test_the_same_groups_in_another_order_are_the_same_release():
-    by, values = STUDIES["two parties"]
-    with federation() as f:
-        first = cn.GroupBy(by, values, **PRICE).fit(f)
-        spent = f.budget()["spent"]
-        second = cn.GroupBy(by[::-1], values, **PRICE).fit(f)
-        assert (f.budget()["spent"] == spent).all()
-    swapped = second.table_["count"].reorder_levels(by).reindex(first.table_.index)
-    pd.testing.assert_series_equal(first.table_["count"], swapped)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("study", STUDIES)
-def test_a_study_can_be_saved_and_loaded(study, tmp_path):
-    by, values = STUDIES[study]
-    with federation() as f:
-        fitted = cn.GroupBy(by, values, **PRICE).fit(f)
-    fitted.save(tmp_path / "study.json")
-    loaded = cn.load(tmp_path / "study.json")
-    pd.testing.assert_frame_equal(loaded.table_, fitted.table_)
-    pd.testing.assert_frame_equal(loaded.conf_int(0.9), fitted.conf_int(0.9))
-    pd.testing.assert_frame_equal(loaded.rolled_up(by[:1]), fitted.rolled_up(by[:1]))
-
-
-def test_a_report_of_a_study_with_a_helper_can_be_written_and_says_who_adds_noise(tmp_path):
-    with federation() as f:
-        study = cn.GroupBy(["bank.segment"], ["telco.bill"], **PRICE).fit(f)
-        text = study.report(tmp_path / "study.html").read_text()
-    assert "noise in shares of 3 parties" in text
-
-
-def test_a_preview_says_the_error_that_a_fit_has():
-    by, values = STUDIES["three parties"]
-    with federation(frames(1_000)) as f:
-        preview = cn.GroupBy(by, values, **PRICE).preview(f)
-        fitted = cn.GroupBy(by, values, **PRICE).fit(f)
-    assert preview.expected_error == pytest.approx(fitted.table_["count_stderr"].iloc[0])
-    assert preview.traffic.rounds == fitted.transcript_.rounds
-    assert preview.traffic.bytes == pytest.approx(fitted.transcript_.bytes, rel=0.1)
-
-
 def test_on_a_union_people_that_one_party_lacks_are_in_no_group():
     tables = {name: frame for name, frame in frames(300).items() if name != "insurer"}
     tables["telco"] = tables["telco"].iloc[:200]
@@ -255,27 +162,6 @@ def test_on_a_union_people_that_one_party_lacks_are_in_no_group():
 
 
 # Refusals -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    ("study", "error", "words"),
-    [
-        (lambda: cn.GroupBy(["bank.age"], **PRICE), cn.SchemaMismatch, "bins"),
-        (lambda: cn.GroupBy(["bank.segment"], ["telco.plan"], **PRICE), cn.SchemaMismatch, "category"),
-        (lambda: cn.GroupBy(["bank.age"], ["bank.age"], bins=3, **PRICE), cn.SchemaMismatch, "category"),
-        (lambda: cn.GroupBy(["bank.segment"], ["telco.bill"], statistics=["count"], **PRICE), cn.BadInput, "values"),
-        (lambda: cn.GroupBy(["bank.nothing"], **PRICE), cn.SchemaMismatch, "no column"),
-        (lambda: cn.GroupBy(["bank.segment"], ["telco.bill"]), cn.BadInput, "epsilon"),
-    ],
-)
-def test_what_cannot_be_grouped_is_refused_before_anything_is_spent(study, error, words):
-    with federation() as f:
-        with pytest.raises(error, match=words) as refusal:
-            study().fit(f)
-        assert refusal.value.spent is None
-        assert refusal.value.remedy
-        assert (f.budget()["spent"] == 0).all()
 
 
 def test_a_helper_whose_policy_is_against_it_refuses_and_says_what_to_type():

@@ -30,7 +30,7 @@ def _price(people: int, delta: str, epsilon: float) -> dict[str, float]:
     return {"epsilon": epsilon, "delta": 1 / people if delta == "1/n" else float(delta)}
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(16)
 @pytest.mark.parametrize("people", PEOPLE)
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -41,7 +41,7 @@ def test_no_ordinary_price_is_refused_by_a_preview(people, delta, epsilon):
             assert study.preview(_federation(people)).epsilon == epsilon
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("people", "delta", "epsilon"),
     [

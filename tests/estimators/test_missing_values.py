@@ -20,8 +20,8 @@ from colonnade.schema import Category, Date, Numeric, Schema
 from colonnade.steps.kind import FixedPoint
 from colonnade.transport.direct import Recorded
 from tests import kit
+from tests.estimators.test_record_and_replay import blank
 from tests.federations import TEST_KEY
-from tests.test_record_and_replay import blank
 
 TABLES, PEOPLE = 50, 1_000
 LEFT, RIGHT = ("u", "v"), ("x", "y", "z")
@@ -74,7 +74,7 @@ def deviations(method: str, rule: str) -> tuple[np.ndarray, np.ndarray]:
     return np.array(found), np.array(sums)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("rule", ["excluded", "level"])
 @pytest.mark.parametrize("method", ["secure", "response", "independent"])
 def test_the_counting_methods_agree_with_the_truth_and_so_with_each_other(method, rule):
@@ -88,58 +88,6 @@ def test_the_counting_methods_agree_with_the_truth_and_so_with_each_other(method
         np.testing.assert_allclose(sums, 0, atol=1e-6)  # nobody is left out, and the number of people is public
     else:
         assert abs(sums.mean()) < stats.t.isf(kit.ALPHA / 2, TABLES - 1) * sums.std(ddof=1) / math.sqrt(TABLES)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("method", ["secure", "response", "independent"])
-def test_shares_of_people_with_a_value_are_counts_divided_by_their_sum(method):
-    left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
-    with opened({"a": left, "b": right}, {"a": schema_of(LEFT, "excluded"), "b": schema_of(RIGHT, "excluded")}) as f:
-        counts = cn.PatternCount(["a.c0", "b.c0"], method=method, epsilon=40.0).fit(f).counts_
-    present = left.c0.notna() & right.c0.notna()
-    assert counts.sum() == pytest.approx(present.sum(), abs=8)
-    shares = (counts / counts.sum()).groupby(level="a.c0").sum()
-    true = left.c0[present].value_counts(normalize=True)[list(LEFT)]
-    np.testing.assert_allclose(shares, true, atol=0.02)
-
-
-def test_several_columns_of_a_party_leave_out_whoever_lacks_one_of_them():
-    left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
-    schemas = {"a": schema_of(LEFT, "excluded"), "b": schema_of(RIGHT, "level")}
-    with opened({"a": left, "b": right}, schemas) as f:
-        for method in ("secure", "response", "independent"):
-            counts = cn.PatternCount(["a.c0", "b.c0", "a.c1"], method=method, epsilon=60.0).fit(f).counts_
-            assert counts.sum() == pytest.approx((left.c0.notna() & left.c1.notna()).sum(), abs=8)
-            assert list(counts.index.get_level_values("b.c0").unique()) == ["x", "y", "z", "missing"]
-
-
-def test_a_missing_level_stands_beside_levels_that_are_numbers():
-    frame = pd.DataFrame({"id": range(40), "c": pd.array([1, 2, None, 2] * 10, dtype="Int64")})
-    with opened({"a": frame}, {"a": cn.Schema(c=cn.Category([1, 2], missing="level"))}) as f:
-        counts = cn.PatternCount(["a.c"], epsilon=60.0).fit(f).counts_
-    assert counts.round().to_dict() == {(1,): 10, (2,): 20, ("missing",): 10}
-
-
-def test_a_constant_category_is_counted_in_every_method():
-    tables = {"a": pd.DataFrame({"id": range(300), "c": ["u"] * 300}), "b": many_tables(RIGHT, "right").iloc[:300]}
-    schemas = {"a": cn.Schema(c=cn.Category(["u"])), "b": schema_of(RIGHT, "excluded")}
-    with opened(tables, schemas) as f:
-        for method in ("secure", "response", "independent"):
-            counts = cn.PatternCount(["a.c", "b.c0"], method=method, epsilon=60.0).fit(f).counts_
-            assert counts.sum() == pytest.approx(tables["b"].c0.notna().sum(), abs=5)
-        with pytest.raises(cn.SchemaMismatch, match="one level only"):
-            cn.LogisticRegression("a.c", method="secure", columns=["b.c0"], epsilon=1.0, delta=1e-6).fit(f)
-
-
-def test_a_cohort_with_people_without_a_row_is_counted_alike():
-    left, right = many_tables(LEFT, "left"), many_tables(RIGHT, "right")
-    schemas = {"a": schema_of(LEFT, "excluded"), "b": schema_of(RIGHT, "excluded")}
-    with opened({"a": left.iloc[:700], "b": right}, schemas, aligned=False) as f:
-        f.align("cohort", ids=list(range(PEOPLE)))
-        present = (left.c0.notna() & right.c0.notna())[:700].sum()
-        for method in ("secure", "response", "independent"):
-            counts = cn.PatternCount(["a.c0", "b.c0"], method=method, epsilon=60.0).fit(f).counts_
-            assert counts.sum() == pytest.approx(present, abs=30)  # who is missing where is not independent here
 
 
 # Models -----------------------------------------------------------------------------------
@@ -179,12 +127,6 @@ def test_an_indicator_goes_where_its_column_goes_and_takes_up_what_being_missing
     model.save(tmp_path / "model.json")
     np.testing.assert_array_equal(cn.load(tmp_path / "model.json").predict(rows), predicted)
     np.testing.assert_allclose(model.to_sklearn().predict(rows), predicted)
-
-
-def test_the_indicator_of_a_target_explains_nothing():
-    with opened(people(), MODELS) as f:
-        model = cn.LinearRegression("bank.income", epsilon=4.0, delta=1e-6).fit(f)
-    assert "bank.income_missing" not in model.feature_names_in_
 
 
 def test_means_are_over_everybody_with_the_declared_value_and_shares_over_people_with_a_level():
@@ -228,24 +170,6 @@ def test_an_accuracy_reads_classes_as_a_partys_column_is_read():
     assert found.pop() > 0.9
 
 
-def test_dates_are_predicted_from_texts_and_time_stamps_alike():
-    with opened(people(), MODELS) as f:
-        clusters = cn.KMeans(2, columns=["bank.opened", "shop.spend"], epsilon=400.0, delta=1e-6).fit(f)
-    texts = ["2020-01-05", "2022-06-01"]
-    for cells in (texts, pd.to_datetime(texts), pd.to_datetime(texts).date):
-        rows = pd.DataFrame({"bank.opened": cells, "shop.spend": [80.0, 80.0]})
-        np.testing.assert_array_equal(clusters.predict(rows), clusters.to_sklearn().predict(rows))
-
-
-def test_a_policy_of_columns_covers_their_indicators():
-    policies = {"bank": cn.Policy(columns=["income"]), "shop": cn.Policy()}
-    study = cn.LinearRegression("shop.spend", columns=["bank.income"], epsilon=4.0, delta=1e-6)
-    with opened(people(400), MODELS, policies=policies) as f:
-        study.fit(f)
-        with pytest.raises(cn.PolicyRefusal):
-            cn.LinearRegression("shop.spend", columns=["bank.opened"], epsilon=4.0, delta=1e-6).fit(f)
-
-
 # One person -----------------------------------------------------------------------------------
 
 RULES = Schema(
@@ -274,15 +198,6 @@ def test_a_null_record_is_zero_and_a_missing_value_is_within_the_bounds(rows, pe
     assert np.flatnonzero(np.any(before != after, axis=0)).tolist() in ([], [person])
     assert not after[:, person].any()
     assert np.all((before**2).sum(axis=0) <= coding.row_bound)
-
-
-def test_people_with_a_declared_value_have_a_record_and_a_null_record_has_none():
-    frame = pd.DataFrame(
-        {"n": [None, 1.0], "w": [None, 1], "e": [None, "a"], "l": [None, "a"], "d": [None, "2020-02-01"]}
-    )
-    table = PrivateTable(Source(frame), RULES, order=np.array([0, 1, -1]))
-    for name in RULES:
-        assert table.present([name]).tolist() == [True, True, False]
 
 
 STUDIES = {
@@ -328,7 +243,7 @@ def neighbours(record: str) -> list[dict[str, pd.DataFrame]]:
     return found
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("name", STUDIES)
 def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own_outputs(name, record, monkeypatch):
@@ -433,7 +348,7 @@ def of_every_kind():
         yield federation, pd.concat([tables[name].set_index("id").add_prefix(f"{name}.") for name in tables], axis=1)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", EVERY)
 def test_columns_of_every_kind_are_used_saved_and_exported_alike(name, of_every_kind, tmp_path):
     federation, rows = of_every_kind
@@ -449,3 +364,12 @@ def test_columns_of_every_kind_are_used_saved_and_exported_alike(name, of_every_
             continue
         exported = getattr(study.to_sklearn(), call)(rows)
         assert np.all(found == exported) if found.dtype == object else np.allclose(found, exported)
+
+
+def test_a_policy_of_columns_covers_their_indicators():
+    policies = {"bank": cn.Policy(columns=["income"]), "shop": cn.Policy()}
+    study = cn.LinearRegression("shop.spend", columns=["bank.income"], epsilon=4.0, delta=1e-6)
+    with opened(people(400), MODELS, policies=policies) as f:
+        study.fit(f)
+        with pytest.raises(cn.PolicyRefusal):
+            cn.LinearRegression("shop.spend", columns=["bank.opened"], epsilon=4.0, delta=1e-6).fit(f)

@@ -90,12 +90,13 @@ def is_standard_normal(values: np.ndarray) -> bool:
 # The noise ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_the_noise_of_a_release_is_as_large_as_it_says(setting):
     assert is_standard_normal(z_scores(setting))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_tenth_more_or_less_noise_would_have_been_noticed(factor):
     assert all(not is_standard_normal(factor * z_scores(setting)) for setting in SETTINGS[:3])
@@ -146,16 +147,6 @@ def test_how_many_parties_hold_the_columns_changes_the_noise_between_them_by_the
     for (one, count), (other, others), ratio in zip(errors, errors[1:], [4 / 3, 9 / 8], strict=False):
         quotient = one / other / ratio  # an F statistic, were the noise continuous
         assert 2 * min(stats.f.cdf(quotient, count, others), stats.f.sf(quotient, count, others)) > kit.ALPHA
-
-
-def test_with_a_generous_price_the_split_of_the_columns_does_not_show():
-    fits = []
-    for parties in (2, 3, 4):
-        with split(12, parties, 2_000) as f:
-            fits.append(cn.PCA(3, **GENEROUS).fit(f))
-    for fit in fits[1:]:
-        assert_same_directions(fit.components_, fits[0].components_, within=5e-3)
-        np.testing.assert_allclose(fit.explained_variance_, fits[0].explained_variance_, rtol=2e-3)
 
 
 # Audits ---------------------------------------------------------------------------------------------------------------------
@@ -268,11 +259,6 @@ def test_a_release_has_its_papers(both):
     assert "1,500 people" in repr(release)
 
 
-def test_the_released_matrix_is_that_of_the_coded_columns(both):
-    _, release, people = both
-    np.testing.assert_allclose(release.moments.matrix, plain_gram(people, release.columns, 4096), atol=5)
-
-
 def test_many_models_from_one_release_cost_nothing(both):
     f, release, people = both
     spent = f.budget().spent.copy()
@@ -300,22 +286,6 @@ def test_many_models_from_one_release_cost_nothing(both):
 PRODUCTS = ("car", "home", "life", "none")
 
 
-def test_a_model_of_a_release_is_the_model_of_the_federation(both):
-    f, release, _ = both
-    for model in (
-        cn.PCA(3),
-        cn.LinearRegression("bank.age"),
-        cn.LogisticRegression("insurer.product", method="secure"),
-    ):
-        there = model.fit(release)
-        here = type(model)(**{**model.get_params(), **GENEROUS}).fit(f)
-        assert "nothing spent" in here.receipt_
-        for name in ("coef_", "intercept_", "components_", "explained_variance_"):
-            if hasattr(there, name):
-                np.testing.assert_array_equal(getattr(here, name), getattr(there, name))
-        assert here.privacy_.epsilon() == there.privacy_.epsilon()
-
-
 def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     f, release, _ = both
     some = ["bank.age", "telco.bill", "telco.plan"]
@@ -323,28 +293,6 @@ def test_a_subset_of_a_release_is_what_a_release_of_the_subset_says(both):
     one, other = (cn.PCA(2, columns=some).fit(source) for source in (release, small))
     assert_same_directions(one.components_, other.components_, within=0.03)
     np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-3)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    "model", [cn.PCA(2), cn.LinearRegression("bank.age"), cn.LogisticRegression("bank.default", method="secure")]
-)
-def test_fitting_on_a_release_refuses_a_price(both, model):
-    with pytest.raises(cn.BadInput, match="paid for when it was made") as refusal:
-        model.set_params(epsilon=1.0).fit(both[1])
-    model.set_params(epsilon=None)
-    assert refusal.value.spent is None
-
-
-def test_columns_that_a_release_lacks_are_named(both):
-    f, _, _ = both
-    small = f.moments(["bank.age", "telco.bill", "bank.default"], **GENEROUS)
-    with pytest.raises(cn.SchemaMismatch, match=r"insurer\.product"):
-        cn.PCA(1, columns=["insurer.product"]).fit(small)
-    with pytest.raises(cn.SchemaMismatch, match=r"telco\.plan"):
-        cn.LogisticRegression("telco.plan", method="secure").fit(small)
-    with pytest.raises(cn.BadInput, match="from 1 to 4"):
-        cn.PCA(5).fit(small)
 
 
 def test_a_signed_category_serves_as_target_and_as_feature_and_not_for_components(both):
@@ -362,12 +310,3 @@ def test_a_signed_category_serves_as_target_and_as_feature_and_not_for_component
     spent = f.budget().spent.copy()
     f.moments(signed=["bank.default", "telco.plan", "bank.default"], **GENEROUS)
     pd.testing.assert_series_equal(f.budget().spent, spent)
-
-
-def test_a_release_outlives_the_process_that_drew_it(tmp_path):
-    with federation(ledger_dir=tmp_path, name="first") as f:
-        first = f.moments(**PRICE)
-    with federation(ledger_dir=tmp_path, name="second") as f:
-        again = f.moments(**PRICE)
-        assert (f.budget().releases == 1).all()
-    np.testing.assert_array_equal(first.moments.matrix, again.moments.matrix)

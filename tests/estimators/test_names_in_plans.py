@@ -18,7 +18,7 @@ from colonnade.steps.kind import KINDS, TASKS, require_known
 from colonnade.steps.registry import STUDIES
 from tests import kit
 from tests.conversations.test_floors import a_federation
-from tests.estimators.test_every_estimator import CASES, every_method, made
+from tests.estimators.test_every_estimator import CASES, made
 from tests.federations import federation as three_parties
 from tests.federations import frames
 from tests.golden.studies import STUDIES as EVERY_STUDY
@@ -114,11 +114,6 @@ def test_tasks_and_methods_are_those_of_the_estimators():
     others = ("evaluation", "prediction", "alignment", "split")
     listed = {(task, method) for task, method in TASKS if task not in others}
     assert offered == listed - {("moments", "tables")}  # the first stage of a study in two
-
-
-@pytest.mark.parametrize(("task", "does"), [("evaluation", "_evaluator"), ("prediction", "_prediction")])
-def test_models_that_are_evaluated_and_that_score_people_are_those_of_the_registry(task, does):
-    assert {method for one, method in TASKS if one == task} == offering(does)
 
 
 @pytest.mark.full
@@ -217,20 +212,3 @@ def test_the_coordinator_makes_no_plan_that_is_not_in_the_registry():
                 unit="person",
                 parameters={},
             )
-
-
-def test_a_users_subclass_goes_by_the_name_of_its_parent():
-    class Ours(cn.PCA):
-        """With a method of our own."""
-
-    with three_parties() as f:
-        model = Ours(1, columns=["bank.age", "telco.bill"], epsilon=1.0, delta=1e-6).fit(f)
-        result = model.evaluate(f, epsilon=1.0, delta=1e-6)
-    assert result.plan_.method == "PCA"
-
-
-@pytest.mark.every(3)
-@every_method
-def test_an_estimators_task_is_that_of_the_registry(kind, method):
-    study = made(kind, method)._checked()
-    assert (study.method.task(study), method.name) in TASKS

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
 import colonnade as cn
 from tests.federations import SCHEMAS, federation, frames, joined
@@ -41,14 +40,6 @@ def test_with_a_generous_price_the_counts_are_the_true_ones():
         )
     expected = truth(tables, ["telco.plan", "bank.segment", "insurer.product"])
     np.testing.assert_allclose(study.counts_, expected, atol=1)
-
-
-def test_columns_may_be_asked_for_in_any_order():
-    tables = frames(2_000)
-    with federation(tables=tables, epsilon=300) as f:
-        one = cn.PatternCount(["bank.default", "telco.plan", "bank.segment"], method="response", epsilon=60.0).fit(f)
-    expected = truth(tables, ["bank.default", "telco.plan", "bank.segment"])
-    np.testing.assert_allclose(one.counts_, expected, atol=1)
 
 
 def test_the_errors_of_the_unbiased_counts_are_as_large_as_stderr_says():
@@ -120,18 +111,6 @@ def test_a_release_outlives_the_process_that_drew_it(tmp_path):
     pd.testing.assert_series_equal(first.counts_, again.counts_)
 
 
-def test_a_preview_spends_nothing_and_states_what_the_study_then_costs():
-    with federation() as f:
-        study = cn.PatternCount(TWO, method="response", epsilon=1.0)
-        preview = study.preview(f)
-        assert (f.budget().spent == 0).all()
-        assert preview.table().loc["bank", "charge"] == pytest.approx(0.5)
-        study.fit(f)
-        assert f.budget("bank").spent == pytest.approx(preview.table().loc["bank", "charge"])
-        assert study.preview(f).table().loc["bank", "charge"] == 0
-    assert "nothing is spent" in str(preview)
-
-
 def test_the_default_method_is_secure_and_its_noise_is_that_of_a_single_count():
     tables = frames(3_000)
     with federation(tables=tables) as f:
@@ -140,21 +119,6 @@ def test_the_default_method_is_secure_and_its_noise_is_that_of_a_single_count():
     assert errors.abs().max() < 40  # the standard error is about two people
     assert (study.stderr_ < 4).all()
     assert study.method == "secure"
-
-
-def test_it_behaves_like_a_scikit_learn_estimator():
-    study = cn.PatternCount(TWO, method="response", epsilon=1.0)
-    copy = clone(study).set_params(epsilon=2.0)
-    assert (study.epsilon, copy.epsilon) == (1.0, 2.0)
-    assert "epsilon=1.0" in repr(study)
-    assert set(study.get_params()) == {"columns", "delta", "epsilon", "method", "unit"}
-
-
-def test_no_learned_attribute_is_a_row():
-    with federation() as f:
-        study = cn.PatternCount(TWO, method="response", epsilon=1.0).fit(f)
-    learned = {name for name in vars(study) if name.endswith("_")}
-    assert learned == {"counts_", "stderr_", "unbiased_", "privacy_", "transcript_", "receipt_", "plan_", "schema_"}
 
 
 def test_a_study_at_the_caps_own_price_fits_a_fresh_ledger_and_a_further_one_does_not():

@@ -53,6 +53,7 @@ def test_with_a_generous_price_the_pairs_of_a_fit_are_the_true_ones():
         np.testing.assert_allclose(fitted.reindex(expected.index), expected, atol=2)
 
 
+@pytest.mark.full
 def test_the_error_is_far_below_that_of_responses():
     tables = frames(4_000)
     expected = truth(tables, TWO)
@@ -70,6 +71,7 @@ def test_the_error_is_far_below_that_of_responses():
     assert errors["secure"] < 0.05 * 4_000
 
 
+@pytest.mark.full
 def test_the_errors_of_the_unbiased_counts_are_as_large_as_stderr_says():
     tables = frames()
     expected = truth(tables, TWO).to_numpy()

@@ -55,7 +55,7 @@ def _calls(study: Any, federation: cn.Federation) -> int:
     return counted
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_work_of_a_preview_grows_with_the_columns_and_not_with_their_square(name):
     with _federation(5) as narrow, _federation(20) as wide:
@@ -69,7 +69,7 @@ def test_the_work_of_a_preview_does_not_grow_with_the_people(name):
         assert _calls(STUDIES[name](), many) < 1.2 * _calls(STUDIES[name](), few)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_preview_decomposes_no_matrix_and_draws_no_noise_at_five_hundred_coded_columns(name):
     def refuse(*_: object, **__: object) -> None:

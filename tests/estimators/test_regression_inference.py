@@ -75,20 +75,6 @@ def test_codings_change_coefficients_and_not_predictions(people):
     assert models["sum"].summary().head["levels"] == "difference from the average of the levels"
 
 
-def test_a_classifier_predicts_the_same_in_every_coding(people):
-    rows = joined(frames(4_000))
-    models = [
-        cn.LogisticRegression("bank.default", columns=["bank.segment", "telco.bill"], coding=coding, **GENEROUS).fit(
-            people
-        )
-        for coding in ("full", "reference", "sum")
-    ]
-    for model in models[1:]:
-        np.testing.assert_allclose(model.predict_proba(rows), models[0].predict_proba(rows))
-    assert models[1].coef_[0, 0] == 0
-    assert models[0].determined_.shape == models[0].coef_.shape
-
-
 def test_a_summary_shows_what_it_rests_on_and_every_column(people):
     model = fitted(people, **PRICE)
     summary = model.summary()
@@ -117,16 +103,6 @@ def test_a_summary_shows_what_it_rests_on_and_every_column(people):
     np.testing.assert_allclose(np.sqrt(np.diag(covariance.loc[frame.index, frame.index])), frame["total error"])
     assert "<table>" in summary._repr_html_()
     assert "nan" not in shown  # of the level that others are compared with
-
-
-def test_names_in_a_summary_are_escaped_in_html():
-    tables = frames(300)
-    tables["bank"] = tables["bank"].rename(columns={"age": "<b>age"})
-    bank = cn.Schema({"<b>age": cn.Numeric(18, 95), "segment": cn.Category(["basic", "gold", "platinum"])})
-    telco = cn.Schema(bill=cn.Numeric(0, 200))
-    with federation({name: tables[name] for name in ("bank", "telco")}, {"bank": bank, "telco": telco}) as f:
-        model = cn.LinearRegression("telco.bill", **GENEROUS).fit(f)
-    assert "<b>age" not in model.summary()._repr_html_()
 
 
 def test_what_epsilon_does_not_determine_is_said_and_has_no_interval(people):
@@ -158,27 +134,3 @@ def test_methods_without_a_law_of_their_errors_refuse_intervals(people):
                 ask()
             assert "has no intervals" in str(refusal.value)
             assert "secure" in refusal.value.remedy
-
-
-def test_intervals_need_a_fit_and_a_level_within_0_and_1(people):
-    with pytest.raises(cn.NotFittedError):
-        cn.LinearRegression("telco.bill", **PRICE).summary()
-    with pytest.raises(cn.ColonnadeError):
-        fitted(people).conf_int(1.5)
-    with pytest.raises(cn.ColonnadeError):
-        cn.LinearRegression("telco.bill", coding="dummy", **PRICE).preview(people)
-
-
-def test_intervals_are_saved_with_a_model(people, tmp_path):
-    model = fitted(people, **PRICE)
-    model.save(tmp_path / "model.json")
-    loaded = cn.load(tmp_path / "model.json")
-    pd.testing.assert_frame_equal(loaded.summary().frame, model.summary().frame)
-    assert repr(loaded.summary()) == repr(model.summary())
-
-
-def test_a_fit_on_moments_that_were_released_before_has_the_same_intervals(people):
-    release = people.moments([*COLUMNS, "telco.bill"], **PRICE)
-    model = cn.LinearRegression("telco.bill", columns=COLUMNS).fit(release)
-    assert model.summary().head["people"] == "4,000"
-    assert np.isfinite(model.conf_int().to_numpy()).any()

@@ -51,24 +51,6 @@ def test_asking_again_gives_the_same_parts_and_another_repeat_another_division()
         assert f.split(test=0.3)[1]._driver.alignment != first[1]._driver.alignment
 
 
-def test_a_part_can_be_divided_again():
-    with federation(600) as f:
-        train, _ = f.split(test=0.2)
-        inner, held_out = train.split(test=0.5)
-        assert inner.people + held_out.people == train.people
-        assert set(ids_at(f, "telco", inner)) < set(ids_at(f, "telco", train))
-
-
-def test_restarted_parties_still_know_their_parts(tmp_path):
-    with federation(300, ledger_dir=tmp_path, test_key=None) as f:
-        _, test = f.split(test=0.25)
-        ids = ids_at(f, "insurer", test)
-    with federation(300, ledger_dir=tmp_path, test_key=None) as f:
-        _, again = f.split(test=0.25)
-        assert again._driver.alignment == test._driver.alignment
-        assert ids_at(f, "insurer", again) == ids
-
-
 def test_nothing_is_spent_by_a_division_and_both_parts_spend_from_the_same_ledgers():
     with federation(400) as f:
         train, test = f.split(test=0.5)
@@ -111,19 +93,6 @@ def test_a_share_of_people_is_about_that_share_and_does_not_depend_on_the_place(
     total = int(taken.sum())
     assert stats.binomtest(total, keys * people, share).pvalue > kit.ALPHA
     assert not np.array_equal(taken[0], taken[1])
-
-
-@pytest.mark.parametrize("test", [0.0, 1.0, -0.1, 1.5, 2, True, "0.2", None, float("nan")])
-def test_a_share_that_cannot_be_meant_is_refused(test):
-    with federation(50) as f, pytest.raises(cn.BadInput):
-        f.split(test=test)
-
-
-def test_one_party_alone_does_not_split_and_an_empty_part_is_refused():
-    with federation(50, parties=("bank",)) as f, pytest.raises(cn.BadInput, match="two parties"):
-        f.split(test=0.5)
-    with federation(3) as f, pytest.raises(cn.BadInput, match="empty"):
-        f.split(test=1e-9)
 
 
 def test_a_policy_can_refuse_divisions_and_parts_that_are_too_small():

@@ -10,7 +10,6 @@ import pytest
 import colonnade as cn
 from colonnade.estimation import table_model
 from colonnade.estimators.synthetic import WHAT_IT_IS
-from colonnade.schema import Bins
 from tests import kit
 from tests.federations import TEST_KEY
 
@@ -92,44 +91,7 @@ def test_drawing_saving_and_estimating_quality_cost_nothing():
         assert (federation.budget()["spent"] > spent["spent"]).all()
 
 
-@kit.needs_mbi
-def test_a_release_of_moments_of_columns_in_bins_serves_as_well_and_is_the_same_release():
-    study = cn.SyntheticTable(["bank.age", "telco.plan"], bins=8)
-    with opened() as federation:
-        age = federation.describe(["bank.age"])["bank.age"]
-        read = federation.read_as({"bank.age": Bins.equal(age, 8)})
-        release = read.moments(["bank.age", "telco.plan"], **PRICE)
-        first = study.fit(release).sample(200)
-        spent = federation.budget()
-        again = cn.SyntheticTable(["bank.age", "telco.plan"], bins=8, **PRICE).fit(federation)
-        assert spent.equals(federation.budget())
-        pd.testing.assert_frame_equal(again.sample(200), first)
-        with pytest.raises(cn.SchemaMismatch, match=r"'bank\.age' is a number") as refusal:
-            study.fit(federation.moments(["bank.age", "telco.plan"], **PRICE))
-        assert "Bins" in refusal.value.remedy
-
-
-@kit.needs_mbi
-def test_the_statement_says_what_a_synthetic_table_is_and_is_not():
-    assert WHAT_IT_IS in fitted().privacy_.assumptions
-    assert "belong to nobody" in str(fitted().privacy_)
-    assert "no copy" in str(fitted().privacy_)
-
-
 # Rows -------------------------------------------------------------------------------------------------------------------------
-
-
-@kit.needs_mbi
-def test_rows_have_the_people_s_columns_in_their_own_units():
-    rows = fitted().sample()
-    assert list(rows) == COLUMNS
-    assert len(rows) == PEOPLE
-    assert rows["bank.age"].dtype == np.int64
-    assert rows["bank.age"].between(18, 90).all()
-    assert rows["bank.since"].between("2020-01-01", "2023-12-31").all()
-    assert set(rows["telco.plan"]) == {"pre", "post"}
-    assert set(rows["bank.segment"].dropna()) == {"basic", "gold", "top"}
-    assert rows["telco.bill"].dropna().between(0, 200).all()
 
 
 @kit.needs_mbi
@@ -149,17 +111,7 @@ def test_rows_are_distributed_like_people_one_by_one_and_together():
     assert post[1] == pytest.approx(post[0], abs=0.15)
 
 
-@kit.needs_mbi
-def test_the_same_seed_gives_the_same_rows_and_another_seed_others():
-    study = fitted()
-    pd.testing.assert_frame_equal(study.sample(50), study.sample(50))
-    assert not study.sample(50).equals(study.sample(50, random_state=1))
-    assert len(study.sample(3)) == 3
-    for wrong in ({"n": 0}, {"n": 1.5}, {"random_state": -1}, {"random_state": None}):
-        with pytest.raises(cn.BadInput, match=next(iter(wrong))):
-            study.sample(**wrong)
-
-
+@pytest.mark.full
 @kit.needs_mbi
 def test_a_part_of_the_people_and_narrower_bounds_are_the_same_code():
     columns = ["bank.age", "telco.bill"]
@@ -174,6 +126,7 @@ def test_a_part_of_the_people_and_narrower_bounds_are_the_same_code():
         assert study.schema_["bank.age"] != narrow.schema_["bank.age"]
 
 
+@pytest.mark.full
 @kit.needs_mbi
 @pytest.mark.parametrize("mode", ["union", "cohort"])
 def test_where_nobody_knows_who_is_in_common_rows_are_about_those_who_are(mode):
@@ -199,18 +152,6 @@ def test_where_nobody_knows_who_is_in_common_rows_are_about_those_who_are(mode):
 
 
 @kit.needs_mbi
-def test_a_saved_table_is_drawn_from_without_the_library_that_fits(tmp_path, monkeypatch):
-    study = fitted()
-    study.save(tmp_path / "table.json")
-    monkeypatch.setattr(table_model, "_library", lambda: pytest.fail("imported"))
-    monkeypatch.setattr(table_model, "has_library", lambda: False)
-    again = cn.load(tmp_path / "table.json")
-    pd.testing.assert_frame_equal(again.sample(100), study.sample(100))
-    pd.testing.assert_frame_equal(again.table(), study.table())
-    assert again.receipt_ == study.receipt_
-
-
-@kit.needs_mbi
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_a_written_table_has_a_file_beside_it_that_says_what_it_is(tmp_path, suffix):
     study, path = fitted(), tmp_path / f"people{suffix}"
@@ -227,15 +168,6 @@ def test_a_written_table_has_a_file_beside_it_that_says_what_it_is(tmp_path, suf
     assert set(words["schema"]) == set(COLUMNS)
     assert words["receipt"] == study.receipt_
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted([path.name, beside.name])
-
-
-@kit.needs_mbi
-def test_another_kind_of_file_and_a_folder_that_is_not_there_are_refused(tmp_path):
-    with pytest.raises(cn.BadInput, match=r"\.parquet or a \.csv"):
-        fitted().write(tmp_path / "people.xlsx")
-    with pytest.raises(cn.BadInput, match="cannot be written"):
-        fitted().write(tmp_path / "nowhere" / "people.csv")
-    assert not list(tmp_path.iterdir())
 
 
 # Quality ----------------------------------------------------------------------------------------------------------------------
@@ -257,21 +189,6 @@ def test_quality_is_near_what_the_people_s_own_table_shows():
     assert found.low <= measured.pair_trends <= found.high
     assert "measured on people" in str(measured)
     assert "evaluate" in measured.evaluation.receipt_
-
-
-@kit.needs_mbi
-def test_the_chart_shows_every_pair():
-    figure = fitted().plot()
-    assert len(figure.axes[0].get_yticklabels()) == len(COLUMNS)
-    assert "Agreement" in figure.get_suptitle()
-    assert fitted().quality().plot().get_suptitle() == figure.get_suptitle()
-
-
-def test_a_price_without_a_federation_is_refused_as_nothing_would_be_bought():
-    study = cn.SyntheticTable()
-    study.__dict__ |= dict.fromkeys((*study.learned, "schema_", "plan_", "privacy_", "transcript_", "receipt_"))
-    with pytest.raises(cn.BadInput, match="federation"):
-        study.quality(epsilon=1.0)
 
 
 # What is refused --------------------------------------------------------------------------------------------------------------
@@ -299,37 +216,3 @@ def test_without_the_library_it_is_refused_before_anything_is_spent_and_the_extr
     with opened() as federation:
         preview = cn.SyntheticTable(COLUMNS, **PRICE).preview(federation)
     assert any("colonnade[synthetic]" in warning for warning in preview.warnings)
-
-
-@pytest.mark.every(2)
-@kit.needs_mbi
-@pytest.mark.parametrize(
-    ("study", "words", "remedy"),
-    [
-        (cn.SyntheticTable(["bank.age"], **PRICE), "two columns", "PatternCount"),
-        (cn.SyntheticTable(COLUMNS, bins=100, cells=500, **PRICE), "'telco.bill' has 101", "bins="),
-        (cn.SyntheticTable(["bank.segment", "telco.plan"], cells=5, **PRICE), "'bank.segment' has 4", "Group"),
-        (cn.SyntheticTable(["telco.bill_missing", "bank.age"], **PRICE), "'telco.bill_missing'", "of their own"),
-        (cn.SyntheticTable(["bank.age", "bank.segment"], **PRICE), "two parties", "another party"),
-        (cn.SyntheticTable(COLUMNS, epsilon=1.0), "positive delta", "delta=1e-6"),
-    ],
-    ids=["one column", "too many bins", "too many levels", "an indicator", "one party", "no delta"],
-)
-def test_what_makes_no_table_is_refused_by_name_before_anything_is_spent(study, words, remedy):
-    error = refused(study)
-    assert words in error.message
-    assert remedy in error.remedy
-
-
-def test_columns_that_are_not_there_are_refused():
-    with opened() as federation, pytest.raises(cn.SchemaMismatch, match="'height'"):
-        cn.SyntheticTable(["bank.height", "telco.plan"], **PRICE).preview(federation)
-
-
-def test_a_preview_says_that_tables_of_noise_are_little_use():
-    with opened() as federation:
-        preview = cn.SyntheticTable(bins=64, epsilon=0.05, delta=1e-6).preview(federation)
-        fine = cn.SyntheticTable(bins=4, **PRICE).preview(federation)
-    assert any("mostly noise" in warning for warning in preview.warnings)
-    assert not any("mostly noise" in warning for warning in fine.warnings)
-    assert preview.errors[0].value > fine.errors[0].value > 0

@@ -47,16 +47,6 @@ def test_logistic_classes_and_probabilities_are_equal(target, data, rows):
     assert np.array_equal(model.predict(rows), exported.predict(rows))
 
 
-def test_scores_along_components_are_equal(data, rows):
-    model = cn.PCA(3, epsilon=1.0, delta=1e-5).fit(data)
-    assert np.max(np.abs(model.transform(rows) - model.to_sklearn().transform(rows))) <= SAME
-
-
-def test_clusters_are_equal(data, rows):
-    model = cn.KMeans(3, epsilon=2.0, delta=1e-5).fit(data)
-    assert np.array_equal(model.predict(rows), model.to_sklearn().predict(rows))
-
-
 def test_whole_numbers_between_broken_bounds_and_levels_that_are_numbers_are_coded_alike():
     rng = np.random.default_rng(0)
     tables = {
@@ -95,9 +85,3 @@ def test_nothing_of_ours_is_left_in_an_exported_model(data):
         exported = model.fit(data).to_sklearn()
         PlainUnpickler(io.BytesIO(pickle.dumps(exported))).load()
     assert not hasattr(exported.named_steps["model"], "labels_")
-
-
-def test_a_model_that_was_not_fitted_is_not_exported():
-    for model in (cn.LinearRegression("a.x"), cn.LogisticRegression("a.x", method="secure"), cn.PCA(2), cn.KMeans(2)):
-        with pytest.raises(cn.BadInput, match="not fitted"):
-            model.to_sklearn()

@@ -84,12 +84,6 @@ def test_products_of_two_levels_are_exactly_none():
     assert dense.variance[red, red] > 0.0
 
 
-def test_a_matrix_of_another_shape_is_refused():
-    moments = wide()
-    with pytest.raises(BadInput):
-        WideMoments(moments.matrix[1:, 1:], moments.sums, moments.noise, 5, moments.features)
-
-
 def fitted() -> cn.PCA:
     opened = federation(300, epsilon=100.0, delta=1e-5, test_key=b"k" * 32)
     return cn.PCA(2, epsilon=20.0, delta=1e-6).fit(opened)
@@ -116,24 +110,6 @@ def test_a_wide_release_is_the_plain_one(entries, monkeypatch):
     for name in ("components_", "explained_variance_", "explained_variance_stderr_", "mean_", "noise_floor_"):
         np.testing.assert_allclose(getattr(lean, name), getattr(whole, name), rtol=1e-7, atol=1e-9, err_msg=name)
     assert lean.n_significant_ == whole.n_significant_
-
-
-def test_a_preview_of_a_wide_study_says_what_that_of_a_plain_one_says(monkeypatch):
-    opened, study = federation(300, epsilon=100.0, delta=1e-5), cn.PCA(1, epsilon=20.0, delta=1e-6)
-    plain = study.preview(opened).errors[0]
-    everything_is_wide(monkeypatch)
-    assert study.preview(opened).errors[0].value == pytest.approx(plain.value)
-
-
-def test_a_preview_of_a_wide_study_says_how_long_it_takes_and_how_much_memory(monkeypatch):
-    opened, study = federation(300, epsilon=100.0, delta=1e-5), cn.PCA(1, epsilon=20.0, delta=1e-6)
-    assert "memory" not in study.preview(opened).expected
-    everything_is_wide(monkeypatch)
-    monkeypatch.setattr(release_module, "WIDE_COLUMNS", 1)
-    shown = study.preview(opened)
-    assert "GB in this process" in shown.expected["memory"]
-    assert "two cores" in shown.expected["time"]
-    assert "memory: about" in str(shown)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ SOME = (
 )
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in SOME else [pytest.mark.full]) for name in STUDIES]
 )

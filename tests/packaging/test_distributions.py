@@ -49,12 +49,14 @@ def sources(tmp_path_factory):
     return folder / f"colonnade-{__version__}"
 
 
+@pytest.mark.full
 def test_the_archive_of_sources_has_the_package_and_its_papers_and_no_data(sources):
     found = {path.relative_to(sources).as_posix() for path in sources.rglob("*") if path.is_file()}
     assert found == {f"src/colonnade/{name}" for name in SOURCES} | BESIDE
     assert {Path(name).suffix for name in SOURCES} == {".py", ".typed", ".html", ".css", ".js", ".txt", ".toml"}
 
 
+@pytest.mark.full
 def test_a_wheel_made_from_the_archive_alone_has_every_module_and_says_that_it_is_typed(sources, tmp_path):
     with zipfile.ZipFile(built("wheel", sources, tmp_path)) as wheel:
         names = {name.removeprefix("colonnade/") for name in wheel.namelist() if name.startswith("colonnade/")}

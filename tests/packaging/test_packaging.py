@@ -173,25 +173,6 @@ def test_a_unit_gives_its_service_nothing_but_its_folder(path):
     assert not {"EnvironmentFile", "LoadCredential", "ReadWritePaths"} & set(service)
 
 
-def test_there_is_a_unit_for_a_party_and_one_for_a_coordinator():
-    assert [path.name for path in UNITS] == ["colonnade-coordinator@.service", "colonnade-party@.service"]
-    party = unit(UNITS[1])["Service"]
-    assert (party["Restart"], party["RestartPreventExitStatus"]) == ("on-failure", "1")  # a refusal is not retried
-
-
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_systemd_itself_finds_little_that_a_unit_leaves_open(path):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("there is no systemd here")
-    done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", str(path)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if "offline" in done.stderr:
-        pytest.skip("this systemd cannot look at files")
-    assert done.returncode == 0, done.stdout[-500:]
-
-
 # Kubernetes ----------------------------------------------------------------------------------------------------------
 
 
@@ -243,13 +224,6 @@ def test_alerts_are_about_metrics_and_codes_that_exist():
         for codes in re.findall(r'code=~"([^"]+)"', rule["expr"]):
             assert all(error_for(code).code == code for code in codes.split("|"))
     assert "colonnade_certificate_days_left < 30" in [rule["expr"] for rule in alerts["groups"][0]["rules"]]
-
-
-def test_rotating_a_log_needs_no_signal_and_makes_no_file():
-    text = (PACKAGING / "logrotate" / "colonnade").read_text()
-    assert "nocreate" in text
-    assert "copytruncate" not in text  # a line could be lost
-    assert "postrotate" not in text
 
 
 # The image's steps, in an environment of their own -------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Coresets end to end: unbiased, bounded in what leaves, refused wherever somebody did not consent, and marked as not private."""
 
-import hashlib
 import math
 
 import msgspec
@@ -12,13 +11,11 @@ from sklearn.linear_model import LinearRegression as Plain
 
 import colonnade as cn
 from colonnade.coordinator.driver import Relay
-from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError, SchemaMismatch
-from colonnade.estimation.clustering import weighted_kmeans
+from colonnade.errors import BadInput, NonPrivateRefused, ProtocolError
 from colonnade.papers.estimation import estimated_size
 from colonnade.papers.private import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
 from colonnade.papers.protocols import CoresetStudy
 from colonnade.papers.steps import CoresetTerms
-from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.runtime.spilled_rows import SpilledRows
@@ -100,6 +97,7 @@ def test_the_cost_of_200_coresets_is_unbiased(task):
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.full
 def test_importance_has_a_smaller_spread_than_a_uniform_choice():
     rows, target = coded()
     cost = (rows @ np.array([2.0, 0, 0, 0, 2.0, 2.0]) - target) ** 2  # exactly, the ratio of spreads is 0.32
@@ -127,24 +125,6 @@ def test_scores_of_a_party_are_leverage_scores_with_a_constant_and_its_target():
     left, values, _ = np.linalg.svd(block, full_matrices=False)
     assert (values > 1e-9).sum() == 4  # all levels of a category add up to the constant
     assert np.allclose(scores, (left[:, :4] ** 2).sum(axis=1) + 1 / 400)
-
-
-def test_fitting_again_returns_the_same_coreset_and_records_nothing_new():
-    federation = a_federation()
-    first = regression_coreset().fit(federation)
-    lines = federation.budget()["nonprivate"].tolist()
-    again = regression_coreset().fit(federation)
-    assert np.array_equal(first.rows_, again.rows_)
-    assert np.array_equal(first.weights_, again.weights_)
-    assert federation.budget()["nonprivate"].tolist() == lines == [3, 3, 3]
-    other = regression_coreset().fit(federation, repeat=2)
-    assert not np.array_equal(first.rows_, other.rows_)
-
-
-def test_a_uniform_choice_has_equal_weights_and_is_the_same_at_every_party():
-    coreset = regression_coreset(method="uniform").fit(a_federation())
-    assert np.allclose(coreset.weights_ / coreset.counts_, 400 / 150)
-    assert coreset.weights_.sum() == pytest.approx(400)
 
 
 # Models ---------------------------------------------------------------------------------------------------------------------
@@ -216,29 +196,6 @@ def test_training_without_gathering_reaches_the_weighted_solution(options):
     assert objective(best) * (1 - 1e-9) <= objective(ours) <= objective(best) * (1 + 1e-4)
 
 
-def test_k_means_of_a_coreset_is_close_to_that_of_everybody():
-    rows, _ = coded()
-    columns = ["bank.wealth", "telco.calls", "insurer.claims"]
-    points = rows[:, [0, 4, 5]]
-    best = ((points[:, None] - weighted_kmeans(points, np.ones(400), 3, seed=0)) ** 2).sum(axis=2).min(axis=1).sum()
-    for gather, slack in ((True, 1.15), (False, 1.6)):
-        method = cn.methods.Coreset(gather=gather)
-        model = cn.KMeans(3, columns=columns, method=method, size=250, **CONSENT).fit(a_federation())
-        cost = ((points[:, None] - model.cluster_centers_ / 50) ** 2).sum(axis=2).min(axis=1).sum()
-        assert cost <= slack * best
-        frame = pd.DataFrame({name: 50 * points[:, place] for place, name in enumerate(columns)})
-        assert len(model.predict(frame)) == 400
-
-
-def test_models_can_be_saved_and_loaded(tmp_path):
-    federation = a_federation()
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=100, **CONSENT).fit(federation)
-    model.save(tmp_path / "model.json")
-    assert np.array_equal(cn.load(tmp_path / "model.json").coef_, model.coef_)
-    regression_coreset().fit(federation).save(tmp_path / "coreset.json")
-    assert cn.load(tmp_path / "coreset.json").privacy_.epsilon() == math.inf
-
-
 # What leaves, and who must consent --------------------------------------------------------------------------------------------
 
 
@@ -299,79 +256,6 @@ def test_it_says_everywhere_that_it_is_not_private(kind):
     assert budget["spent"].sum() == 0
 
 
-def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
-    drawn = {"coreset-total", "group-key", "coreset-draws", "coreset-scores"}
-    expected = {
-        "coreset": drawn,
-        "coreset for k-means": drawn,
-        "uniform": {"coreset-sample"},
-        "regression": drawn | {"coreset-rows"},
-        "saga": drawn | {"coreset-gradient"},
-        "k-means": drawn | {"coreset-rows"},
-        "distdim": drawn | {"coreset-clusters"},
-    }
-    for kind, study in estimators().items():
-        _, plan = study.set_params(**CONSENT).prepared(a_federation(), 1)
-        assert {step.kind for step in plan.steps} == expected[kind], kind
-
-
-def test_a_party_that_is_not_asked_gives_nothing():
-    federation = a_federation()
-    estimators()["coreset"].set_params(**CONSENT).fit(federation)
-    assert federation.budget().loc["insurer", "nonprivate"] == 0
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(
-    ("study", "error"),
-    [
-        (cn.LinearRegression(TARGET, method="coreset", size=50, epsilon=1.0), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=50, ridge=1.0), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=50, penalty="l3"), BadInput),
-        (cn.LinearRegression(TARGET, method=cn.methods.Coreset(gather=False), size=50, penalty="l1"), BadInput),
-        (cn.LinearRegression(TARGET, method=cn.methods.Coreset(alpha=-1.0), size=50), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset"), BadInput),
-        (cn.LinearRegression(TARGET, method="coreset", size=401), BadInput),
-        (cn.LinearRegression(TARGET, epsilon=1.0, delta=1e-5, penalty="l2"), BadInput),
-        (cn.KMeans(3, method="coreset", size=2), BadInput),
-        (cn.KMeans(3, method="coreset", size=50, split=0.5), BadInput),
-        (cn.Coreset(0, target=TARGET), BadInput),
-        (cn.Coreset(True, target=TARGET), BadInput),
-        (cn.Coreset(50), BadInput),
-        (cn.Coreset(50, target="bank.kind"), SchemaMismatch),
-        (cn.Coreset(50, task="kmeans"), BadInput),
-        (cn.Coreset(50, task="trees", target=TARGET), BadInput),
-        (cn.Coreset(50, task="kmeans", n_clusters=2, target=TARGET), BadInput),
-        (cn.Coreset(50, target=TARGET, columns=[TARGET]), BadInput),
-        (cn.Coreset(50, target=TARGET, columns=["telco.calls"]), BadInput),
-        (cn.Coreset(50, target=TARGET, random_state=-1), BadInput),
-    ],
-    ids=range(20),
-)
-def test_bad_input_is_refused_before_anything_leaves(study, error):
-    federation = a_federation()
-    with pytest.raises(error):
-        study.set_params(**CONSENT).fit(federation)
-    assert federation.budget()["nonprivate"].sum() == 0
-
-
-def test_a_proved_size_that_exceeds_the_data_says_so_and_what_to_type():
-    with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*size=\"auto\""):
-        regression_coreset("proved", error=0.1, outliers=0.1).fit(a_federation())
-
-
-def test_an_automatic_size_that_exceeds_the_data_says_so():
-    with pytest.raises(BadInput, match=r"would need [0-9,]+ rows, which exceeds the 400 people.*Raise error="):
-        regression_coreset("auto", error=0.001).fit(a_federation())
-
-
-def two_columns(people=2_000):
-    draw = generator("automatic size")
-    frames = {name: pd.DataFrame({"id": range(people), "x": draw.normal(size=people)}) for name in ("a", "b")}
-    parties = {name: cn.Party(frame, schema=cn.Schema(x=cn.Numeric(-5, 5))) for name, frame in frames.items()}
-    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))
-
-
 def test_a_proved_size_is_used_where_it_fits():
     coreset = cn.Coreset("proved", target="b.x", columns=["a.x"], error=0.9, outliers=0.9, failure=0.5, **CONSENT)
     gap, totals = 2 * 3 / (0.9 * 2), 6  # three sensitivities, two parties; ranks of [1, x] and [1, y], plus one each
@@ -390,11 +274,6 @@ def test_an_automatic_size_is_that_of_the_public_facts_for_samples_and_for_model
     assert looser.plan_.steps[-1].parameters["size"] == estimated_size("regression", 1, 0, 6.0, error=0.5, failure=0.5)
     clusters = cn.KMeans(2, method="coreset", size="auto", **CONSENT).fit(federation)
     assert clusters.plan_.steps[-1].parameters["size"] == estimated_size("kmeans", 2, 2, 12.0, error=0.1, failure=0.05)
-
-
-def test_a_uniform_sample_has_no_automatic_size():
-    with pytest.raises(BadInput, match="drawn by importance"):
-        regression_coreset("auto", method="uniform").fit(a_federation())
 
 
 # A coordinator, or a party, gone bad --------------------------------------------------------------------------------------
@@ -503,47 +382,6 @@ def test_draws_follow_the_scores():
     assert not np.array_equal(drawn[:50], drawn_rows(kept, 50, b"another question"))
 
 
-@pytest.mark.parametrize("memory", [None, 0])
-def test_draws_from_many_rows_in_blocks_are_those_of_one_search_among_all_of_them(memory):
-    scores = generator("many scores").random(200_000)
-    kept = SpilledRows(len(scores), None, np.float64, memory=memory)
-    kept.append(scores)
-    drawn, cumulative = drawn_rows(kept, 1_000, b"a question"), np.cumsum(scores)
-    seed = hashlib.sha256(b"a question" + hashlib.sha256(scores.tobytes()).digest()).digest()
-    heights = (KeyedRandomness(seed).words(1_000) >> np.uint64(11)) * 2.0**-53 * cumulative[-1]
-    assert np.array_equal(drawn, np.searchsorted(cumulative, heights, side="right"))
-
-
-class Dropping:
-    """A transport that loses the request of one step and turn, once."""
-
-    def __init__(self, inner, step: str, turn: int) -> None:
-        self.inner, self.step, self.turn = inner, step, turn
-
-    def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
-        if isinstance(first, Post) and (first.step, first.turn) == (self.step, self.turn):
-            self.step = ""
-            raise ProtocolError("Lost.")
-        return self.inner.exchange(requests)
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize(("step", "turn"), [("key", 2), ("draws", 1), ("sample", 0), ("sample", 1), ("train", 5)])
-def test_a_study_that_was_cut_short_is_taken_up_again(step, turn):
-    federation = a_federation()
-    method = cn.methods.Coreset(gather=False)
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method=method, size=100, **CONSENT)
-    federation._driver.transport = Dropping(federation._driver.transport, step, turn)
-    with pytest.raises(ProtocolError, match="Lost"):
-        model.fit(federation)
-    model.fit(federation)
-    federation._driver.transport = federation._driver.transport.inner
-    again = cn.LinearRegression(**model.get_params(deep=False)).fit(federation)
-    assert np.allclose(again.coef_, model.coef_)
-    assert federation.budget()["nonprivate"].tolist() == [4, 4, 4]
-
-
 def test_a_party_that_is_fed_other_residuals_makes_no_more_sums(monkeypatch):
     """Otherwise a coordinator could move one party's coefficients alone, and see that party's rows in the margins."""
     honest = Relay._posts
@@ -568,17 +406,6 @@ def test_a_party_that_claims_too_much_is_refused(monkeypatch):
         regression_coreset().fit(a_federation())
 
 
-def test_the_transcript_counts_numbers_as_the_paper_does():
-    federation = a_federation()
-    size, parties, width = 100, 3, 7
-    model = cn.LinearRegression(TARGET, columns=COLUMNS, method="coreset", size=size, **CONSENT).fit(federation)
-    kept = len(np.unique(np.array(asked(federation, Ask(plan=model.plan_, step="rows")).array("value")), axis=0))
-    totals, counts, draws, broadcast, scores = parties, parties**2, parties * size, parties * size, parties * size
-    least = totals + counts + draws + broadcast + scores + kept * width
-    assert least <= model.transcript_.numbers <= least + 100 * parties  # and the letters by which a key is agreed on
-    assert model.transcript_.bytes > 8 * model.transcript_.numbers
-
-
 def test_the_coordinator_sees_no_single_score():
     """What one party sends of its scores is uniform: it does not change by more than chance when the data does."""
     federation = a_federation(2_000)
@@ -595,3 +422,26 @@ def test_the_coordinator_sees_no_single_score():
         -8 * 2_000 :
     ]  # the draws before them, and letters about the key, are as uniform but sealed or of other parties
     assert chi_square_p(np.bincount(found, minlength=256), np.ones(256)) > ALPHA
+
+
+def two_columns(people=2_000):
+    draw = generator("automatic size")
+    frames = {name: pd.DataFrame({"id": range(people), "x": draw.normal(size=people)}) for name in ("a", "b")}
+    parties = {name: cn.Party(frame, schema=cn.Schema(x=cn.Numeric(-5, 5))) for name, frame in frames.items()}
+    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=1.0))
+
+
+def test_each_of_them_asks_for_the_steps_that_it_needs_and_for_no_others():
+    drawn = {"coreset-total", "group-key", "coreset-draws", "coreset-scores"}
+    expected = {
+        "coreset": drawn,
+        "coreset for k-means": drawn,
+        "uniform": {"coreset-sample"},
+        "regression": drawn | {"coreset-rows"},
+        "saga": drawn | {"coreset-gradient"},
+        "k-means": drawn | {"coreset-rows"},
+        "distdim": drawn | {"coreset-clusters"},
+    }
+    for kind, study in estimators().items():
+        _, plan = study.set_params(**CONSENT).prepared(a_federation(), 1)
+        assert {step.kind for step in plan.steps} == expected[kind], kind

@@ -51,31 +51,6 @@ def test_weights_are_close_to_the_people_in_the_cells():
     assert np.abs(study.grid_weights_.to_numpy().reshape(4, 4) - true).sum() / 6_000 < 0.12
 
 
-@pytest.mark.full
-def test_eight_parties_with_eight_local_clusters_work():
-    tables = split(groups("eight", people=3_000, width=8), 8)
-    with federated(tables) as f:
-        study = cn.KMeans(4, method="sketch", n_local_clusters=8, epsilon=20.0, delta=1e-5).fit(f)
-    assert len(study.grid_weights_) <= 2**14
-    assert study.grid_weights_.sum() == pytest.approx(3_000)
-
-
-def test_people_without_a_record_at_a_party_are_in_no_cell():
-    tables = split(groups("missing", people=6_000, width=4), 2)
-    tables["party0"].loc[:1_999, ["x0", "x2"]] = np.nan
-    with kit.zeroed_out(), federated(tables, epsilon=1_000) as f:
-        study = cn.KMeans(2, method="sketch", n_local_clusters=3, epsilon=50.0, delta=1e-5).fit(f)
-    assert study.grid_weights_.sum() == pytest.approx(4_000, abs=500)
-
-
-def test_one_party_alone_has_nobody_to_share_a_key_with():
-    tables = split(groups("alone", people=500, width=2), 1)
-    with federated(tables) as f:
-        study = cn.KMeans(2, method="sketch", epsilon=1.0).fit(f)
-    assert study.privacy_.epsilon() <= 1.0
-    assert study.privacy_.delta() == 0.0
-
-
 # What it costs --------------------------------------------------------------------------------------------------------------
 
 
@@ -112,42 +87,7 @@ def test_nothing_is_promised_towards_whoever_has_the_key():
     assert set(study.privacy_.table()["observer"]) == {"coordinator", "party0", "party1", "party2"}
 
 
-def test_fitting_again_is_free_and_so_is_the_other_objective():
-    tables = split(groups("free", people=500, width=4), 2)
-    with federated(tables) as f:
-        first = cn.KMeans(3, **SKETCH).fit(f)
-        spent = f.budget()["spent"].tolist()
-        again, median = cn.KMeans(3, **SKETCH).fit(f), cn.KMedian(3, **SKETCH).fit(f)
-        assert f.budget()["spent"].tolist() == spent
-        np.testing.assert_array_equal(first.cluster_centers_, again.cluster_centers_)
-        assert first.grid_weights_.equals(median.grid_weights_)
-        other = cn.KMeans(3, **SKETCH).fit(f, repeat=2)
-        assert (f.budget()["spent"] > spent).all()
-    assert not first.grid_weights_.equals(other.grid_weights_)
-
-
-def test_a_preview_spends_nothing_and_says_what_to_expect():
-    tables = split(groups("preview", people=500, width=4), 2)
-    with federated(tables) as f:
-        text = str(cn.KMeans(3, **SKETCH).preview(f))
-        assert (f.budget()["spent"] == 0).all()
-    assert "noise of a weight" in text
-    assert "expected error of grid_weights_" in text
-
-
 # What is asked of a party ---------------------------------------------------------------------------------------------------
-
-
-def test_sketches_without_a_key_are_refused_and_cost_nothing():
-    tables = split(groups("order", people=200, width=2), 2)
-    with federated(tables) as f:
-        _, plan = cn.KMeans(2, **SKETCH).prepared(f, 1)
-        assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
-        spent = f.budget()["spent"].tolist()
-        reply = exchange(f, "party0", Ask(plan=plan, step="sketches"))
-        assert isinstance(reply, Refused)
-        assert reply.spent is None
-        assert f.budget()["spent"].tolist() == spent
 
 
 def test_the_key_of_one_study_is_no_key_of_another_and_is_gone_at_the_end():
@@ -227,39 +167,7 @@ def test_a_person_removed_changes_one_membership_given_the_same_centres(person, 
         assert after[columns][person] == -1
 
 
-def test_nothing_between_the_parties_shows_the_coordinator_a_key():
-    tables = split(groups("relay", people=200, width=2), 2)
-    with federated(tables) as f:
-        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
-        cn.KMeans(2, **SKETCH).fit(f)
-    replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
-    letters = [
-        bytes(letter.view) for reply in replies if isinstance(reply, Posted) for letter in reply.letters.values()
-    ]
-    assert len(letters) == 4  # a commitment and a reveal from each, sealed
-    assert all(len(letter) > 32 for letter in letters)
-    assert sum(isinstance(reply, Released) for reply in replies) == 4
-
-
 # The estimator --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("estimator", BOTH)
-def test_sketches_without_a_delta_are_refused_before_anything_is_spent(estimator):
-    tables = split(groups("bad", people=100, width=2), 2)
-    with federated(tables) as f:
-        with pytest.raises(cn.BadInput, match="positive delta"):
-            estimator(3, method="sketch", epsilon=1.0).fit(f)
-        with pytest.raises(cn.BadInput, match="n_local_clusters"):
-            estimator(3, n_local_clusters=60, **SKETCH).fit(f)
-        assert (f.budget()["spent"] == 0).all()
-
-
-def test_noise_takes_no_seed_from_the_user():
-    tables = split(groups("seed", people=300, width=2), 2)
-    with federated(tables, test_key=None) as one, federated(tables, test_key=None) as other:
-        first, second = (cn.KMeans(2, random_state=3, **SKETCH).fit(f) for f in (one, other))
-    assert not np.array_equal(first.cluster_centers_, second.cluster_centers_)
 
 
 # The number of sketches, and of local clusters ------------------------------------------------------------------------------
@@ -294,16 +202,6 @@ def test_more_sketches_give_better_weights_at_the_same_price_and_that_many_leave
     assert errors[4_096] < errors[256] / 2
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("sketches", [0, 33, 2**17])
-def test_sketches_that_no_party_would_make_are_refused_before_anything_is_spent(sketches):
-    tables = split(groups("bad", people=100, width=2), 2)
-    with federated(tables) as f:
-        with pytest.raises(cn.BadInput, match="sketches"):
-            cn.KMeans(2, method={"name": "sketch", "sketches": sketches}, epsilon=1.0, delta=1e-5).fit(f)
-        assert (f.budget()["spent"] == 0).all()
-
-
 def test_the_number_of_local_clusters_follows_the_price_and_is_not_always_the_same():
     tables = split(groups("rule", people=4_000, width=4), 2)
     with federated(tables) as f:
@@ -313,3 +211,29 @@ def test_the_number_of_local_clusters_follows_the_price_and_is_not_always_the_sa
         ]
     assert chosen == sorted(set(chosen))
     assert chosen[-1] > 4  # twice the clusters asked for was the cap, whatever the price
+
+
+def test_sketches_without_a_key_are_refused_and_cost_nothing():
+    tables = split(groups("order", people=200, width=2), 2)
+    with federated(tables) as f:
+        _, plan = cn.KMeans(2, **SKETCH).prepared(f, 1)
+        assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
+        spent = f.budget()["spent"].tolist()
+        reply = exchange(f, "party0", Ask(plan=plan, step="sketches"))
+        assert isinstance(reply, Refused)
+        assert reply.spent is None
+        assert f.budget()["spent"].tolist() == spent
+
+
+def test_nothing_between_the_parties_shows_the_coordinator_a_key():
+    tables = split(groups("relay", people=200, width=2), 2)
+    with federated(tables) as f:
+        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
+        cn.KMeans(2, **SKETCH).fit(f)
+    replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
+    letters = [
+        bytes(letter.view) for reply in replies if isinstance(reply, Posted) for letter in reply.letters.values()
+    ]
+    assert len(letters) == 4  # a commitment and a reveal from each, sealed
+    assert all(len(letter) > 32 for letter in letters)
+    assert sum(isinstance(reply, Released) for reply in replies) == 4

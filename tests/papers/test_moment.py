@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from sklearn.base import clone
 
 import colonnade as cn
 from tests import kit
@@ -59,7 +58,7 @@ def agrees(draws, exact, factor=1.0):
     return min(p) > kit.ALPHA
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3])
 @pytest.mark.parametrize("columns", [TWO[:1], TWO, THREE])
 def test_estimates_have_the_true_mean_and_the_stated_error(p, columns):
@@ -69,6 +68,7 @@ def test_estimates_have_the_true_mean_and_the_stated_error(p, columns):
     assert agrees(draws, truth(frames, columns, p))
 
 
+@pytest.mark.full
 def test_the_stated_error_is_not_half_of_what_it_is_nor_twice_that():
     frames = tables()
     with federation(frames) as f:
@@ -76,7 +76,7 @@ def test_the_stated_error_is_not_half_of_what_it_is_nor_twice_that():
     assert [agrees(draws, truth(frames, TWO, 2), factor) for factor in (0.5, 1.0, 2.0)] == [False, True, False]
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("change", [2, "bounds"])
 @pytest.mark.parametrize("p", [1, 2, 2.5])
 def test_other_changes_too_and_columns_that_do_not_start_at_zero(change, p):
@@ -98,23 +98,6 @@ def test_the_sketch_has_the_true_mean_and_the_stated_error(change):
     assert agrees(draws, truth(frames, TWO, 2))
 
 
-def test_with_a_generous_price_the_moment_is_the_true_one():
-    frames = tables()
-    with federation(frames, epsilon=10_000) as f:
-        for p in (1, 2, 3, 0.5):
-            one = cn.Moment(THREE, p, epsilon=300.0).fit(f)
-            assert one.value_ == pytest.approx(truth(frames, THREE, p), rel=1e-6)
-
-
-def test_noisy_values_serve_every_order_at_one_price():
-    with federation() as f:
-        cn.Moment(TWO, 2, epsilon=1.0).fit(f)
-        spent = f.budget().spent.copy()
-        other = cn.Moment(TWO, 3, epsilon=1.0).fit(f)
-        pd.testing.assert_series_equal(f.budget().spent, spent)
-    assert "nothing spent" in other.receipt_
-
-
 def test_the_statement_says_event_level_and_where_local_privacy_holds():
     with federation() as f:
         event = cn.Moment(THREE, 2, epsilon=3.0).fit(f)
@@ -134,14 +117,15 @@ def test_the_statement_says_event_level_and_where_local_privacy_holds():
     assert whole.privacy_.epsilon_if_replaced() == pytest.approx(3.0)
 
 
-def test_a_preview_spends_nothing_and_warns_of_an_event_level():
-    with federation() as f:
-        study = cn.Moment(TWO, 2, epsilon=1.0)
-        preview = study.preview(f)
-        assert (f.budget().spent == 0).all()
-        study.fit(f)
-        assert f.budget("clinic").spent == pytest.approx(preview.table().loc["clinic", "charge"]) == pytest.approx(0.5)
-    assert "event level" in str(preview)
+def test_a_partys_own_policy_has_to_allow_an_event_level():
+    with federation(policies={"pharmacy": cn.Policy()}) as f:
+        with pytest.raises(cn.PolicyRefusal) as refusal:
+            cn.Moment(TWO, 2, epsilon=1.0).fit(f)
+        assert refusal.value.spent is None
+        assert "bounds" in refusal.value.remedy
+        cn.Moment(TWO, 2, epsilon=1.0, change="bounds").fit(f)
+    with federation(policies={"pharmacy": cn.Policy(event_level=True)}) as f:
+        cn.Moment(TWO, 2, epsilon=1.0).fit(f)
 
 
 def test_a_ledger_marks_an_event_level_release(tmp_path):
@@ -159,81 +143,3 @@ def test_a_ledger_marks_an_event_level_release(tmp_path):
     with SqliteLedger.open(tmp_path / "clinic.sqlite", party="clinic") as ledger:
         labels = [entry.label for entry in ledger.entries() if entry.label.startswith("moment/")]
     assert ["event-level" in label for label in labels] == [True, False]
-
-
-def test_a_partys_own_policy_has_to_allow_an_event_level():
-    with federation(policies={"pharmacy": cn.Policy()}) as f:
-        with pytest.raises(cn.PolicyRefusal) as refusal:
-            cn.Moment(TWO, 2, epsilon=1.0).fit(f)
-        assert refusal.value.spent is None
-        assert "bounds" in refusal.value.remedy
-        cn.Moment(TWO, 2, epsilon=1.0, change="bounds").fit(f)
-    with federation(policies={"pharmacy": cn.Policy(event_level=True)}) as f:
-        cn.Moment(TWO, 2, epsilon=1.0).fit(f)
-
-
-def test_wide_bounds_travel_in_more_bytes_and_are_added_up_block_by_block():
-    people = 70_000
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"id": np.arange(people), "amount": rng.integers(0, 10**6, people)})
-    schema = cn.Schema(amount=cn.Numeric(0, 10**6, integer=True))
-    with cn.Federation.simulate(
-        {name: cn.Party(frame, schema=schema) for name in ("bank", "telco")},
-        id="id",
-        budget=cn.Budget(epsilon=100.0),
-        test_key=TEST_KEY,
-    ) as f:
-        one = cn.Moment(["bank.amount", "telco.amount"], 2, epsilon=4.0, change="bounds").fit(f)
-    exact = float(((2.0 * frame.amount) ** 2).sum())
-    assert abs(one.value_ - exact) < 6 * one.stderr_ < 0.2 * exact
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"columns": ["clinic.share"]}, cn.SchemaMismatch),
-        ({"columns": ["clinic.signed"]}, cn.SchemaMismatch),
-        ({"columns": ["clinic.kind"]}, cn.SchemaMismatch),
-        ({"columns": ["clinic.nothing"]}, cn.SchemaMismatch),
-        ({"columns": ["clinic.visits", "clinic.late"]}, cn.BadInput),
-        ({"columns": ["clinic.visits", "clinic.visits"]}, cn.BadInput),
-        ({"columns": "clinic.visits"}, cn.BadInput),
-        ({"columns": []}, cn.BadInput),
-        ({"p": 0}, cn.BadInput),
-        ({"p": -2}, cn.BadInput),
-        ({"p": float("nan")}, cn.BadInput),
-        ({"p": float("inf")}, cn.BadInput),
-        ({"p": True}, cn.BadInput),
-        ({"p": "2"}, cn.BadInput),
-        ({"p": 1e4}, cn.BadInput),
-        ({"change": 0}, cn.BadInput),
-        ({"change": 0.5}, cn.BadInput),
-        ({"change": "all"}, cn.BadInput),
-        ({"change": True}, cn.BadInput),
-        ({"epsilon": None}, cn.BadInput),
-        ({"epsilon": 0.0}, cn.BadInput),
-        ({"epsilon": float("nan")}, cn.BadInput),
-        ({"unit": "row"}, cn.BadInput),
-        ({"method": "secure"}, cn.BadInput),
-        ({"method": "sketch"}, cn.BadInput),
-        ({"method": "sketch", "p": 3, "delta": 1e-6}, cn.BadInput),
-    ],
-)
-def test_bad_input_is_refused_with_a_remedy_and_costs_nothing(options, error):
-    arguments = {"columns": TWO, "p": 2, "epsilon": 1.0, **options}
-    with federation() as f:
-        for call in ("preview", "fit"):
-            with pytest.raises(error) as refusal:
-                getattr(cn.Moment(**arguments), call)(f)
-            assert refusal.value.remedy
-        assert (f.budget().spent == 0).all()
-
-
-def test_it_behaves_like_a_scikit_learn_estimator():
-    study = cn.Moment(TWO, 2, epsilon=1.0)
-    assert set(study.get_params()) == {"change", "columns", "delta", "epsilon", "method", "p", "unit"}
-    assert clone(study).set_params(p=3).p == 3
-    with federation() as f:
-        study.fit(f)
-    learned = {name for name in vars(study) if name.endswith("_")}
-    assert learned == {"value_", "stderr_", "privacy_", "transcript_", "receipt_", "plan_", "schema_"}

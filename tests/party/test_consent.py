@@ -35,8 +35,8 @@ from colonnade.secure.keys import Identity
 from tests import side_by_side as sides
 from tests.federations import TEST_KEY, federation
 from tests.party.ledger_children import set_cap
+from tests.party.refusal_matrix import COHORT, COUNTED, REQUESTS
 from tests.party.test_gate import a_plan, gate_of, guards
-from tests.refusal_matrix import COHORT, COUNTED, REQUESTS
 
 HOUR, MINUTE = 3_600.0, 60.0
 

@@ -186,7 +186,7 @@ def test_the_search_would_have_found_them():
             _assert_clean([text], [secret])
 
 
-@pytest.mark.every(8)
+@pytest.mark.every(12)
 @pytest.mark.parametrize(
     ("kind", "method"),
     [pytest.param(*case, marks=kit.needs_mbi if case[0] is cn.SyntheticTable else ()) for case in CASES],
@@ -249,7 +249,7 @@ REFUSALS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", REFUSALS)
 def test_no_refusal_quotes_anything_that_was_planted(name, secrets, caplog, capfd):
     caplog.set_level(logging.DEBUG)

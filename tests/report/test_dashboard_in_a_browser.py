@@ -23,7 +23,7 @@ def address(sources):
         yield found
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("width", [400, 1000])
 @pytest.mark.parametrize("path", PAGES)
 def test_no_page_is_wider_than_the_screen_and_none_complains(address, path, width):

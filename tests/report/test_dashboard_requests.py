@@ -1,8 +1,7 @@
 """The dashboard shows a privacy officer who asked what: titles, columns, requesters, purposes, what waits, what to look at."""
 
 import dataclasses
-import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
@@ -19,8 +18,7 @@ from colonnade.report.dashboard import COOKIE, Sources, party_view
 from tests.federations import federation
 from tests.party.test_gate import a_plan
 from tests.party.test_requests import ANALYST
-from tests.report import browser
-from tests.report.test_dashboard import EVIL, TOKEN, a_log, served
+from tests.report.test_dashboard import EVIL, TOKEN, served
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -68,29 +66,10 @@ def test_a_party_reads_who_asked_for_what_about_which_columns_and_for_what(addre
         assert words in overview
 
 
-def test_without_a_log_the_page_says_so_and_not_that_nothing_was_refused(address, folder, tmp_path):
-    with httpx.Client(base_url=address, cookies={COOKIE: TOKEN}) as client:
-        assert "There is no log here" in client.get("/party/bank").text
-    quiet = party_view(folder / "telco.sqlite", a_log(tmp_path / "log", {"event": "started"}))
-    assert quiet.has_log
-    assert list(quiet.refusals) == []
-
-
 def test_releases_without_privacy_raise_an_alarm(folder):
     view = party_view(folder / "bank.sqlite")
     assert view.exact > 0
     assert any("ε = ∞" in words for words in view.alarms)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    ("today", "before", "rises"), [(5, 0, True), (4, 0, False), (20, 70, False), (21, 70, True), (0, 0, False)]
-)
-def test_rising_refusals_raise_an_alarm(folder, tmp_path, today, before, rises):
-    times = [NOW - timedelta(hours=1)] * today + [NOW - timedelta(days=4)] * before
-    log = a_log(tmp_path / "log", *({"event": "refused", "time": one.isoformat(), "code": "x"} for one in times))
-    view = party_view(folder / "telco.sqlite", log, clock=NOW.timestamp)
-    assert any("rising" in words for words in view.alarms) is rises
 
 
 def test_refused_studies_are_bounded_kept_once_and_a_changed_file_is_said_to_be_damaged(folder, tmp_path):
@@ -110,17 +89,3 @@ def test_refused_studies_are_bounded_kept_once_and_a_changed_file_is_said_to_be_
         assert any("damaged" in words for words in party_view(folder / "bank.sqlite").alarms)
     finally:
         damaged.write_bytes(before)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("width", [400, 1000])
-@pytest.mark.parametrize("path", ["/", "/party/bank"])
-def test_pages_with_long_words_fit_the_screen(address, path, width):
-    with browser.page(width) as page:
-        page.goto(f"{address}/?token={TOKEN}")
-        page.goto(address + path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        folder = os.environ.get("COLONNADE_SCREENSHOTS")
-        if folder:
-            name = path.replace("/", "-")
-            page.screenshot(path=f"{folder}/requests{name}-{width}.png", full_page=True)

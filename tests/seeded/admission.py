@@ -50,8 +50,6 @@ from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_names_in_plans as names
 from tests.estimators import test_pooling as pooling
 from tests.federations import SCHEMAS, TEST_KEY, frames
-from tests.network import test_privacy_officer as officer
-from tests.network.served import Site
 from tests.party import refusal_table
 from tests.party import test_approvals as approvals
 from tests.party import test_change_attacks as attacks
@@ -68,6 +66,8 @@ from tests.party import test_table_check as checks
 from tests.protocol import test_codec as codecs
 from tests.report import test_report as reports
 from tests.seeded.bug import Bug, Plant, replaced, wrapped
+from tests.service import test_privacy_officer as officer
+from tests.service.served import Site
 
 
 def _draws_before_it_debits(self, ask):

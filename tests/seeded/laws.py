@@ -337,7 +337,7 @@ BUGS = [
     Bug(
         "NaN is a price",
         replaced(price, "nano_epsilon", lambda epsilon, what="epsilon": 10**9),
-        partial(bad_input.test_an_epsilon_that_cannot_be_meant_is_refused, float("nan"), "response"),
+        bad_input.test_an_epsilon_that_cannot_be_meant_is_refused,
     ),
     Bug(
         "colluders are forgotten when shares are sized",

@@ -15,7 +15,7 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
     """Run a test of the network's papers on a federation of its own."""
 
     def run() -> None:
-        from tests.network.served import Site
+        from tests.service.served import Site
 
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "more").mkdir()
@@ -29,7 +29,7 @@ def _on_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], N
 def _network() -> list[Bug]:
     from colonnade.conversations.memory import LedgerHeads
     from colonnade.protocol.agreement import FederationAgreement
-    from tests.network import test_papers as papers
+    from tests.service import test_papers as papers
 
     return [
         Bug(
@@ -56,10 +56,10 @@ def _with(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
     def run() -> None:
         from colonnade.service.federation_setup import CertificateAuthority
         from tests.cli.test_what_is_sent import follow_the_pages
-        from tests.network.certificates import Clock
-        from tests.network.served import Site
-        from tests.network.test_restoring import a_loss
         from tests.party.test_ledger_backup import a_ledger
+        from tests.service.certificates import Clock
+        from tests.service.served import Site
+        from tests.service.test_restoring import a_loss
         from tests.side_by_side import Served
 
         with tempfile.TemporaryDirectory() as folder:
@@ -93,9 +93,9 @@ def _operations() -> list[Bug]:
     from colonnade.service import federation_setup
     from colonnade.transport import direct
     from tests.cli import test_what_is_sent as sent
-    from tests.network import test_operations as operations
-    from tests.network import test_rotation as rotation
     from tests.party import test_ledger_backup as copies
+    from tests.service import test_operations as operations
+    from tests.service import test_rotation as rotation
     from tests.transport import test_tracing as traces
 
     def all_keys(papers: FederationAgreement, name: str) -> tuple[PublicIdentity, ...]:

@@ -12,7 +12,7 @@ from colonnade.protocol.messages import Blob, Post, Posted, Refused, Ticket
 from colonnade.transport import links
 from colonnade.transport.links import Mailbox, PostOffice
 from tests.conversations.stage import a_plan
-from tests.network.lines import until
+from tests.service.lines import until
 
 PLAN = a_plan({"bank": 2, "telco": 2}, nodes=("bank", "telco", "insurer"))
 
