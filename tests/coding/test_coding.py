@@ -26,10 +26,8 @@ from colonnade.schema.features import (
     coded_block,
     coded_widths,
     columns_at,
-    consecutive_places,
     features_of,
     parties_of,
-    places_beside_constant,
     plain_names,
     to_coded_units,
     to_own_units,
@@ -194,12 +192,6 @@ def test_a_frame_is_refused_where_a_party_would_refuse_its_column():
         design_matrix(twice, features_of(columns)[1:], columns, coded=True)
 
 
-def test_a_sparse_frame_is_scored_as_a_dense_one():
-    dense = pd.Series([0.0, 1.0, 0.25])
-    for column in (Numeric(0, 1), Category([0, 1])):
-        np.testing.assert_array_equal(scored_rows(dense.astype("Sparse[float]"), column), scored_rows(dense, column))
-
-
 def test_rows_are_read_in_blocks_as_they_are_read_at_once():
     values = pd.Series([*TEXTS, *OBJECTS], dtype=object)
     for column in COLUMNS.values():
@@ -226,12 +218,6 @@ def test_features_have_one_order_and_know_whose_they_are():
     assert [feature.party for feature in features] == ["", *["bank"] * 4, *["telco"] * 2]
     assert dict(coded_widths(features)) == {"bank": 4, "telco": 2}
     assert coded_widths(features)["insurer"] == 0
-
-
-def test_places_follow_one_another():
-    places = places_beside_constant(["bank", "telco"], [4, 2])
-    assert {party: list(own) for party, own in places.items()} == {"bank": [0, 1, 2, 3, 4], "telco": [0, 5, 6]}
-    assert [list(own) for own in consecutive_places({"a": 2, "b": 0, "c": 1}).values()] == [[0, 1], [], [2]]
 
 
 @given(st.lists(st.floats(-1, 1), min_size=5, max_size=5))
@@ -298,13 +284,6 @@ STUDIES = {
 def data():
     with federation(120, epsilon=1000.0) as f:
         yield f
-
-
-def test_numpy_strings_describe_columns(data):
-    assert list(data.describe([BILL, AGE])) == ["bank.age", "telco.bill"]
-    assert all(type(name) is str for name in data.describe([BILL, AGE]))
-    assert data.column(AGE)[:2] == ("bank", "age")
-    assert next(iter(data.moments([AGE, BILL, DEFAULT], signed=[DEFAULT], **PRICE).columns)) == "bank.age"
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -228,12 +228,3 @@ def test_a_party_may_insist_on_more_colluders_or_a_higher_threshold_than_the_pla
         with pytest.raises(cn.PolicyRefusal, match=r"telco.*threshold is below 2") as refusal:
             cn.PatternCount(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5).fit(f)
         assert refusal.value.spent is None
-
-
-def test_a_coordinator_that_plans_for_no_colluders_is_refused_by_the_default_policy():
-    with federation() as f:
-        f.collusion = 0
-        with pytest.raises(cn.PolicyRefusal) as refusal:
-            cn.PatternCount(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5).fit(f)
-        assert refusal.value.spent is None
-        assert (f.budget().spent == 0).all()

@@ -4,7 +4,6 @@ A run of two chunks has turns 0 … 5. Letters are delivered in turns 1 (hellos)
 """
 
 import contextlib
-import os
 import sqlite3
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from colonnade.errors import BudgetExceeded, ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Recall, Refused, Released, pack
+from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Refused, Released, pack
 from colonnade.steps import joint as joint_module
 from tests.conversations.sites import (
     EPSILON,
@@ -182,13 +181,6 @@ def test_a_run_is_over_and_can_be_run_again_when_a_letter_is(turn, fault, sender
     assert site.run(plan) == site.expected(plan)
 
 
-def test_the_matrix_above_leaves_an_unspoiled_run_alone(site):
-    plan = site.plan()
-    Spoiler(site, 99, "dropped", "bank", "telco")
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-
-
 # Whole messages -------------------------------------------------------------------------------------------------------------
 
 
@@ -234,16 +226,6 @@ def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(na
     assert site.spent() == once_each(site)
 
 
-def test_a_party_that_only_computes_sends_its_share_again_too(site):
-    plan = site.plan()
-    versions = dict.fromkeys(("bank", "telco"), 1)
-    plan = replaced(plan, parties=("bank", "telco"), steps=plan.steps[:2], data_versions=versions)
-    assert "insurer" in plan.compute_nodes
-    site.lose = lambda party, request: _lose(site, party, request, "telco", LAST)
-    fails(site, plan)
-    assert len(site.run(plan)) == 6
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize("turn", range(LAST + 1))
 def test_garbage_in_place_of_a_request_costs_nothing_more(turn, site):
@@ -266,20 +248,6 @@ def test_every_turn_asked_again_is_answered_with_the_same_bytes_and_paid_once(si
     site.handle = twice
     assert site.run(plan) == site.expected(plan)
     assert site.spent() == once_each(site)
-
-
-def test_a_turn_asked_again_with_other_letters_is_answered_from_memory(site):
-    plan, real = site.plan(), site.handle
-
-    def again(name: str, data: bytes) -> bytes:
-        answer, request = real(name, data), codec.decode_request(data)
-        if isinstance(request, Post):
-            changed = replaced(request, letters={"bank": Blob(b"something else")})
-            assert real(name, codec.encode(changed)) == answer
-        return answer
-
-    site.handle = again
-    assert site.run(plan) == site.expected(plan)
 
 
 def test_copies_of_a_turn_at_the_same_time_get_one_answer(site):
@@ -332,49 +300,7 @@ def test_turns_are_taken_in_order_only(skipped, name, pair):
     assert pair.run(plan) == pair.expected(plan)
 
 
-def test_a_new_run_takes_the_place_of_the_one_under_way_and_is_not_paid_again(site):
-    plan, posts = site.plan(), {}
-    at_turn(site, 3, lambda requests: posts.update(requests) or {})
-    fails(site, plan)
-    answers = [site.ask("bank", Post(plan=plan, step=STEP, run=os.urandom(16), turn=0, letters={})) for _ in range(20)]
-    assert len({answer.hello for answer in answers}) == 20  # a run has keys and masks of its own
-    assert isinstance(codec.decode_reply(site.handle("bank", posts["bank"])), Refused)  # the old one is over
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-
-
-def test_a_run_that_failed_once_is_over_even_for_the_right_letters(site):
-    """Masks that were dealt under one challenge must not meet another."""
-    plan, honest = site.plan(), {}
-
-    def corrupt(requests: Requests) -> Requests:
-        honest.update(requests)
-        post = codec.decode_request(requests["telco"])
-        letters = {**post.letters, "bank": Blob(bytes(len(post.letters["bank"])))}
-        return {**requests, "telco": codec.encode(replaced(post, letters=letters))}
-
-    at_turn(site, 4, corrupt)
-    fails(site, plan)
-    for turn in (4, 5):
-        post = replaced(codec.decode_request(honest["telco"]), turn=turn)
-        reply = site.ask("telco", post)
-        assert isinstance(reply, Refused)
-        assert "never begun" in reply.message
-    assert site.run(plan) == site.expected(plan)
-
-
 # Keeping the result ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_was_kept_stays_as_it_was_whatever_is_concluded_later(site):
-    plan = site.plan()
-    result = site.run(plan)
-    kept = {name: site.handle(name, codec.encode(Recall(plan=plan, step=STEP))) for name in PARTIES}
-    for values in ({"cross": pack(np.zeros(3))}, {}, {"cross": pack(np.array(result))}):
-        for name in PARTIES:
-            assert site.handle(name, codec.encode(Conclude(plan=plan, step=STEP, values=values))) == kept[name]
-    assert site.run(plan) == result
-    assert site.spent() == once_each(site)
 
 
 def test_nothing_is_kept_for_a_step_that_was_not_paid(site):

@@ -10,7 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.driver import ComputeMembers
-from colonnade.errors import BadInput, NotEnoughComputeNodes, PolicyRefusal
+from colonnade.errors import NotEnoughComputeNodes, PolicyRefusal
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Described, Greeted, Post, Propose, Refused
@@ -174,18 +174,6 @@ def test_too_few_compute_nodes_are_refused_with_the_number_to_add_and_that_numbe
     assert not study.privacy_.coordinator_computes
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("asked", [2, 3, 4, 5])
-def test_both_numbers_are_the_requested_ones_or_all_parties_but_one(asked):
-    with a_federation() as f:
-        study = components(NAMES[:asked]).fit(f)
-        shown = str(components(NAMES[:asked]).preview(f))
-    c = min(2, asked - 1)
-    assert (study.plan_.threshold, study.plan_.collusion, study.privacy_.collusion) == (2, c, c)
-    for words in (shown, study.receipt_):
-        assert f"c = {c} part{'y' if c == 1 else 'ies'} with the coordinator, t = 2 compute nodes" in words
-
-
 # Who computes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -316,18 +304,3 @@ def test_a_node_without_data_holds_the_federations_floor_too():
             reply = put(f, "notary", request)
             assert isinstance(reply, Refused)
             assert "threshold is below 2, the least that this federation asks for" in reply.message
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {"compute_nodes": "notary"},
-        {"compute_nodes": [1]},
-        {"compute_nodes": 3},
-        {"compute_for_others": "no"},
-        {"min_threshold": -1},
-    ],
-)
-def test_rules_for_compute_nodes_that_make_no_sense_are_refused(rules):
-    with pytest.raises(BadInput):
-        cn.Policy(**rules)

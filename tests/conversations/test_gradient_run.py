@@ -29,13 +29,6 @@ def test_what_is_opened_is_the_plain_sum_plus_everyones_noise_exactly(name: str)
         assert stage.step() == stage.plain(position)
 
 
-def test_no_more_steps_are_taken_than_the_plan_has() -> None:
-    stage = GradientStage(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3], steps=2)).meet()
-    stage.step(), stage.step()
-    with pytest.raises(ProtocolError, match="All steps"):
-        stage.step()
-
-
 def test_parties_with_different_keys_do_not_begin() -> None:
     plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
     parts = {"bo": Columns(GradientTerms.read(plan, STEP), "bo", key=b"another")}
@@ -160,15 +153,6 @@ def test_with_the_least_number_of_nodes_a_bad_dealing_tells_no_more_than_another
         assert (int(surplus[place]) - expected) % arithmetic.modulus == 0
 
 
-def test_redundant_nodes_do_not_compute() -> None:
-    """With four nodes and threshold one a fourth share would be a check that carries no noise; it is never made."""
-    widths, nodes = SETTINGS["four parties, of whom three compute"]
-    stage = GradientStage(a_plan(widths, nodes=nodes)).meet()
-    stage.step()
-    assert stage.terms.nodes == NAMES[:3]
-    assert [name for name, reply in stage.replies[-1].items() if isinstance(reply, Opened)] == list(NAMES[:3])
-
-
 def test_all_opened_shares_together_are_uniform_but_for_their_sum() -> None:
     """Noise polynomials of degree 2t: any two of three opened shares differ from run to run without pattern; the sum does not."""
     plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
@@ -209,21 +193,3 @@ def test_a_plan_that_could_not_keep_its_promise_is_refused(changes: dict, error:
     arguments = {"nodes": NAMES[:3], **changes}
     with pytest.raises(error):
         GradientTerms.read(a_plan({"ana": 2, "bo": 1}, **arguments), STEP)
-
-
-def test_a_plan_without_a_key_or_with_two_targets_is_refused() -> None:
-    plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
-    fields = {name: getattr(plan, name) for name in plan.__struct_fields__}
-    with pytest.raises(PlanMismatch, match="key"):
-        GradientTerms.read(type(plan)(**fields | {"steps": plan.steps[2:]}), STEP)
-    steps = [
-        type(step)(
-            **{name: getattr(step, name) for name in step.__struct_fields__}
-            | {"parameters": {**step.parameters, "target": "y"}}
-        )
-        if step.kind == STEP
-        else step
-        for step in plan.steps
-    ]
-    with pytest.raises(PlanMismatch, match="target"):
-        GradientTerms.read(type(plan)(**fields | {"steps": tuple(steps)}), STEP)

@@ -7,14 +7,13 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.agreements import SETTLES
 from colonnade.coordinator import driver
-from colonnade.coordinator.protocols.relaying import Relay, agree_on_key, forget_key
-from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key
+from colonnade.errors import ColonnadeError, PlanMismatch
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Post, Posted, Recall, Refused, Settled, pack
-from colonnade.transport.direct import Recorded
+from colonnade.protocol.messages import Blob, Post, Posted, Refused, Settled
 from tests.federations import as_if_agreed, federation
-from tests.party.test_gate import gate_of, guards, replaced
+from tests.party.test_gate import gate_of, guards
 
 PARTIES = ("bank", "telco", "insurer")
 
@@ -205,55 +204,3 @@ def test_a_key_step_that_asks_for_anything_else_is_refused(algorithm, error):
     f = federation()
     with pytest.raises(error):
         f.run(algorithm, a_plan(f, algorithm))
-
-
-def test_a_coordinator_has_no_say_in_a_key():
-    f = federation()
-    plan = a_plan(f)
-    request = Post(plan=plan, step="key", run=b"1" * 16, turn=0, letters={}, inputs={"key": pack(codec_array())})
-    assert isinstance(codec.decode_reply(guards(f)["bank"].handle(codec.encode(request))), Refused)
-
-
-def codec_array():
-    import numpy as np
-
-    return np.zeros(32, dtype=np.uint8)
-
-
-def test_a_party_outside_the_plan_takes_no_part():
-    f = federation()
-    plan = a_plan(f, Agreement(("bank", "telco")))
-    assert isinstance(posted(f, plan, b"1" * 16, 0, parties=("insurer",))["insurer"], Refused)
-
-
-def test_a_step_of_another_kind_under_the_same_name_is_refused():
-    f = federation()
-    plan = a_plan(f)
-    mixed = replaced(plan, steps=(*plan.steps[:2], replaced(plan.steps[2], kind="pair-tables")))
-    assert isinstance(posted(f, mixed, b"1" * 16, 0)["bank"], Refused)
-
-
-def test_recalling_a_key_says_only_that_it_is_settled():
-    f = federation()
-    plan = a_plan(f)
-    agree(f, plan)
-    answer = guards(f)["bank"].handle(codec.encode(Recall(plan=plan, step="key")))
-    assert codec.decode_reply(answer) == Settled(step="key")
-
-
-def test_a_relay_counts_its_turns_and_refuses_what_is_no_letter():
-    f = federation()
-    plan = a_plan(f)
-    relay = Relay(plan, "key", sorted(PARTIES))
-    rounds = relay.greet()
-    next(rounds)
-    with pytest.raises(ProtocolError):
-        rounds.send(dict.fromkeys(PARTIES, Settled(step="key")))
-
-
-def test_the_whole_agreement_takes_few_rounds():
-    f = federation()
-    recorded = Recorded(f.transport)
-    f.transport = recorded
-    agree(f)
-    assert recorded.transcript.rounds == 4 + SETTLES + 1  # propose, say yes, begin, recall, turns 0 to 3

@@ -9,7 +9,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.errors import ProtocolError
 from colonnade.party.steps.products import PrivatePairTables
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -19,11 +18,9 @@ from colonnade.protocol.messages import (
     Noted,
     NotKept,
     Opened,
-    Post,
     Posted,
     Released,
     SaidYes,
-    pack,
 )
 from colonnade.secure.keys import SeedStream
 from colonnade.secure.mail import OVERHEAD, Session
@@ -332,12 +329,3 @@ def test_sizes_of_letters_follow_from_the_plan_alone():
         ]
 
     assert sizes(0, 0) == sizes(50, 10**4) == sizes(-50, -(10**4))
-
-
-def test_a_turns_request_says_nothing_but_the_plan_the_run_and_letters_to_a_joint_opening():
-    """A coordinator has no other lever on a run: the request's fields are these, and a product takes no inputs."""
-    assert Post.__struct_fields__ == ("plan", "step", "run", "turn", "letters", "inputs", "about")  # about: words only
-    stage = constant_stage(3, 1, side=2)
-    for run in stage.runs.values():
-        with pytest.raises(ProtocolError):
-            run.turn(0, {}, {"weights": pack(np.zeros(3))})

@@ -1,8 +1,6 @@
 """Studies side by side at the same members: in any order, from many threads, by a coordinator gone bad, and too many."""
 
-import contextlib
 import gc
-import sqlite3
 import threading
 import time
 import weakref
@@ -10,7 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import colonnade as cn
@@ -19,17 +16,15 @@ from colonnade.conversations.memory import RunRecords
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator import driver
 from colonnade.coordinator.driver import StudyQueue
-from colonnade.errors import Busy, ColonnadeError, LedgerCorrupt, ProtocolError, ReleaseLost
+from colonnade.errors import Busy, ColonnadeError, LedgerCorrupt, ReleaseLost
 from colonnade.party.gate import Gate
 from colonnade.plan import Plan
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Conclude, Greeted, Opened, Post, Posted, Recall, Refused, Request, pack
-from colonnade.secure.keys import digest
+from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Recall, Refused, Request
 from tests import kit
 from tests.conversations.sites import EPSILON, STEP, Opens, Site, replaced
 
 MANY = 20
-PARTIES = ("bank", "telco", "insurer")
 
 
 @pytest.fixture
@@ -100,15 +95,6 @@ def test_studies_from_many_threads_are_all_right_and_paid_once(site):
     check(site, plans, results)
 
 
-def test_one_study_from_many_threads_is_one_study(site):
-    """The others wait for the first and are answered from what the parties kept: one debit, one noise, one opening."""
-    plan = site.plan()
-    with ThreadPoolExecutor(MANY) as pool:
-        results = list(pool.map(site.run, [plan] * MANY))
-    assert {tuple(result) for result in results} == {tuple(site.expected(plan))}
-    check(site, [plan], results[:1])
-
-
 def test_a_study_that_fails_leaves_those_beside_it_alone(site):
     studies = [Study(site, site.plan(repeat)) for repeat in range(1, 4)]
     for study in studies:
@@ -121,18 +107,6 @@ def test_a_study_that_fails_leaves_those_beside_it_alone(site):
     interleaved(studies[1:], lambda left: left - 1)
     assert site.run(studies[0].plan) == site.expected(studies[0].plan)
     check(site, [study.plan for study in studies], [site.run(study.plan) for study in studies])
-
-
-def test_a_study_that_is_concluded_ends_its_own_run_and_no_other(site):
-    one, other = Study(site, site.plan(1)), Study(site, site.plan(2))
-    for study in (one, other):
-        for _ in range(4):
-            study.advance()
-    made_up = Conclude(plan=one.plan, step=STEP, values={"cross": pack(np.zeros(26, dtype=np.int64))})
-    site.ask("bank", made_up)
-    assert isinstance(site.ask("bank", one.requests["bank"]), Refused)
-    interleaved([other], lambda left: 0)
-    assert other.result == site.expected(other.plan)
 
 
 # A coordinator gone bad -----------------------------------------------------------------------------------------------------
@@ -193,20 +167,6 @@ def test_a_coordinator_that_runs_a_step_twice_at_once_is_told_the_same_twice(sit
     for name in site.parties:
         kinds = [entry.kind for entry in site.ledger(name).entries()]
         assert kinds.count("reserve") == 1
-
-
-def test_a_run_of_another_step_of_the_plan_takes_the_place_too(site):
-    """Within one plan members do one thing after the other, as they always did."""
-    plan = site.plan()
-    second = tuple(replaced(step, name="again") for step in plan.steps)
-    plan = replaced(plan, steps=(*plan.steps, *second))
-    first = begin(site, plan, b"1" * 16)
-    begin(site, plan, b"2" * 16, "again")
-    for name, post in first.items():
-        reply = site.ask(name, post)
-        assert isinstance(reply, Refused)
-        assert reply.spent is None
-    assert set(site.spent().values()) == {0}
 
 
 def test_studies_side_by_side_never_take_a_ledger_past_its_cap(tmp_path):
@@ -470,15 +430,6 @@ def test_an_old_copy_of_what_was_said_is_refused_and_deleting_it_only_loses_step
         RunRecords(path)
 
 
-def test_a_step_that_an_earlier_release_opened_is_not_run_again(tmp_path):
-    path, step = tmp_path / "openings.sqlite", digest("colonnade opened step v1", bytes(32), STEP)
-    with contextlib.closing(sqlite3.connect(path)) as file, file:
-        file.execute("CREATE TABLE openings (number INTEGER PRIMARY KEY, step BLOB UNIQUE NOT NULL, answer BLOB)")
-        file.execute("INSERT INTO openings (step, answer) VALUES (?, ?)", (step, b"a share"))
-    with pytest.raises(ReleaseLost):
-        RunRecords(path).secret(bytes(32), STEP, b"drawn")
-
-
 def test_a_node_that_cannot_keep_its_opening_does_not_open(audited):
     plan = audited.plan()
     study = Study(audited, plan)
@@ -526,22 +477,3 @@ def until(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
-
-
-def test_what_failed_attempts_cost_is_added_up_once(site):
-    """The first attempt pays and is lost, the others pay nothing: the error says what the first one cost."""
-
-    class Journal(driver.NoJournal):
-        attempts = 3
-
-    plan = site.plan()
-    site.spoil = lambda requests: {} if _is_turn(requests, 2) else requests
-    with pytest.raises(ProtocolError) as failure:
-        driver.run_study(Opens(plan.steps), plan, site, lambda step: None, Journal())
-    assert failure.value.spent == pytest.approx(dict.fromkeys(site.parties, EPSILON))
-    assert site.spent() == dict.fromkeys(site.parties, EPSILON)
-
-
-def _is_turn(requests, turn: int) -> bool:
-    first = codec.decode_request(next(iter(requests.values())))
-    return isinstance(first, Post) and first.turn == turn

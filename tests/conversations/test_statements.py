@@ -3,11 +3,9 @@
 import math
 from itertools import combinations
 
-import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput
 from colonnade.steps.joint import read_joint
 from tests.federations import SCHEMAS, frames
 
@@ -48,14 +46,6 @@ def test_the_coordinator_one_party_and_both_together_learn_no_more_than_the_pric
         assert statement.delta(observer=observer) == price.get("delta", 0.0)
 
 
-def test_a_record_at_one_party_is_in_fewer_tables_and_costs_less():
-    with a_federation() as f:
-        statement = fit(f, **PURE).privacy_
-    for observer in ("coordinator", "telco", ("coordinator", "telco")):
-        assert statement.epsilon(observer=observer, unit="party", party="bank") == pytest.approx(0.5 * 2 / 3)
-        assert statement.epsilon(observer=observer, unit="party") == pytest.approx(0.5 * 2 / 3)
-
-
 @pytest.mark.parametrize("price", [PURE, APPROXIMATE])
 def test_more_nodes_than_the_threshold_learn_everything(price):
     """With three nodes two of them hold the shares of every row, whatever the noise."""
@@ -65,11 +55,6 @@ def test_more_nodes_than_the_threshold_learn_everything(price):
         for observer in coalitions(group):
             assert statement.epsilon(observer=observer, unit="person") == math.inf
             assert statement.epsilon(observer=observer, unit="party") == math.inf
-
-
-def test_parties_who_hold_all_the_data_learn_nothing_new():
-    with a_federation() as f:
-        assert fit(f, **PURE).privacy_.epsilon(observer=PARTIES) == 0
 
 
 @pytest.mark.parametrize("unit", ["person", "party"])
@@ -105,14 +90,6 @@ def test_a_federation_can_plan_for_more_colluders_and_pays_in_noise_not_in_epsil
     assert variances[2] / variances[0] == pytest.approx(3, rel=1e-6)
 
 
-def test_dataless_nodes_count_towards_the_threshold_and_hold_no_noise():
-    with a_federation(nodes=("auditor", "notary")) as f:
-        statement = fit(f, **PURE).privacy_
-    for observer in (("auditor",), ("auditor", "notary"), ("coordinator", "auditor", "notary"), ("auditor", "bank")):
-        assert statement.epsilon(observer=observer) == pytest.approx(0.5)
-    assert statement.epsilon(observer=("auditor", "notary", "bank")) == math.inf
-
-
 def test_the_coordinator_as_third_node_must_collude_with_no_party():
     with a_federation(("bank", "telco")) as f:
         study = fit(f, **PURE)
@@ -124,15 +101,6 @@ def test_the_coordinator_as_third_node_must_collude_with_no_party():
         assert statement.epsilon(observer=("coordinator", party)) == math.inf
         assert statement.epsilon(observer=("coordinator", party), unit="party") == math.inf
     assert any("assumes the coordinator colludes with no party" in words for words in statement.assumptions)
-
-
-def test_a_named_dataless_node_spares_the_coordinator_the_third_place():
-    with a_federation(("bank", "telco"), nodes=("notary",)) as f:
-        study = fit(f, **PURE)
-    assert study.plan_.compute_nodes == ("bank", "telco", "notary")
-    assert study.privacy_.epsilon(observer=("coordinator", "bank")) == pytest.approx(0.5)
-    assert study.privacy_.epsilon(observer=("notary", "bank")) == math.inf
-    assert not any("coordinator is itself" in words for words in study.privacy_.assumptions)
 
 
 def test_a_statement_says_what_it_rests_on():
@@ -148,33 +116,7 @@ def test_a_statement_says_what_it_rests_on():
     assert not study.privacy_.local
 
 
-def test_the_table_lists_every_observer_that_the_promise_names():
-    with a_federation() as f:
-        table = fit(f, **PURE).privacy_.table()
-    expected = {"coordinator", *PARTIES, *(f"coordinator + {party}" for party in PARTIES)}
-    assert set(table.observer) == expected
-    assert len(table) == 2 * len(expected)
-    assert np.isfinite(table.epsilon).all()
-
-
-@pytest.mark.parametrize("observer", ["mallory", (), ("bank", "mallory"), ("notary",)])
-def test_nobody_outside_the_study_is_an_observer(observer):
-    with a_federation() as f, pytest.raises(BadInput):
-        fit(f, **PURE).privacy_.epsilon(observer=observer)
-
-
 # Gram matrices
-
-
-def test_the_moments_of_three_parties_promise_the_price_to_each_observer():
-    with a_federation(delta=1e-5) as f:
-        release = f.moments(["bank.age", "telco.bill", "insurer.product"], epsilon=1.0, delta=1e-6)
-    statement = release.privacy_
-    for observer in ("coordinator", "telco", ("coordinator", "telco")):
-        assert 0.999 < statement.epsilon(observer=observer) <= 1.0
-        parts = [statement.epsilon(observer=observer, unit="party", party=party) for party in PARTIES]
-        assert max(parts) < 1.0
-    assert statement.epsilon(observer=("coordinator", "bank", "telco")) == math.inf
 
 
 # Ledgers
@@ -210,9 +152,3 @@ def test_a_study_priced_for_a_record_at_one_party_debits_that_and_states_more_fo
         assert f.budget().spent.tolist() == pytest.approx([0.5] * 3)
     assert study.privacy_.epsilon(unit="party") == pytest.approx(0.5)
     assert study.privacy_.epsilon(unit="person") == pytest.approx(0.75)  # three tables, two of them at any one party
-
-
-def test_a_persons_total_is_never_less_than_the_statement_of_a_study_priced_by_party():
-    with a_federation() as f:
-        study = fit(f, **PURE, unit="party")
-        assert f.budget(unit="person").spent >= study.privacy_.epsilon(unit="person") - 1e-9

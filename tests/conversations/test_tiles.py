@@ -73,20 +73,6 @@ def test_a_release_in_tiles_is_that_of_one_opening_bit_for_bit(entries, piece, m
     assert str(tiled.privacy_) == str(whole.privacy_)
 
 
-def test_parties_that_only_deal_and_a_committee_open_the_same(monkeypatch):
-    more = {"committee": ["bank", "telco", "node"], "compute_nodes": ["node"]}
-    whole = moments(**more)
-    in_tiles(monkeypatch, 9)
-    assert np.array_equal(moments(**more).moments.matrix, whole.moments.matrix)
-
-
-def test_skellam_noise_in_tiles_has_the_entries_of_the_matrix(monkeypatch):
-    in_tiles(monkeypatch, 11)
-    release = moments("skellam")
-    assert np.all(np.isfinite(release.moments.matrix))
-    assert np.count_nonzero(release.moments.matrix) > release.moments.matrix.size / 2
-
-
 def test_tiles_cover_every_entry_and_every_own_number_once(monkeypatch):
     in_tiles(monkeypatch, 7)
     joint = read_joint(moments().plan_, GRAM)
@@ -271,16 +257,6 @@ def test_noise_that_was_spoilt_on_its_way_opens_nothing(fault, wide):
 
 
 # What is refused --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_wide_matrix_of_too_many_people_is_refused_before_anything_is_paid(monkeypatch):
-    in_tiles(monkeypatch, 5)
-    monkeypatch.setattr(joint_module, "HELD_SHARES", 1_000)
-    opened = federation(60, epsilon=5.0, delta=1e-5)
-    with pytest.raises(BadInput, match="would hold") as refusal:
-        opened.moments(epsilon=1.0, delta=1e-6)
-    assert "Ask for at most" in refusal.value.remedy
-    assert opened.budget()["spent"].eq(0).all()
 
 
 def test_what_cannot_be_opened_in_tiles_is_refused_by_its_size_before_anything_is_paid(monkeypatch):

@@ -19,14 +19,13 @@ from colonnade.coordinator import alignment as coordinator
 from colonnade.errors import BadInput, ColonnadeError, PolicyRefusal, ProtocolError
 from colonnade.party import party as opening
 from colonnade.party.gate import OrderRecords
-from colonnade.party.handles import Attempt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import CohortPart, MatchingPart
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Described, Post, Posted, Refused
-from colonnade.steps.alignment import Cohort, ListMatching, UnionMatching
+from colonnade.steps.alignment import Cohort
 
 SCHEMA = cn.Schema(value=cn.Numeric(0, 1))
 MODES = ("intersection", "cohort", "union")
@@ -172,12 +171,6 @@ def length_found(bank: Sequence[str], policy: cn.Policy) -> tuple[int, int]:
     return low, high
 
 
-def test_the_length_of_a_list_was_found_in_seven_questions():
-    with as_it_was(_capacity_from_the_plan):
-        assert length_found(BANK, cn.Policy(alignments=MODES)) == (39, 40)
-        assert length_found([*BANK, "alice"], cn.Policy(alignments=MODES)) == (40, 41)
-
-
 @pytest.mark.parametrize("capacity", [None, 64])
 def test_no_question_about_the_length_of_a_list_is_answered(capacity):
     policy = cn.Policy(alignments=MODES, capacity=capacity)
@@ -193,12 +186,6 @@ def heard_after_a_new_version(bank: Sequence[str], folder: Path) -> str:
         federation.align(size="hidden")
     with simulated(bank, folder=folder, version=2) as federation:
         return outcome(lambda: federation.align(size="hidden", repeat=2))
-
-
-def test_a_refusal_told_whether_anybody_had_come(tmp_path):
-    with as_it_was(_refuses_a_changed_list):
-        assert heard_after_a_new_version(BANK, tmp_path / "same") == "answered"
-        assert "has changed" in heard_after_a_new_version([*BANK, "alice"], tmp_path / "came")
 
 
 def test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come(tmp_path):
@@ -220,15 +207,6 @@ def test_a_new_version_closes_matching_for_the_period_and_leaves_public_lists_op
     later = dataclasses.replace(OPEN, alignment_period=0.0)
     with simulated(BANK, folder=tmp_path, version=2, policy=later) as federation:
         assert outcome(lambda: federation.align(mode, **options, repeat=3)) == "answered"
-
-
-def test_an_attempt_of_before_there_were_versions_counts_as_one_of_another_version():
-    before, now = (Attempt(b"a", b"b", version) for version in (None, 1))
-    agreements.check_attempt(OPEN, ListMatching, [now, now], 1)
-    for kind in (ListMatching, UnionMatching):
-        with pytest.raises(PolicyRefusal, match="another data version"):
-            agreements.check_attempt(OPEN, kind, [before], 1)
-    agreements.check_attempt(OPEN, Cohort, [before, now], 2)
 
 
 @pytest.mark.parametrize("bank", [BANK, [*BANK, "alice"]], ids=["nobody came", "alice came"])
@@ -255,14 +233,6 @@ def heard_of_cohorts(bank: Sequence[str]) -> tuple[list[str], int]:
         return heard, [row.kind for row in rows_of(federation)].count("list")
 
 
-def test_a_public_list_told_for_nothing_how_many_ids_repeat():
-    with as_it_was(_cohorts_are_free_and_count_repeated_ids):
-        assert heard_of_cohorts(["Ann", *BANK]) == (["answered"] * 5, 0)
-        heard, attempts = heard_of_cohorts(["Ann", "ann", *BANK])
-        assert all("1 repeated" in said for said in heard[:2])  # the third waits for what is held
-        assert attempts == 0
-
-
 def test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts():
     without, with_ann = heard_of_cohorts(["Ann", *BANK]), heard_of_cohorts(["Ann", "ann", *BANK])
     assert without == with_ann
@@ -285,11 +255,6 @@ def learned_by_telco(policy: cn.Policy) -> tuple[set[str], int]:
         order = federation.transport._endpoints["telco"]._row_orders.order(federation.alignment)
         found = {one for one in order.ids.to_pylist() if one is not None}
         return found, int(federation.budget("bank")["nonprivate"])
-
-
-def test_anybody_learned_whom_a_bank_has_and_its_account_was_empty():
-    with as_it_was(_intersections_by_default_and_off_the_account):
-        assert learned_by_telco(cn.Policy(capacity=64)) == ({"p7", "p8", "p39"}, 0)
 
 
 def test_nobody_learns_whom_a_bank_has_unless_it_says_so_and_then_its_account_shows_it():
@@ -561,13 +526,6 @@ def test_a_public_list_that_is_asked_for_again_is_one_attempt(tmp_path, monkeypa
         assert outcome(lambda: federation.align("cohort", ids=["p1"])) == "answered"
         assert [row.kind for row in rows_of(federation)].count("list") == 1
         assert "policy allows" in outcome(lambda: federation.align("cohort", ids=["p2"]))
-
-
-def test_an_attempt_of_before_the_period_is_a_new_one(tmp_path):
-    assert "The line is cut" in cut_short(tmp_path, "intersection", 2)
-    with simulated(BANK, folder=tmp_path, policy=dataclasses.replace(ONE, alignment_period=0.0)) as federation:
-        assert outcome(lambda: federation.align(size="hidden")) == "answered"
-        assert [row.kind for row in rows_of(federation)].count("list") == 2
 
 
 def test_a_new_version_with_more_ids_than_declared_is_refused_to_the_owner_of_a_running_party():

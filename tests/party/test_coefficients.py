@@ -38,7 +38,6 @@ ANSWERS = st.sampled_from(["no", "yes", "YES", None])
 NUMBERS = st.floats(width=64) | st.sampled_from([0.0, 18.0, 95.0, 56.5, 1e308, -1e308, np.nan, np.inf, -np.inf])
 RECORDS = st.tuples(WORDS, ANSWERS, NUMBERS, NUMBERS, NUMBERS)
 NOTHING = (None, None, np.nan, np.nan, np.nan)
-PLACES = {name: place for place, name in enumerate(SCHEMA)}
 
 
 def table(records):
@@ -201,11 +200,6 @@ def test_a_ledger_is_debited_the_whole_loss_or_that_of_its_part(unit):
         assert one.loss == noise.loss(party=party if unit == "party" else None)
 
 
-def test_a_party_that_named_its_price_is_debited_exactly_that():
-    prices = {"bank": 0.5, "telco": 2.0, "insurer": 1.0}
-    assert {party: one.loss.epsilon(0.0) for party, one in statistics(a_plan(prices=prices)).items()} == prices
-
-
 # The law of the noise -------------------------------------------------------------------------------------------------------
 
 DRAWS = 600_000
@@ -357,27 +351,3 @@ def test_the_audit_convicts_half_the_noise(monkeypatch):
 def test_a_step_that_does_not_fit_the_schema_or_the_others_is_refused(change, error):
     with pytest.raises(error):
         statistics(a_plan(**change))
-
-
-def test_top_down_the_parties_are_offered_one_price():
-    plan = a_plan()
-    steps = tuple(
-        Step(**{name: getattr(step, name) for name in step.__struct_fields__} | {"price": Price.of(1.0 + place)})
-        for place, step in enumerate(plan.steps)
-    )
-    with pytest.raises(PlanMismatch, match="different prices"):
-        Coefficients.read(
-            Plan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": steps}), "s"
-        )
-
-
-def test_a_price_with_a_delta_is_refused():
-    plan = a_plan()
-    steps = tuple(
-        Step(**{name: getattr(step, name) for name in step.__struct_fields__} | {"price": Price.of(1.0, 1e-5)})
-        for step in plan.steps
-    )
-    with pytest.raises(BadInput, match="pure"):
-        Coefficients.read(
-            Plan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": steps}), "s"
-        )

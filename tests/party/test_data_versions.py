@@ -61,12 +61,6 @@ def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(
             assert reply.version == 3
 
 
-def test_a_row_of_a_release_says_which_version_was_read():
-    with opened(versions={"bank": 2}) as f:
-        cn.PatternCount(list(COUNT), method="independent", epsilon=1.0).fit(f)
-        assert [version for kind, _, version in rows(f) if kind == "reserve"] == [2]
-
-
 def test_a_version_never_goes_back(tmp_path):
     opened(folder=tmp_path, versions={"bank": 2}).close()
     with pytest.raises(BadInput, match="older than version 2") as refusal:
@@ -161,14 +155,6 @@ def test_any_change_of_ids_or_declared_columns_is_noticed(change, tmp_path):
     opened(tables, folder=tmp_path).close()
     with kit.zeroed_out(), pytest.raises(BadInput, match="data version 1"):
         opened(change(tables), folder=tmp_path)
-
-
-def test_a_column_outside_the_schema_and_the_kind_of_source_do_not_matter(tmp_path):
-    opened(folder=tmp_path / "ledgers").close()
-    bank = frames(60)["bank"].assign(diary="…")
-    bank.to_csv(tmp_path / "bank.csv", index=False)
-    opened({**frames(60), "bank": bank}, folder=tmp_path / "ledgers").close()
-    opened({**frames(60), "bank": tmp_path / "bank.csv"}, folder=tmp_path / "ledgers").close()
 
 
 def test_a_column_that_is_declared_later_is_added_and_watched_from_then_on(tmp_path):

@@ -100,14 +100,6 @@ def test_a_person_removed_changes_their_own_place_among_the_quantiles_and_nobody
     assert np.all(before < [cells.number for cells in half.cells.values()])
 
 
-def test_a_value_comes_back_from_its_cell():
-    half = made(PrivateQuantilePositions, NUMBERS, 1, quantiles=(0.5,))
-    rows = [(44.0, 731.4, "2020-03-01", "gold", "a")]
-    places = half.compute(table(rows)).mapped()[0]
-    age, income, day = (cells.value(int(place)) for place, cells in zip(places, half.cells.values(), strict=True))
-    assert (age, income, day) == (44.0, 731.4, 60.0)
-
-
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e9), st.booleans(), st.floats(0, 1))
 def test_cells_cover_the_bounds_and_a_value_is_near_its_cell(low, span, whole, place):
     assume(not whole or np.ceil(low) <= np.floor(low + span))  # refused elsewhere: no whole number between the bounds
@@ -139,11 +131,6 @@ def test_cells_cover_the_bounds_and_a_value_is_near_its_cell(low, span, whole, p
 def test_a_step_that_says_something_else_is_refused_before_anything_is_read(kind, changes, error):
     with pytest.raises(error):
         made(kind, **changes)
-
-
-def test_quantiles_that_do_not_rise_are_refused_by_the_law_before_anything_is_paid():
-    with pytest.raises(BadInput):
-        made(PrivateQuantilePositions, ("age",), quantiles=(0.5, 0.2)).law(Price.of(1.0))
 
 
 def test_the_noise_of_counts_is_that_of_the_cells_that_one_person_is_in():

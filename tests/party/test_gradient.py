@@ -94,26 +94,6 @@ def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data)
         assert int(difference @ difference) <= noise.moved(party)
 
 
-def test_a_null_record_adds_nothing_to_a_step() -> None:
-    """Not even the constant column: else a batch with it would differ from one without, and sampling would hide nothing."""
-    weights = np.arange(1, _half("bank").terms.columns + 1) * 1_000
-    for party, fields in FIELDS.items():
-        row, score = _first(party, dict.fromkeys(fields), weights)
-        assert not row.any()
-        assert score == 0
-
-
-def test_scores_are_the_fixed_point_form_of_the_surrogate() -> None:
-    """γω(⟨w, x⟩ − 2s), where nothing is clipped: ana is 18, gold, and defaulted."""
-    terms = _half("bank").terms
-    weights = np.zeros(terms.columns, dtype=np.int64)
-    weights[terms.places("bank")] = [100, 30, 1, 2, 3]  # constant, age, three segments
-    row, score = _first("bank", {"age": 18, "segment": "gold", "default": "yes"}, weights)
-    scale = terms.scale
-    assert row.tolist() == [scale, -scale, 0, scale, 0]
-    assert score == scale * (100 - 30 + 2) - 2 * scale * terms.weight_scale
-
-
 def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
     step = PLAN.step("bank", STEP)
 

@@ -145,11 +145,3 @@ def test_a_step_about_other_groups_than_the_schema_has_is_refused(change, error)
     forged = replaced(first, parameters={**first.parameters, **change}, columns=columns)
     with pytest.raises(error):
         PrivateGroupSums(replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)
-
-
-def test_a_category_is_not_added_up():
-    plan = plan_of(["telco.plan"], ["bank.income"], 3)
-    first = plan.steps[0]
-    forged = replaced(first, columns=("segment",), parameters={**first.parameters, "values": ("segment",)})
-    with pytest.raises(SchemaMismatch):
-        PrivateGroupSums(replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)

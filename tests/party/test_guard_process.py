@@ -15,7 +15,7 @@ from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Refused
 from colonnade.transport.direct import Direct, UnixEndpoint
-from tests.federations import federation, frames
+from tests.federations import federation
 
 COLUMNS = ["bank.segment", "telco.plan"]
 
@@ -79,21 +79,6 @@ def over_the_socket(folder, local: cn.Federation) -> cn.Federation:
     return cn.Federation(Direct(endpoints), parties=local.parties)
 
 
-def test_the_same_study_runs_against_a_party_in_another_process(folder):
-    study = cn.PatternCount(COLUMNS, method="response", epsilon=1.0)
-    with federation() as local:
-        here = study.fit(local).counts_
-    child = start(folder)
-    try:
-        with federation() as local:
-            f = over_the_socket(folder, local)
-            there = cn.PatternCount(COLUMNS, method="response", epsilon=1.0).fit(f)
-            pd.testing.assert_series_equal(there.counts_, here)
-            assert f.budget("telco").spent == pytest.approx(0.5)
-    finally:
-        stop(child)
-
-
 def test_only_its_own_user_can_open_the_socket(folder):
     child = start(folder)
     try:
@@ -135,7 +120,3 @@ def test_a_malformed_frame_ends_the_conversation_and_not_the_guard(folder):
         assert child.poll() is None
     finally:
         stop(child)
-
-
-def test_frames_are_the_same_in_both_processes():
-    assert frames()["bank"].equals(frames()["bank"])

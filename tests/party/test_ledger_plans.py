@@ -6,7 +6,6 @@ import sqlite3
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError
-from colonnade.party.ledger import chain as kept_plans
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import TRIGGERS
 from colonnade.plan import About, Plan
@@ -86,19 +85,6 @@ def test_a_plan_under_another_hash_or_not_handed_over_is_refused_and_nothing_is_
             ledger.debit(b"q", BODY, Loss.of_pure(2 * NANO), label="x", plan=digest)
         assert ledger.plan(digest) is None
         ledger.verify()
-
-
-def test_plans_that_never_get_a_row_do_not_fill_the_memory(tmp_path, monkeypatch):
-    plans = [plan_of(f"task {number}") for number in range(100)]
-    with fresh(tmp_path) as ledger:
-        for digest, content in plans:
-            ledger.keep_plan(digest, content)
-        at_hand = ledger._chain.plans._at_hand
-        assert list(at_hand) == [digest for digest, _ in plans[-kept_plans.MOST_AT_HAND :]]
-        monkeypatch.setattr(kept_plans, "LARGEST_PLAN", 3 * len(plans[-1][1]))
-        ledger.keep_plan(*plans[0])
-        assert len(at_hand) == 3
-        ledger.debit(b"q", BODY, TENTH, label="x", plan=plans[0][0])
 
 
 def with_plans(folder):
@@ -209,18 +195,3 @@ def test_every_party_keeps_the_plan_and_the_title_of_a_study(tmp_path):
                 assert codec.decode(ledger.plan(digest), Plan) == study.plan_
                 titles = {entry.about.title for entry in ledger.entries() if entry.plan == digest}
                 assert titles == {"Pattern count"}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"title": "x" * 201},
-        {"requester": "x" * 201},
-        {"purpose": "x" * 1_001},
-        {"title": "a\nb"},
-        {"purpose": "\x1b[2J"},
-    ],
-)
-def test_words_that_do_not_fit_on_a_line_are_refused(words):
-    with pytest.raises(BadInput):
-        About(**words)

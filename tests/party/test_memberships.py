@@ -66,11 +66,6 @@ def test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_a
     assert category_codes(membership(the_plan()), table()).tolist() == [0, 1, 2, -1, 2]
 
 
-def test_a_slice_of_memberships_is_a_slice_of_all_of_them():
-    category = membership(the_plan())
-    assert category_codes(category, table(), 1, 4).tolist() == category_codes(category, table()).tolist()[1:4]
-
-
 def test_a_person_whom_the_table_lacks_has_no_membership():
     order = np.array([1, -1, 0])
     plan = the_plan()
@@ -148,9 +143,3 @@ def test_secure_weights_are_the_true_counts_of_the_released_centres_memberships(
     pair = pd.crosstab(labels["party0"][10:], labels["party1"][10:]).to_numpy()
     found = study.grid_weights_.groupby(level=["party0", "party1"]).sum().unstack().to_numpy()
     np.testing.assert_allclose(found, pair, atol=3)
-
-
-def test_plain_categories_look_back_at_nothing():
-    plan = the_plan()
-    step = Step(name="plain", party="bank", kind="histogram", columns=("kind",), price=Price.of(1.0))
-    assert PrivateHistogram(plan, step, SCHEMA).compute(table()).tolist() == [1, 1]

@@ -127,16 +127,6 @@ def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data
                 assert difference @ difference <= float(noise.moved_by(number, **limit)) * (1 + 1e-9)
 
 
-def test_a_null_record_adds_nothing_to_a_round() -> None:
-    """Not even the constant column."""
-    weights = np.linspace(-1, 1, _half("bank").terms.columns)
-    for party, fields in FIELDS.items():
-        row, part, label = _first(party, dict.fromkeys(fields), weights)
-        assert not row.any()
-        assert part == 0
-        assert label == (-1 if party == "bank" else 0)
-
-
 def test_parts_are_scores_in_whole_steps_clipped_to_the_window() -> None:
     """Constant, age and three segments: somebody of 18, gold, who defaulted."""
     half = _half("bank")

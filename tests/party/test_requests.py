@@ -34,13 +34,6 @@ def test_a_study_is_kept_with_its_plan_title_purpose_and_signed_requester():
         assert entries(f)[-1].about.title == "PCA"
 
 
-def test_without_an_analyst_nobody_has_signed():
-    with federation() as f:
-        cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f.asking(title="Churn"))
-        about = entries(f)[0].about
-        assert (about.title, about.requester, about.signature) == ("Churn", "", b"")
-
-
 def test_a_new_title_or_requester_is_not_a_new_draw():
     with federation(analyst=ANALYST) as f:
         first = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
@@ -112,13 +105,3 @@ def test_an_analysts_key_is_for_one_user_alone_and_its_name_a_plain_word(tmp_pat
     for name in ("", "two words", "=1+1", "x" * 101, "a\x00b", 3):
         with pytest.raises(BadInput):
             checked_analyst_name(name)
-
-
-def test_a_model_remembers_the_federation_and_not_the_one_that_only_said_its_title():
-    with federation() as f:
-        asked = f.asking(title="one").asking(purpose="two")
-        assert (asked.words.title, asked.words.purpose) == ("one", "two")
-        assert asked.origin is f
-        model = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(asked)
-        del asked
-        assert model._fitted_on() is f

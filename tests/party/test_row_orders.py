@@ -8,7 +8,7 @@ import colonnade as cn
 from colonnade.errors import PlanMismatch
 from colonnade.party.table.row_order import RowOrder
 from tests.federations import federation
-from tests.party.test_gate import gate_of, guards
+from tests.party.test_gate import gate_of
 
 
 def with_half(f: cn.Federation) -> cn.Federation:
@@ -67,11 +67,3 @@ def test_orders_survive_a_restart_for_this_user_alone(tmp_path):
         kept = gate_of(again).row_orders.order("ab" * 32)
         assert np.array_equal(kept.rows, order)
         assert kept.ids.equals(pa.array(kept.ids.to_pylist(), type=kept.ids.type))
-
-
-def test_agreeing_twice_to_one_order_keeps_the_first():
-    f = federation()
-    with_half(f)
-    orders = guards(f)["bank"]._row_orders
-    first = orders.gate_for("ab" * 32)
-    assert orders.add(RowOrder("ab" * 32, 1, np.array([0]))) is first

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
-from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
 from colonnade.estimators.export import design_matrix
@@ -23,7 +23,6 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.schema.features import features_of
-from colonnade.steps.products import NOBODY
 from colonnade.steps.terms import BoundedScores, ScoreWeights
 from tests import kit
 
@@ -287,18 +286,6 @@ def test_rounding_has_no_direction():
     assert 2 * stats.norm.sf(abs(numbers.mean() - exact) / spread) > kit.ALPHA
 
 
-def test_a_guess_is_the_label_of_the_nearest_point():
-    points = np.array([[1.0, 0, 0, -1.0, 0], [0, 1.0, 0, 1.0, 0.5], [0, 0, 1.0, 0, 0]])
-    made = release(("telco", "bank"), label=GuessedLabel("bank", points, (4, 1, 1)))
-    made = ScoreHistogramRelease(made.name, made.parts, 0.0, made.label, (1, 4), made.price)
-    agreed = plan(made.steps(), 3)
-    parts = {step.party: PrivateScoreHistogram(agreed, step, SCHEMA) for step in agreed.steps}
-    records = [("basic", 18.0, 5.0, None), ("gold", 95.0, 7.0, None), NOTHING]
-    rows = parts["bank"].rows(table(records), 0, 3)
-    assert rows.sum(axis=0).tolist() == [1, 1, 0]
-    assert (rows.argmax(axis=0) % 2)[:2].tolist() == [1, 0]  # label 4 is counted second, label 1 first
-
-
 CHANGES = {
     "two left parties": ("insurer", {"role": "left"}),
     "no role": ("insurer", {"role": "guest"}),
@@ -344,19 +331,6 @@ def test_a_histogram_is_refused_where_two_parties_may_collude():
     agreed = plan(made.steps(), 5, collusion=2, threshold=2, compute_nodes=nodes)
     with pytest.raises(ColonnadeError, match="one colluding party"):
         PrivateScoreHistogram(agreed, agreed.steps[0], SCHEMA)
-
-
-def test_a_givers_letter_of_another_length_is_refused():
-    _, parts = statistics(("telco", "bank", "insurer"), 5)
-    with pytest.raises(BadInput):
-        parts["bank"].receive(memoryview(bytes(8)), 5)
-
-
-def test_nobody_has_a_number_without_a_record():
-    _, parts = statistics(("telco", "bank", "insurer"), 2)
-    numbers = parts["telco"].numbers(table([NOTHING, ("gold", np.nan, np.nan, None)]), 0, 2)
-    assert numbers[0] == NOBODY
-    assert numbers[1] >= 0
 
 
 # The noise ------------------------------------------------------------------------------------------------------------------

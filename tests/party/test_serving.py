@@ -236,13 +236,6 @@ def test_a_silent_client_is_hung_up_on_after_a_while(tmp_path, monkeypatch):
     served.stop()
 
 
-def test_several_requests_on_one_connection_are_answered_in_order(echo):
-    with echo.connect() as connection, connection.makefile("rb") as stream:
-        connection.sendall(b"".join(framed(b"%d" % number) for number in range(50)))
-        for number in range(50):
-            assert codec.read_frame(stream) == b"echo %d" % number
-
-
 def test_an_error_of_the_guards_own_ends_the_server_and_any_other_only_the_connection(tmp_path):
     def handle(data: bytes) -> bytes:
         raise MemoryError if data == b"large" else RuntimeError
@@ -252,22 +245,6 @@ def test_an_error_of_the_guards_own_ends_the_server_and_any_other_only_the_conne
         with pytest.raises(ProtocolError, match="did not answer"):
             served.ask(data)
     served.stop()
-
-
-def test_a_machine_without_threads_to_spare_goes_on_with_those_it_has(tmp_path, monkeypatch):
-    """Clients wait for a thread that is there; once there are more again, they are started."""
-    served = Served(tmp_path / "g", lambda data: bytes(data))
-    assert served.ask(b"a") == b"a"
-    with monkeypatch.context() as patch, served.connect() as slow:
-        patch.setattr(serving.threading, "Thread", _no_thread)
-        slow.sendall(b"\0")
-        assert served.ask(b"b") == b"b"
-    assert served.ask(b"c") == b"c"
-    served.stop()
-
-
-def _no_thread(**_: object) -> None:
-    raise RuntimeError("can't start new thread")
 
 
 # Hostile frames -----------------------------------------------------------------------------------------------------------------

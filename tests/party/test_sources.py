@@ -1,6 +1,5 @@
 """Every kind of source reads the same rows, reads no more than it was asked for, and fails without quoting a cell."""
 
-import io
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.sources import Source
-from colonnade.schema.cells import UNREADABLE
 
 CANARY = "canary-4242"
 KINDS = ["pandas", "arrow", "polars", "parquet", "csv"]
@@ -149,15 +147,6 @@ def test_a_missing_column_is_named(kind: str, tmp_path: Path) -> None:
     assert CANARY not in everything_said(caught.value)
 
 
-def test_two_columns_of_one_name_are_refused_only_when_asked_for() -> None:
-    doubled = frame()
-    doubled.columns = pd.Index(["age", "plan", "plan"])
-    source = Source(doubled)
-    assert next(iter(source.batches(["age"]))).num_rows == 10
-    with pytest.raises(SchemaMismatch, match="more than one"):
-        source.batches(["plan"])
-
-
 @pytest.mark.parametrize("keep", [0, 3, 0.5, 0.99])
 def test_a_truncated_parquet_file_is_a_typed_error(keep: float, tmp_path: Path) -> None:
     path = make("parquet", frame(1000), tmp_path)
@@ -190,18 +179,6 @@ def test_a_damaged_csv_file_is_an_error_that_quotes_no_cell(damage: Callable[[st
     assert CANARY not in everything_said(caught.value)
 
 
-def test_a_csv_with_quoted_newlines_keeps_its_rows(tmp_path: Path) -> None:
-    odd = pd.DataFrame({"note": ['two\nlines, "quoted"', "plain"], "age": [1, 2]})
-    batch = next(iter(Source(make("csv", odd, tmp_path)).batches(["note", "age"])))
-    assert batch.to_pydict() == {"note": ['two\nlines, "quoted"', "plain"], "age": ["1", "2"]}
-
-
-def test_an_empty_csv_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(BadInput, match=r"empty\.csv"):
-        Source(tmp_path / "empty.csv")
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_file_that_changed_since_it_was_opened_is_refused(kind: str, tmp_path: Path) -> None:
     path = make(kind, frame(), tmp_path)
@@ -214,37 +191,11 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(kind: str, tmp_path:
         list(source.batches(["age"]))
 
 
-def test_a_parquet_name_that_is_also_a_prefix_is_refused_rather_than_read_too_much(tmp_path: Path) -> None:
-    path = tmp_path / "dots.parquet"
-    pd.DataFrame({"zip": [1], "zip.code": [2], "age": [3]}).to_parquet(path)
-    source = Source(path)
-    assert next(iter(source.batches(["zip.code", "age"]))).to_pydict() == {"zip.code": [2], "age": [3]}
-    with pytest.raises(SchemaMismatch, match="'zip'"):
-        list(source.batches(["zip"]))
-
-
 @pytest.mark.parametrize("data", [None, 3, [], {"age": [1]}, np.zeros(3), "table.xlsx", "absent.csv", [None]])
 def test_what_is_no_data_source_is_refused(data: object) -> None:
     with pytest.raises(BadInput) as caught:
         Source(data)
     assert caught.value.code == "bad-input"
-
-
-@pytest.mark.parametrize(("columns", "rows"), [([], 1), (["age"], 0)])
-def test_reading_nothing_is_refused(columns: list[str], rows: int) -> None:
-    with pytest.raises(BadInput):
-        Source(frame()).batches(columns, rows)
-
-
-def test_mixed_objects_are_read_as_text_without_complaint() -> None:
-    mixed = pd.DataFrame({"x": [1, "a", None, 2.5, True, float("nan"), [CANARY], b"bytes"]}, dtype=object)
-    cells = next(iter(Source(mixed).batches(["x"]))).column(0)
-    assert cells.field("text").to_pylist() == ["1", "a", None, "2.5", "True", None, UNREADABLE, UNREADABLE]
-    assert cells.field("number").to_pylist() == [1.0, None, None, 2.5, 1.0, None, None, None]
-    assert Source(mixed).kinds("x") == [None]
-    assert Source(mixed).kinds("x", look=True) == [None]
-    assert Source(mixed.iloc[1:3]).kinds("x") == [None]
-    assert Source(mixed.iloc[1:3]).kinds("x", look=True) == [pa.large_string()]
 
 
 def test_a_column_that_arrow_cannot_hold_is_a_typed_error() -> None:
@@ -254,10 +205,6 @@ def test_a_column_that_arrow_cannot_hold_is_a_typed_error() -> None:
     assert "'z'" in str(caught.value)
     with pytest.raises(ColonnadeError):
         list(Source(odd).batches(["z"]))
-
-
-def test_names_that_are_not_text_are_no_columns() -> None:
-    assert Source(pd.DataFrame({0: [1], "age": [2]})).columns == ("age",)
 
 
 # Written to another file -----------------------------------------------------------------------------------------------------
@@ -327,14 +274,3 @@ def test_columns_of_a_parquet_file_keep_their_types_and_nulls(tmp_path):
     assert cells(other, names) == cells(source, names)
     assert other.columns == tuple(names)
     assert b"canary" not in (tmp_path / "other.parquet").read_bytes()
-
-
-def test_only_one_file_is_written_and_only_columns_that_it_has(tmp_path):
-    pd.DataFrame({"a": [1]}).to_csv(tmp_path / "one.csv", index=False)
-    for data, columns in (
-        ([tmp_path / "one.csv"] * 2, ["a"]),
-        (pd.DataFrame({"a": [1]}), ["a"]),
-        (tmp_path / "one.csv", ["b"]),
-    ):
-        with pytest.raises(ColonnadeError):
-            Source(data).write(columns, io.BytesIO())

@@ -26,7 +26,6 @@ SCHEMA = Schema(
     flag=Category([0, 1]),
     age=Numeric(18, 95),
 )
-WIDE = Schema(many=Category(list(range(4_000))), some=Category(list(range(50))))
 COLUMNS = st.sampled_from([("segment",), ("flag",), ("segment", "flag"), ("flag", "segment")])
 
 # Cells as they arrive: declared levels, undeclared ones, near misses, nothing, and numbers that are none.
@@ -219,10 +218,3 @@ def test_numbers_are_not_counted(kind):
         made(kind, ("age",))
     with pytest.raises(SchemaMismatch):
         made(kind, ("segment", "age"))
-
-
-@pytest.mark.parametrize("kind", [PrivateHistogram, PrivateReports])
-def test_a_joint_category_too_large_to_report_is_refused(kind):
-    plan, step, _ = a_plan(3, kind.name, ("many", "some"))
-    with pytest.raises(BadInput):
-        kind(plan, step, WIDE)

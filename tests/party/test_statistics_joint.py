@@ -118,14 +118,6 @@ def test_a_number_is_coded_to_the_nearest_integer(age, scale):
     assert abs(coded - exact) <= Fraction(1, 2) + Fraction(scale, 2**50)
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize(("answer", "signed"), [("yes", 1), ("no", -1), (None, 0), ("maybe", 0)])
-def test_a_sign_has_three_values(answer, signed):
-    coding = FixedPoint(("flag",), SCHEMA, scale=7, signed=("flag",), row_bound=49)
-    rows = [("gold", answer, 0.0, 0.0, 0.0), ("gold", "yes", 0.0, 0.0, 0.0)]
-    assert coded_rows(coding, table(rows), 0, 1).tolist() == [[7 * signed]]
-
-
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=4), st.integers(1, 12_000))
 def test_clipping_shortens_a_row_no_more_than_truncation_asks_for(numbers, bound):
     names = [f"x{index}" for index in range(len(numbers))]
@@ -141,14 +133,6 @@ def test_clipping_shortens_a_row_no_more_than_truncation_asks_for(numbers, bound
         factor = (bound / length) ** 0.5
         assert np.all(np.abs(coded) <= np.abs(numbers))
         assert np.all(np.abs(coded - np.array(numbers) * factor) < 2)
-
-
-@pytest.mark.parametrize("column", [Numeric(0, 1, integer=True), Numeric(18, 95, integer=True)])
-def test_a_missing_whole_number_contributes_nothing(column):
-    schema = Schema(x=column)
-    one = PrivateTable(Source(pd.DataFrame({"x": [np.nan, column.high]})), schema)
-    coding = FixedPoint(("x",), schema, scale=100, row_bound=10_000)
-    assert coded_rows(coding, one, 0, 1).tolist() == [[0]]
 
 
 @pytest.mark.parametrize(
@@ -370,15 +354,6 @@ def _variance_p(values, variance):
 # Shapes and refusals --------------------------------------------------------------------------------------------------------
 
 
-@given(ROWS)
-def test_the_shape_of_what_a_party_adds_depends_on_the_schema_alone(rows):
-    for party, statistic in grams(len(rows)).items():
-        columns = width(OWNERS[party])
-        own = statistic.own(table(rows), kit.sampler("shape"))
-        assert own.shape == ((columns + 1) * (columns + 2) // 2 - 1,)
-        assert own.dtype == np.int64
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -422,13 +397,6 @@ def test_a_pair_table_step_that_makes_no_sense_is_refused(parameters):
         "pair-tables", lambda party, _: parameters if party == "bank" else {"width": 2}, people=3, owners=owners
     )
     with pytest.raises(ColonnadeError):
-        PrivatePairTables(plan, plan.step("bank", "s"), SCHEMA)
-
-
-def test_numbers_have_no_pair_tables():
-    owners = {"bank": ("age",), "telco": ("flag",)}
-    plan = a_plan("pair-tables", lambda *_: {"width": 2}, people=3, owners=owners)
-    with pytest.raises(SchemaMismatch):
         PrivatePairTables(plan, plan.step("bank", "s"), SCHEMA)
 
 

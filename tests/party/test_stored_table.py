@@ -13,19 +13,15 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.table import sources as databases
 from colonnade.party.table import stored_table
 from colonnade.party.table.fingerprint import KeptFingerprint
-from colonnade.party.table.large_ids import SortedIds, common_sorted, ids_in_memory
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
-from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
+from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source
 from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
-from colonnade.runtime.progress import Pace
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Category, Date, Numeric, Schema
 from colonnade.schema.stored import form_of
 from tests import kit
-from tests.federations import federation
 from tests.party.test_table import cells_of
 
 SCHEMA = Schema(
@@ -140,11 +136,6 @@ def test_an_order_is_inverted_on_disk_as_in_memory_however_far_apart_its_rows_ar
         assert found.mapped().tolist() == places_of_rows(rows, None).tolist()
 
 
-def test_an_order_with_a_row_twice_is_refused() -> None:
-    with pytest.raises(BadInput, match="twice"):
-        stored_table._places_of_rows(np.array([4, 1, 4]), SMALLEST_MEMORY)
-
-
 @pytest.mark.parametrize("ids", ["whole", "text"])
 def test_a_part_of_an_order_on_disk_is_that_part_in_memory_and_on_disk_too(ids: str) -> None:
     source = Source(people(ids=ids))
@@ -193,15 +184,6 @@ def finer_categories(column: Category) -> list[Category]:
     return [msgspec.structs.replace(column, missing="level")] if column.excludes else []
 
 
-def test_people_in_common_are_found_on_disk_as_in_memory() -> None:
-    drawn = kit.generator("lists")
-    lists = [np.unique(drawn.integers(0, 3 * BLOCK, 2 * BLOCK)) for _ in range(3)]
-    expected = sorted(set(lists[0].tolist()) & set(lists[1].tolist()) & set(lists[2].tolist()))
-    found = common_sorted([SortedIds.of(pa.array(one)) for one in lists])
-    assert found.mapped().to_pylist() == expected
-    assert len(found) == len(expected)
-
-
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
@@ -216,14 +198,6 @@ def test_ids_that_are_missing_or_repeated_are_refused_in_the_same_words(ids: lis
         with pytest.raises(BadInput, match=said) as refused:
             party_ids(source, "id", party="bank", memory=memory)
         assert refused.value.__cause__ is None
-
-
-def test_ids_on_disk_are_the_ids_of_the_source_in_its_order() -> None:
-    for ids in ("whole", "text"):
-        source = Source(people(ids=ids))
-        small, large = (party_ids(source, "id", party="bank", memory=memory) for memory in (None, SMALLEST_MEMORY))
-        assert ids_in_memory(large).equals(small)
-        assert len(large) == len(small)
 
 
 def test_a_kept_fingerprint_is_that_of_the_same_data(tmp_path: Path) -> None:
@@ -290,22 +264,6 @@ def test_a_database_that_changes_is_noticed(tmp_path: Path) -> None:
         list(source.batches(["id"]))
 
 
-def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(databases.importlib, "import_module", absent)
-    with pytest.raises(BadInput) as refused:
-        party_ids(Source(people(5)), "id", party="bank", memory=SMALLEST_MEMORY)
-    assert "colonnade[large]" in refused.value.remedy
-
-
-@pytest.mark.parametrize("given", ["2", "much", "1KB", "-2GB", 0, True, 1.5])
-def test_a_limit_on_memory_that_is_none_is_refused(given: object) -> None:
-    with pytest.raises(BadInput, match="at least 64 MiB"):
-        memory_limit(given)  # type: ignore[arg-type]
-
-
 def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,33 +288,6 @@ def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
     assert lengths[0] == lengths[1]
 
 
-def test_progress_says_rate_and_time_left_of_public_counts_alone() -> None:
-    said: list[str] = []
-    ticks = iter([0.0, 0.5, 4.0, 4.5, 5_000.0])
-    pace = Pace(1_000_000, said.append, "read", clock=lambda: next(ticks))
-    for done in (1_000, 100_000, 110_000, 200_000):
-        pace.reached(done)
-    assert said == [
-        "read: 100,000 of 1,000,000 rows, 25,000 per second, 36 s left",
-        "read: 200,000 of 1,000,000 rows, 40 per second, 5.6 h left",
-    ]
-
-
-def test_a_study_on_shares_says_how_many_rows_are_shared(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("colonnade.steps.joint.CHUNK_UNIT", 512)
-    monkeypatch.setattr("colonnade.steps.joint.CHUNK_ELEMENTS", 512)
-    monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
-    moments = iter(range(10_000))
-    monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"clock": lambda: 2.0 * next(moments)})
-    with federation(3_000) as opened:
-        cn.PCA(2, epsilon=1.0, delta=1e-6).fit(opened)
-    counted = [line for line in capsys.readouterr().err.splitlines() if " rows, " in line]
-    assert len(counted) == 6
-    assert all("of 3,000 rows" in line and "per second" in line and "left" in line for line in counted)
-
-
 @pytest.mark.parametrize("memory", [None, 0])
 def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None) -> None:
     rows = kit.generator("spilled").integers(-100, 100, (5_000, 3)).astype(np.int16)
@@ -371,14 +302,3 @@ def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None
     assert np.array_equal(kept.take(places), rows[places])
     assert kept.take(np.empty(0, dtype=np.int64)).shape == (0, 3)
     assert np.array_equal(kept.mapped(), rows)
-
-
-def test_single_numbers_whose_count_shows_only_as_they_come_are_kept_too() -> None:
-    kept = SpilledRows(None, None, np.int32)
-    assert kept.mapped().tolist() == kept.read(0, 5).tolist() == []
-    for count in (0, 3, 70_000):
-        kept.append(np.arange(len(kept), len(kept) + count))
-    assert (kept.shape, kept.on_disk) == ((70_003,), True)
-    assert np.array_equal(np.concatenate(list(kept)), np.arange(70_003))
-    assert kept.take(np.array([70_002, 1, 1])).tolist() == [70_002, 1, 1]
-    assert np.array_equal(kept.mapped(), np.arange(70_003))

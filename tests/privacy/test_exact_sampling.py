@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.errors import BadInput
 from colonnade.privacy import samplers as _envelope
 from colonnade.privacy._exact import Threshold, is_below, of_rational, of_real, ratio
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
@@ -212,15 +211,6 @@ def test_exact_arithmetic_alone_gives_the_very_same_draws(law: Distribution) -> 
     assert quick.bytes(8) == exact.bytes(8)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_exact_arithmetic_alone_gives_the_very_same_draws_at_length(law: Distribution) -> None:
-    sources = [KeyedRandomness(KEY).spawn("at length") for _ in range(3)]
-    draws = [draw(law, 5_000, source, doubt=doubt) for source, doubt in zip(sources, (0, 0.01, CERTAINTY), strict=True)]
-    assert np.array_equal(draws[0], draws[1])
-    assert np.array_equal(draws[0], draws[2])
-
-
 def slow_draws(table: Table, trials: int, randomness: Randomness) -> list[int]:
     """The trials as the module's docstring describes them, one at a time, in whole numbers and 400-bit arithmetic."""
     law, kept = table.law, []
@@ -357,12 +347,3 @@ def test_probabilities_of_zero_and_one_are_never_doubted() -> None:
     nearly = Threshold.logistic(Fraction(10_000), 4)
     assert nearly.floor == FULL - 1
     assert nearly.resolve(Script([12345])) is True
-
-
-def test_what_is_not_a_probability_is_refused() -> None:
-    for enclose in (of_real(lambda c: c.mpf(2)), of_real(lambda c: c.mpf(-1)), of_real(lambda c: c.mpf([0, 1]))):
-        with pytest.raises(BadInput):
-            Threshold(enclose)
-    for value in (Fraction(-1, 9), Fraction(10, 9)):
-        with pytest.raises(BadInput):
-            Threshold.rational(value)

@@ -89,15 +89,6 @@ def test_the_screen_finds_every_byte_below_the_limit_and_no_other(words, limit):
     assert found[:count].tolist() == np.flatnonzero(every < limit).tolist()
 
 
-def test_sketches_of_one_person_are_uncorrelated():
-    sketching = Sketching(2, 3, 1 << 19)
-    law = sketching.law
-    values = real_values(law, sketching.sketches, [np.array([0], dtype=np.int32)], 1, KeyedRandomness(a_key("apart")))
-    hit = (values[:, 0] > law.floor).astype(float).reshape(-1, 32)
-    correlation = np.corrcoef(hit.T)[np.triu_indices(32, 1)]
-    assert np.abs(correlation).max() < 6 / len(hit) ** 0.5
-
-
 # Keys -----------------------------------------------------------------------------------------------------------------------
 
 

@@ -241,13 +241,6 @@ def test_a_key_determines_the_draws_and_nothing_else_does(name: str) -> None:
     assert not np.array_equal(first, SAMPLERS[name](1000, source))
 
 
-def test_draws_one_at_a_time_have_the_same_law() -> None:
-    """A batch that is cut short must not favour what is decided quickly."""
-    source = kit.source("one at a time")
-    draws = np.concatenate([discrete_gaussian(Fraction(4), 3, source) for _ in range(7_000)])
-    accepts_the_truth_and_nothing_else(draws, gaussian_pmf, 2.0)
-
-
 def test_neighbouring_draws_are_independent() -> None:
     draws = discrete_laplace(Fraction(2), 400_001, kit.source("serial"))
     clipped = np.clip(draws, -3, 3) + 3
@@ -299,11 +292,6 @@ def test_a_bad_number_of_parts_is_refused(parts: object) -> None:
 def test_a_bad_size_is_refused(name: str, size: object) -> None:
     with pytest.raises(BadInput):
         SAMPLERS[name](size, SystemRandomness())
-
-
-def test_whole_numbers_of_other_types_are_welcome() -> None:
-    draws = discrete_gaussian(np.int64(4), np.int64(3), KeyedRandomness(KEY))
-    assert np.array_equal(draws, discrete_gaussian(Fraction(4), 3, KeyedRandomness(KEY)))
 
 
 @given(st.lists(st.integers(0, 40_000), min_size=1, max_size=6), st.sampled_from([Fraction(1, 3), Fraction(10**12)]))

@@ -8,7 +8,7 @@ from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure import batches as module
-from colonnade.secure.batches import Batches, batch_capacity, batches_per_round
+from colonnade.secure.batches import Batches, batches_per_round
 from tests import kit
 
 KEY = b"k" * 32
@@ -77,18 +77,6 @@ def test_a_balanced_round_has_everyone_once_in_batches_of_one_size(rate: float) 
     assert batches.largest_participation() == 3
     if each > 1:
         assert not np.array_equal(batches.members(0), batches.members(each))
-
-
-def test_another_key_draws_other_batches() -> None:
-    one, other = (Batches(key, 2_000, 0.05, 3, "poisson") for key in (KEY, b"l" * 32))
-    assert not np.array_equal(one.members(0), other.members(0))
-    assert not np.array_equal(one.members(0), one.members(1))
-    assert "k" * 8 not in repr(one)
-
-
-@pytest.mark.parametrize(("people", "rate", "steps"), [(45_000, 0.01, 500), (1_000, 0.001, 5_000), (200, 0.5, 10)])
-def test_a_poisson_batch_passes_the_capacity_with_next_to_no_probability(people, rate, steps) -> None:
-    assert steps * stats.binom.sf(batch_capacity(people, rate, steps, "poisson"), people, rate) <= 2.0**-64
 
 
 def test_a_batch_beyond_the_capacity_is_refused(monkeypatch) -> None:

@@ -56,27 +56,6 @@ def test_a_seed_used_in_two_runs_still_gives_unrelated_keys(change: str) -> None
     assert hellos[0].ephemeral != hellos[1].ephemeral
 
 
-def test_another_seed_of_one_party_changes_every_key_of_the_run() -> None:
-    terms = runs.terms()
-    relayed = runs.hellos(terms)
-    before = runs.handshake("ana", terms).agree(relayed, runs.pinned())
-    relayed["cy"] = runs.handshake("cy", terms, drawn=runs.seed("another")).hello
-    after = runs.handshake("ana", terms).agree(relayed, runs.pinned())
-    assert before.transcript != after.transcript
-    assert before._outgoing["bo"] != after._outgoing["bo"]
-
-
-def test_parties_may_be_listed_in_any_order_and_pins_may_name_more() -> None:
-    agreed = runs.terms(parties=("cy", "ana", "bo"))
-    assert agreed == runs.terms()
-    assert agree(dict(reversed(runs.hellos(agreed).items()))).parties == ("ana", "bo", "cy")
-
-
-def test_hellos_survive_the_wire_and_come_back_equal() -> None:
-    hello = runs.handshake("ana", runs.terms()).hello
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(hello), type=Hello) == hello
-
-
 # --- a coordinator gone bad ---
 
 
@@ -112,21 +91,10 @@ def test_a_missing_hello_is_refused(missing: str) -> None:
         agree(relayed)
 
 
-def test_an_extra_hello_is_refused() -> None:
-    with pytest.raises(ProtocolError):
-        agree(runs.hellos(runs.terms(4)))
-
-
 def test_a_hello_reflected_to_its_own_author_is_refused() -> None:
     relayed = runs.hellos(runs.terms())
     with pytest.raises(ProtocolError):
         agree(relayed | {"bo": relayed["ana"]})
-
-
-def test_swapped_hellos_are_refused() -> None:
-    relayed = runs.hellos(runs.terms())
-    with pytest.raises(ProtocolError, match="another party's name"):
-        agree(relayed | {"bo": relayed["cy"], "cy": relayed["bo"]})
 
 
 def test_a_key_signed_by_nobody_is_refused() -> None:
@@ -157,12 +125,6 @@ def test_a_hello_signed_under_another_name_is_refused() -> None:
         agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=signature)})
 
 
-def test_swapped_pinned_identities_are_refused() -> None:
-    pins = runs.pinned()
-    with pytest.raises(ProtocolError, match="signature"):
-        agree(runs.hellos(runs.terms()), bo=pins["cy"], cy=pins["bo"])
-
-
 def test_one_identity_for_two_parties_is_refused() -> None:
     pins = runs.pinned()
     terms = runs.terms()
@@ -183,14 +145,6 @@ def test_an_own_hello_from_another_seed_is_refused() -> None:
     relayed = runs.hellos(terms) | {"ana": runs.handshake("ana", terms, drawn=runs.seed("other")).hello}
     with pytest.raises(ProtocolError, match="own hello"):
         agree(relayed)
-
-
-def test_a_signature_for_another_purpose_is_not_a_hello() -> None:
-    terms = runs.terms()
-    true = runs.hellos(terms)["bo"]
-    elsewhere = runs.identity("bo").sign(true.signed().replace(b"colonnade hello v3", b"colonnade paper v3"))
-    with pytest.raises(ProtocolError, match="signature"):
-        agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=elsewhere)})
 
 
 # --- a party gone bad ---
@@ -250,16 +204,6 @@ def test_the_shared_secret_is_that_of_rfc_7748() -> None:
 def test_terms_that_cannot_be_meant_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(BadInput):
         runs.terms(**changes)
-
-
-def test_terms_out_of_canonical_order_are_refused() -> None:
-    with pytest.raises(BadInput):
-        RunTerms(bytes(32), bytes(16), ("bo", "ana"), bytes(32))
-
-
-def test_a_party_outside_the_run_cannot_shake_hands() -> None:
-    with pytest.raises(BadInput):
-        runs.handshake("hal", runs.terms())
 
 
 @pytest.mark.parametrize(

@@ -50,16 +50,6 @@ def test_every_size_extends_every_smaller_one_and_no_other_history_of_any_length
                 assert not extends(first, other.root(first), size, whole.root(size), proof)
 
 
-def test_a_proof_is_of_two_sizes_and_of_no_others():
-    whole = History(digests(40))
-    for first in range(1, 41):
-        for size in range(first, 41):
-            proof = whole.proof(first, size)
-            for a, b in ((first, size + 1), (first + 1, size), (first - 1, size), (size, first), (0, size), (-1, size)):
-                if (a, b) != (first, size):
-                    assert not extends(a, whole.root(first), b, whole.root(size), proof)
-
-
 def damages(proof: tuple[bytes, ...], draw: random.Random) -> list[tuple[bytes, ...]]:
     """Proofs that are like one and not it."""
     longer = [(*proof, bytes(32)), (bytes(32), *proof), proof * 2 if proof else (b"\1" * 32,)]

@@ -176,35 +176,6 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
 
 
 @pytest.mark.full
-def test_a_preview_says_what_goes_directly_and_what_is_left_to_the_coordinator(linked):
-    study = cn.PCA(2, epsilon=1.0, delta=1e-6)
-    assert "direct" not in str(study.preview(linked.federation))
-    linked.federation.linked = frozenset(PARTIES)  # as the papers of a federation across machines say
-    foretold = study.preview(linked.federation)
-    said = study.fit(linked.federation).transcript_
-    assert foretold.traffic.direct == pytest.approx(sum(said.direct.values()), rel=0.05)
-    assert foretold.traffic.relayed == pytest.approx(said.bytes, rel=0.05)
-    assert f"with every direct link up about {foretold.traffic.relayed:,}" in str(foretold)
-
-
-def test_a_simulation_has_no_links_and_says_nothing_of_them(plain):
-    assert not plain.transcript_.direct
-    assert "directly" not in plain.receipt_
-    assert "direct" not in repr(plain.transcript_)
-
-
-@pytest.mark.full
-def test_a_study_of_many_steps_goes_through_as_well(linked):
-    def model() -> cn.LogisticRegression:
-        return cn.LogisticRegression(target="bank.default", method="newton", epsilon=2.0, delta=1e-6)
-
-    found, wanted = model().fit(linked.federation), model().fit(federation(people=2_000))
-    np.testing.assert_array_equal(found.coef_, wanted.coef_)
-    assert sum(found.transcript_.direct.values()) > wanted.transcript_.bytes / 4
-    assert linked.held == 0
-
-
-@pytest.mark.full
 def test_the_coordinator_learns_only_the_length_and_hash_of_a_letter_that_went_directly(linked):
     pca(linked.federation)
     letters = [
@@ -281,14 +252,6 @@ def test_a_letter_that_is_gone_is_a_refusal_that_costs_nothing_twice(linked, pla
     assert linked.federation.budget().spent.equals(spent)
 
 
-def test_a_mailbox_that_is_opened_again_has_the_letters_that_came(tmp_path):
-    letter = os.urandom(5_000)
-    with Mailbox(tmp_path / "mail", ["telco"], spare=0).place("telco", STUDY, Ticket.of(letter)) as place:
-        place.file.write(letter)
-        place.whole = True
-    assert Mailbox(tmp_path / "mail", ["telco"], spare=0).find("telco", STUDY, Ticket.of(letter)) == letter
-
-
 def test_half_a_letter_is_no_letter(kits, tmp_path):
     member = Member("bank", kits, {name: free_address() for name in PARTIES}, tmp_path).start()
     letter = os.urandom(50_000)
@@ -339,31 +302,6 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
     ]
     assert "Opened" not in kinds
     assert "Refused" in kinds
-
-
-@pytest.mark.full
-def test_a_turn_asked_again_is_answered_with_the_same_tickets_and_its_letters_travel_once(linked, plain):
-    def twice(replies):
-        requests, first = linked.transport.rounds[-1]
-        again = linked.transport.inner.exchange(requests)
-        assert dict(again) == dict(first)
-        return replies
-
-    linked.transport.after = twice
-    found = pca(linked.federation)
-    same(found, plain)
-    sent = sum(link.bytes_out for member in linked.members.values() for link in member.links.values())
-    assert sent == sum(found.transcript_.direct.values())
-
-
-def test_a_ticket_is_not_a_letter_nor_a_letter_a_ticket():
-    ticket = Ticket.of(b"x" * 2_000)
-    blob = ticket.blob()
-    assert Ticket.read(blob) == ticket
-    for changed in (bytes(blob.view)[:-1], bytes(blob.view) + b"x", b"x" + bytes(blob.view)[1:], b""):
-        assert Ticket.read(Blob(changed)) is None
-    for size in (0, LARGEST_SEALED + 1, 2**63):
-        assert Ticket.read(Ticket(size, b"x" * 32).blob()) is None
 
 
 # Who may connect ----------------------------------------------------------------------------------------------------------
@@ -566,17 +504,6 @@ def hand_over(connection, letter: bytes) -> linking.Answer:
     return answer
 
 
-def test_a_letter_that_is_too_short_to_go_directly_ends_the_connection(kits, bank):
-    """A peer that sends bytes one by one would have a file made for each of them."""
-    with dialled(kits / "telco", bank) as connection:
-        announce(connection, Ticket.of(b"x" * (SHORTEST_DIRECT - 1)))
-        with contextlib.suppress(OSError):
-            assert connection.recv(1) == b""
-    with dialled(kits / "telco", bank) as connection:
-        assert hand_over(connection, os.urandom(SHORTEST_DIRECT)) == linking.Answer.KEPT
-    assert len(bank.mailbox) == 1
-
-
 def test_a_peer_has_so_many_letters_and_each_counts_as_a_file(kits, bank, monkeypatch):
     monkeypatch.setattr(mailbox_module, "LETTERS", 3)
     with dialled(kits / "telco", bank) as connection:
@@ -621,12 +548,6 @@ def test_the_room_of_a_peer_is_what_its_letters_leave_whatever_became_of_them(tm
     assert box._coming == 0
 
 
-def test_a_folder_among_the_letters_keeps_no_member_from_serving(tmp_path):
-    (tmp_path / "mail" / "lost+found" / "deeper").mkdir(parents=True)
-    (tmp_path / "mail" / f"{STUDY.hex()}.telco.00").mkdir()
-    assert len(Mailbox(tmp_path / "mail", ["telco"], spare=0)) == 0
-
-
 def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
     letter = os.urandom(5_000)
     with dialled(kits / "telco", bank) as connection:
@@ -636,19 +557,6 @@ def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
         with contextlib.suppress(OSError):
             assert connection.recv(1) == b""
     assert len(bank.mailbox) == 0
-
-
-def test_the_same_letter_twice_is_one_and_stays_its_senders(kits, bank):
-    letter = os.urandom(5_000)
-    ticket = Ticket.of(letter)
-    link = Link("bank", bank.addresses["bank"], Kit(kits / "telco"), SILENT)
-    assert link.send(STUDY, ticket, letter)
-    assert link.send(STUDY, ticket, letter)
-    assert (len(bank.mailbox), link.bytes_out) == (1, 5_000)
-    assert bank.mailbox.find("telco", STUDY, ticket) == letter
-    assert bank.mailbox.find("insurer", STUDY, ticket) is None
-    assert bank.mailbox.find("telco", b"t" * 32, ticket) is None
-    link.close()
 
 
 def test_slow_strangers_keep_no_peer_out_and_are_hung_up_on(kits, bank, monkeypatch):
@@ -680,15 +588,6 @@ def test_a_letter_that_trickles_is_given_up_and_its_room_is_free_again(kits, ban
     until(lambda: bank.mailbox._shares["telco"].letters == 0, "the room is given back")
 
 
-def test_a_peer_has_two_connections_and_the_newest_ones(kits, bank):
-    with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(dialled(kits / "telco", bank)) for _ in range(4)]
-        for connection in opened[-1:]:
-            announce(connection, Ticket(2_000, b"x" * 32))
-            assert connection.recv(1)[0] == linking.Answer.SEND
-        until(lambda: len(bank.listener._callers) == linking.CONNECTIONS, "older ones are hung up on")
-
-
 def test_mail_that_nobody_asks_for_is_erased_and_half_letters_do_not_outlive_a_restart(tmp_path):
     now = [time.time()]
     box = Mailbox(tmp_path / "mail", ["telco"], spare=0, clock=lambda: now[0])
@@ -705,30 +604,6 @@ def test_mail_that_nobody_asks_for_is_erased_and_half_letters_do_not_outlive_a_r
     now[0] += 3_601
     box.tick()
     assert not list((tmp_path / "mail").iterdir())
-
-
-def test_no_letter_is_taken_where_the_disk_would_be_full(tmp_path):
-    box = Mailbox(tmp_path / "mail", ["telco"], spare=1 << 60)
-    with box.place("telco", STUDY, Ticket(1_000, b"x" * 32)) as place:
-        assert place is None
-
-
-@pytest.mark.full
-def test_studies_side_by_side_share_links(linked):
-    """Three threads and six links: everyone gets the release that it gets without links."""
-    found: dict[int, cn.PCA] = {}
-
-    def run(number: int) -> None:
-        found[number] = pca(linked.federation, repeat=number)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == [1, 2, 3]
-    assert all(one.transcript_.direct for one in found.values())
-    assert linked.held == 0
 
 
 # Peers that are slow ------------------------------------------------------------------------------------------------------

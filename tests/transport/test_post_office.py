@@ -114,17 +114,3 @@ def test_a_few_turns_at_most_are_held_whole(tmp_path):
     for thread in threads:
         thread.join(20)
     assert len(read) == 6
-
-
-def test_a_guard_that_is_away_ends_the_connection_and_ends_no_server(tmp_path):
-    class Away:
-        def handle(self, data: bytes) -> bytes:
-            raise ProtocolError("The party's guard did not answer.")
-
-    office = PostOffice(Away(), Mailbox(tmp_path / "mail", [], spare=0), {})
-    with pytest.raises(ConnectionAbortedError):
-        office.handle(b"anything")
-
-
-def test_a_refusal_of_a_relay_is_one_that_members_make_too():
-    assert codec.decode_reply(codec.encode(Refused.of(post_office.LOST))).code == ProtocolError.code

@@ -75,12 +75,6 @@ def test_a_round_that_failed_is_not_counted_as_carried():
         assert (transport.transcript.rounds, transport.transcript.messages, transport.transcript.bytes) == (0, 0, 0)
 
 
-def test_nothing_is_kept_unless_asked_for():
-    with recorded() as transport:
-        transport.exchange({"bank": b"private?"})
-    assert transport.exchanges == []
-
-
 def test_a_study_reports_what_really_crossed():
     with federation() as f:
         f.transport = seen = Recorded(f.transport, keep=True)
@@ -97,16 +91,3 @@ def test_a_study_reports_what_really_crossed():
         assert all(isinstance(request, GetAccount) for request in asked_last)  # what it cost: after the study
         assert set(own.seconds) == {"negotiation", "reports"}
         assert set(own.bytes_to) == {"bank", "telco"}
-
-
-def test_reports_dominate_what_crosses_a_byte_a_person():
-    with federation(1_000) as f:
-        small = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f).transcript_
-    with federation(3_000) as f:
-        large = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f).transcript_
-    # the header also spells out lengths and the number of people, a byte or two longer
-    assert large.bytes_from["bank"] - small.bytes_from["bank"] == pytest.approx(2_000, abs=8)
-
-
-def test_a_transcript_prints_its_totals():
-    assert repr(Transcript(rounds=2, messages=8)) == "Transcript(rounds=2, messages=8, bytes=0, seconds=0.000)"
