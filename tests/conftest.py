@@ -28,6 +28,21 @@ LAST = ("tests/network", "tests/packaging", "tests/benchmarks")
 """What runs after the rest: it takes longest to say the least about a change."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of sets of parameters that only ``make test-all`` runs: there are thousands."""
+    if metafunc.config.getoption("--full"):
+        return
+    whole = metafunc.definition.get_closest_marker("full") is not None
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if len(mark.args) > 1 and isinstance(sets := mark.args[1], list) and not mark.kwargs.get("ids"):
+            slow = [any(one.name == "full" for one in getattr(values, "marks", ())) for values in sets]
+            if whole or any(slow):  # one is left, so that the test is known and counted among those left out
+                sets[:] = [values for values, out in zip(sets, slow, strict=True) if not out] or sets[:1]
+            if whole:
+                del sets[1:]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what its author marked ``full``, and of a test marked ``every(n)`` all sets of parameters but every n-th."""
     items.sort(key=lambda item: item.nodeid.startswith(LAST))

@@ -36,24 +36,6 @@ def test_every_number_of_nodes_thresholds_and_data_parties(nodes, threshold):
         assert stage.opened == stage.plain
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize(
-    ("owners", "nodes"),
-    [
-        (("ana", "bo"), ("cy", "dee", "eva")),  # nobody who holds data computes
-        (("ana", "bo", "cy"), ("cy", "dee", "eva")),  # one does
-        (("hal", "bo", "ana", "gus"), ("gus", "ana", "zoe", "bo", "yan")),  # in orders of their own
-        (("ana", "bo", "cy", "dee", "eva"), ("flo", "ana", "gus", "hal")),
-        (("bank", "telco"), ("bank", "telco", "coordinator")),
-    ],
-)
-def test_data_parties_and_compute_nodes_need_not_be_the_same(owners, nodes):
-    generator = kit.generator(f"exactness {owners} {nodes}")
-    plan = a_plan(dict.fromkeys(owners, 2), nodes=nodes, people=11, scale=9)
-    stage = Stage(plan, some_tables(plan, generator)).play()
-    assert stage.opened == stage.plain
-
-
 # Shapes and values
 
 
@@ -155,13 +137,6 @@ def test_a_value_past_the_bound_is_refused_and_never_wraps_into_a_result():
         tables["bo"].noises[:] = noise
         with pytest.raises(ProtocolError, match="exceeds the bound"):
             Stage(plan, tables).play().opened  # noqa: B018
-
-
-def test_a_party_whose_rows_exceed_the_declared_scale_shares_nothing():
-    plan = a_plan({"ana": 1, "bo": 1}, people=2, scale=10)
-    tables = {name: Table(np.array([[3], [-11]]), np.array([0])) for name in ("ana", "bo")}
-    with pytest.raises(BadInput, match="exceeds the bound that the plan declares"):
-        Stage(plan, tables).play()
 
 
 # Through the whole stack

@@ -6,7 +6,6 @@ A run of two chunks has turns 0 … 5. Letters are delivered in turns 1 (hellos)
 import contextlib
 import sqlite3
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -112,7 +111,7 @@ NOT_FOR_HELLOS = {"misdelivered", "of the turn before"}  # everybody gets the sa
 
 PAIRS = [(sender, receiver) for sender in PARTIES for receiver in PARTIES if sender != receiver]
 CASES = [
-    pytest.param(turn, fault, *pair, marks=[] if chosen == (turn + number) % 6 else [full])
+    pytest.param(turn, fault, *pair, marks=[] if (turn, chosen) == (number % LAST + 1, number % 6) else [full])
     for turn in range(1, LAST + 1)
     for number, fault in enumerate(FAULTS)
     for chosen, pair in enumerate(PAIRS)
@@ -162,7 +161,6 @@ class Spoiler:
         self.recording = "this run"
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize(("turn", "fault", "sender", "receiver"), CASES)
 def test_a_run_is_over_and_can_be_run_again_when_a_letter_is(turn, fault, sender, receiver, site):
     """Dropped, changed, replayed, …: the run is over before anything is opened, and can be run again."""
@@ -206,15 +204,6 @@ def _lose(site: Site, party: str, request, name: str, turn: int) -> None:
         raise Lost
 
 
-@pytest.mark.parametrize("reply", [False, True])
-def test_when_a_message_of_the_first_dealing_is_lost_the_error_still_says_what_was_spent(reply, site):
-    if reply:
-        site.lose = lambda party, request: _lose(site, party, request, "telco", 1)
-    else:
-        at_turn(site, 1, without("telco"))
-    fails(site, site.plan())
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", PARTIES)
 def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(name, site):
@@ -250,31 +239,6 @@ def test_every_turn_asked_again_is_answered_with_the_same_bytes_and_paid_once(si
     assert site.spent() == once_each(site)
 
 
-def test_copies_of_a_turn_at_the_same_time_get_one_answer(site):
-    plan, real = site.plan(), site.handle
-
-    def copies(name: str, data: bytes) -> bytes:
-        with ThreadPoolExecutor(8) as pool:
-            answers = set(pool.map(real, [name] * 8, [data] * 8))
-        assert len(answers) == 1
-        return answers.pop()
-
-    site.handle = copies
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("name", ["bank", "coordinator"])
-@pytest.mark.parametrize("turn", [-1, 1, 2, LAST, LAST + 1, 10**6])
-def test_a_turn_of_a_run_that_was_never_begun_is_refused(turn, name, pair):
-    plan = pair.plan()
-    reply = pair.ask(name, Post(plan=plan, step=STEP, run=bytes(16), turn=turn, letters={}))
-    assert isinstance(reply, Refused)
-    assert (reply.code, reply.spent) == ("protocol-error", None)
-    assert set(pair.spent().values()) == {0}
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["bank", "coordinator"])
 @pytest.mark.parametrize("skipped", [0, 2, 3, LAST, LAST + 1, -1])
@@ -301,15 +265,6 @@ def test_turns_are_taken_in_order_only(skipped, name, pair):
 
 
 # Keeping the result ---------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_is_kept_for_a_step_that_was_not_paid(site):
-    plan = site.plan()
-    reply = site.ask("bank", Conclude(plan=plan, step=STEP, values={"cross": pack(np.zeros(26))}))
-    assert isinstance(reply, Refused)
-    assert (reply.code, reply.spent) == ("protocol-error", None)
-    assert site.spent()["bank"] == 0
-    assert site.run(plan) == site.expected(plan)
 
 
 def test_a_result_that_is_declared_in_the_middle_of_a_run_ends_it_for_good(site):
@@ -357,19 +312,10 @@ def test_a_budget_that_runs_out_before_the_first_share_leaves_stops_the_run_ther
     site.close()
 
 
-def test_a_study_that_does_not_fit_is_refused_before_anybody_pays(tmp_path):
-    site = Site(tmp_path, epsilon=0.4)
-    with pytest.raises(BudgetExceeded) as refusal:
-        site.run(site.plan())
-    assert refusal.value.spent is None
-    assert set(site.spent().values()) == {0}
-    site.close()
-
-
 def test_a_step_that_is_started_over_and_over_is_one_debit_and_one_noise(site):
     """Averaging: however often a coordinator starts over, the noise is the same and paid once."""
     plan = site.plan()
-    for _ in range(30):
+    for _ in range(8):
         at_turn(site, 4, lambda requests: {})
         with pytest.raises(ProtocolError):
             site.run(plan)

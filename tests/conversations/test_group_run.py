@@ -9,11 +9,10 @@ from scipy import stats
 
 from colonnade.conversations.products import GroupLetter, GroupRun, ProductRun
 from colonnade.coordinator.protocols.grouping import GroupRelease
-from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError, ReleaseLost
+from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Post
-from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import expand
 from colonnade.steps import joint as joint_module
 from colonnade.steps.groups import GroupTerms
@@ -137,24 +136,6 @@ def test_what_is_opened_is_every_count_and_sum_plus_everyones_noise(name):
     assert stage.opened == expected(stage, people)
 
 
-@pytest.mark.parametrize("name", ["values at both", "three parties, values at all"])
-def test_people_in_several_chunks_are_added_up(name, monkeypatch):
-    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 4)
-    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
-    parts, changes = SETTINGS[name]
-    plan, people = plan_of(parts, people=14, **changes), People.some(parts, 14, f"chunks {name}")
-    stage = stage_of(plan, people).play()
-    assert len(stage.joint.chunks) == 4
-    assert stage.opened == expected(stage, people)
-
-
-def test_the_order_of_multiplying_is_the_one_that_deals_the_fewest_values_again():
-    parts = {"ana": (9, 0), "bo": (4, 0), "cy": (0, 1)}
-    terms = GroupTerms.read({step.party: step for step in plan_of(parts).steps})
-    assert {part.party for part in terms.chain.pair} == {"bo", "cy"}
-    assert read_joint(plan_of(parts), STEP).redealt == len(terms.chain.first) == 4 * 2
-
-
 # Members that do not do their part ------------------------------------------------------------------------------------------
 
 THREE = {"ana": (2, 0), "bo": (2, 1), "cy": (2, 0)}
@@ -211,11 +192,6 @@ def test_what_a_node_deals_again_tells_another_node_nothing_about_the_rows():
 
 
 # Plans that are refused -------------------------------------------------------------------------------------------------------
-
-
-def test_a_coordinator_does_not_deal_products_again():
-    with pytest.raises(NotEnoughComputeNodes):
-        read_joint(plan_of(THREE, nodes=("ana", "bo", COORDINATOR)), STEP)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.conversations import memory
-from colonnade.conversations.consent import Consents
+from colonnade.conversations.consent import Consents, Yes
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.memory import LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
@@ -329,6 +329,17 @@ def test_a_coordinator_that_changes_what_is_asked_has_nobody_banned(ledger):
     heads.observe(STUDY, ana.said(heads.issue(STUDY)))
 
 
+def test_a_question_that_is_cut_to_what_one_party_has_to_know_asks_the_same(ledger):
+    heads, ana = LedgerHeads({ANA: "ledger of ana", CY: "another"}), Ana(ledger)
+    heads.observe(STUDY, ana.said(heads.issue(STUDY)))
+    ledger.add()
+    question = heads.issue(STUDY)
+    assert memory.addressed(question, CY) == question[:NONCE_BYTES] + msgspec.msgpack.encode({})
+    statement = ana.own.own(ANA, {BO: memory.addressed(question, ANA)})
+    heads.observe(STUDY, signed(statement, memory.addressed(question, ANA)))
+    assert heads.known(ANA) == ledger.head()
+
+
 def test_a_forfeit_ends_a_ban_once(ledger):
     heads, highest = peers(), ledger.total
     heads.observe(STUDY, said(ledger, heads.issue(STUDY)))
@@ -524,3 +535,14 @@ def test_a_message_that_comes_twice_changes_nothing(table):
     table.hear(yeses)
     table.hear(yeses)
     assert table.nonces() != nonces  # the study is asked for again
+
+
+def test_nonces_of_a_yes_are_under_its_signature(table):
+    """Ana answered old nonces. A coordinator that writes the present ones into her yes has her ledger's old place believed."""
+    plan, nonces = codec.digest(table.plans[0]), table.nonces()
+    old = table.consents[ANA].say(plan, {**nonces, BO: bytes(16)})
+    yeses = {name: one.say(plan, nonces) for name, one in table.consents.items() if name != ANA}
+    present = codec.decode(yeses[BO], Yes).nonces
+    changed = msgspec.structs.replace(codec.decode(old, Yes), nonces=present)
+    with pytest.raises(ProtocolError, match="signature"):
+        table.consents[BO].hear(plan, {**yeses, ANA: codec.encode(changed)})

@@ -11,7 +11,7 @@ from colonnade.coordinator.protocols.relaying import agree_on_key, forget_key
 from colonnade.errors import ColonnadeError, PlanMismatch
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Post, Posted, Refused, Settled
+from colonnade.protocol.messages import Blob, Post, Posted, Refused
 from tests.federations import as_if_agreed, federation
 from tests.party.test_gate import gate_of, guards
 
@@ -88,16 +88,6 @@ def test_the_key_appears_in_nothing_that_the_coordinator_relays():
     assert all(key not in bytes(answer) for answers in said for answer in answers.values())
 
 
-def test_agreeing_again_is_agreeing_once():
-    f = federation()
-    plan = a_plan(f)
-    agree(f, plan)
-    key, lines = key_at(f, "bank", plan), len(gate_of(f).ledger.entries())
-    agree(f, plan)
-    assert key_at(f, "bank", plan) == key
-    assert len(gate_of(f).ledger.entries()) == lines
-
-
 def test_a_key_that_has_done_its_work_is_erased_and_never_agreed_on_again():
     f = federation()
     plan = a_plan(f)
@@ -152,18 +142,6 @@ def test_a_coordinator_that_stops_half_way_and_starts_again_leaves_no_two_keys(s
     assert {key_at(f, party, plan) for party in set(PARTIES) - settled} <= {None}
     agree(f, plan)
     assert {key_at(f, party, plan) for party in PARTIES} == {key}
-
-
-def test_two_runs_side_by_side_end_with_one_key_or_none():
-    f = federation()
-    plan = a_plan(f)
-    first = played(f, plan, b"1" * 16, SETTLES)
-    second = played(f, plan, b"2" * 16, SETTLES)
-    late = posted(f, plan, b"1" * 16, SETTLES, first)
-    assert all(isinstance(reply, Refused) for reply in late.values())  # a newer run took its place
-    done = posted(f, plan, b"2" * 16, SETTLES, second)
-    assert all(isinstance(reply, Settled) for reply in done.values())
-    assert len({key_at(f, party, plan) for party in PARTIES}) == 1
 
 
 @pytest.mark.every(3)

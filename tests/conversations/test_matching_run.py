@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.conversations.matching import MatchingRun
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.protocol.messages import Blob
 from colonnade.secure.matching import FIELD, Follower, Leader
 from colonnade.steps import alignment as terms
-from colonnade.steps.alignment import Matching
-from tests.conversations.list_stage import STEP, ListStage, list_plan
+from tests.conversations.list_stage import ListStage
 
 LISTS = {
     "ana": [b"1", b"2", b"3", b"4"],
@@ -41,18 +40,6 @@ def test_everyone_keeps_the_same_people_in_the_same_order(drawn):
     assert all(set(some) == expected for some in found.values())
     assert len({tuple(some) for some in found.values()}) == 1
     assert len({part.kept[0] for part in stage.parts.values()}) == 1
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("places", [0, 1, 2, 3, 9])
-def test_people_are_put_at_random_places_and_left_out_where_there_are_too_few(places):
-    found = ListStage(LISTS, places=lambda _: places).play()
-    assert len({tuple(some) for some in found.values()}) == 1
-    order = found["ana"]
-    present = [one for one in order if one is not None]
-    assert len(order) == places
-    assert len(present) == min(places, 2)
-    assert set(present) <= {b"2", b"4"}
 
 
 # The coordinator's transcript, and the parties' ---------------------------------------------------------------------------
@@ -200,25 +187,4 @@ def test_a_bad_point_is_refused_by_whoever_gets_it(monkeypatch, name, role):
         ListStage(LISTS).play()
 
 
-def test_a_block_of_another_length_is_refused(monkeypatch):
-    honest = Follower.evaluate
-    monkeypatch.setattr(Follower, "evaluate", lambda self, *arguments: honest(self, *arguments)[:-1])
-    with pytest.raises(ProtocolError, match="number of points"):
-        ListStage(LISTS).play()
-
-
-@pytest.mark.parametrize("places", [15, 17])
-def test_a_leader_that_shows_a_size_which_the_plan_hides_is_refused(places):
-    with pytest.raises(ProtocolError, match="more than there can be"):
-        ListStage(LISTS, places=lambda _: places, size="hidden").play()
-
-
 # Plans --------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("size", "epsilon"), [("noisy", None), ("hidden", 1.0), ("public", 1.0), ("roughly", None), ("", None)]
-)
-def test_a_plan_that_does_not_say_what_is_told_of_the_size_is_refused(size, epsilon):
-    with pytest.raises(PlanMismatch):
-        Matching.read(list_plan({"ana": 8, "bo": 8}, size=size, epsilon=epsilon), STEP)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
-from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, ProtocolError
+from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, ProtocolError
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
@@ -49,16 +49,6 @@ def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(n
         away = np.array(stage.round(number)) - stage.plain(number)
         assert np.max(np.abs(away)) <= largest
         assert np.max(np.abs(away)) < 0.2 * SCALE * bounds.unit * (SCALE if number == CURVATURE else 1)
-
-
-def test_people_in_several_chunks_are_added_up(monkeypatch) -> None:
-    monkeypatch.setattr("colonnade.steps.newton.CHUNK_UNIT", 16)
-    monkeypatch.setattr("colonnade.steps.newton.CHUNK_ELEMENTS", 16 * 17)
-    stage = _stage(people=41).meet()
-    assert len(stage.terms.chunks) == 3
-    for number in range(3):
-        away = np.array(stage.round(number)) - stage.plain(number)
-        assert np.max(np.abs(away)) < 0.2 * stage.terms.unit(number)
 
 
 def test_a_round_says_the_same_whether_or_not_those_before_it_were_taken() -> None:
@@ -121,15 +111,6 @@ def test_a_node_does_not_open_without_everyones_noise() -> None:
     stage = NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3]), kinds={"bo": Silent}).meet()
     with pytest.raises(ProtocolError, match="lacks a share"):
         stage.until(Phase.FACTORS, 0)
-
-
-def test_a_round_is_opened_with_fresh_sums_and_noise() -> None:
-    """Asked to open again, a node has nothing left to open."""
-    stage = _stage().meet()
-    stage.round(0)
-    node = stage.runs["ana"]._node
-    with pytest.raises(ProtocolError, match="opened once"):
-        node.opened()
 
 
 def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> None:
@@ -197,15 +178,6 @@ def test_a_statement_promises_nothing_to_who_knows_every_score(nodes: int, parti
                 assert frozenset(group) in statement.trust._broken()
     assert bool(known) == (apart and not set(owners) <= set(terms.maskers))
     assert statement.collusion == 1
-
-
-def test_only_evaluators_are_told_the_last_holders_numbers_and_no_masker_is() -> None:
-    stage = _stage(people=60).meet().until(Phase.FACTORS, 0)
-    assert (stage.terms.maskers, stage.terms.teller, stage.terms.evaluators) == (("ana",), "bo", ("bo", "cy"))
-    assert {receiver for receiver, letters in stage.letters.items() if "bo" in letters} == {"cy"}
-    stage.turn()
-    assert np.array_equal(stage.runs["cy"]._node._told, stage.runs["bo"]._numbers)
-    assert stage.runs["ana"]._node._told.size == 0
 
 
 def test_sizes_and_flow_do_not_depend_on_the_rows() -> None:
@@ -290,32 +262,7 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     assert np.array_equal(values[1] - values[0], weight * row)
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize(("nodes", "parties", "holders"), [(3, 2, 2), (3, 4, 2), (5, 4, 3), (5, 2, 3), (7, 5, 4)])
-def test_there_is_one_holder_more_than_may_collude_and_the_target_is_at_the_first(
-    nodes: int, parties: int, holders: int
-) -> None:
-    names = tuple(f"p{number}" for number in range(9))
-    terms = NewtonTerms.read(a_plan(dict.fromkeys(names[:parties], 1), nodes=names[:nodes]), NAME)
-    assert len(terms.holders) == holders
-    assert terms.holders[0] == names[0]
-
-
 # Plans
-
-
-def test_where_there_is_little_room_tables_are_coarser_and_where_there_is_none_the_plan_is_refused() -> None:
-    def terms(people: int, scale: int) -> NewtonTerms:
-        widths = dict.fromkeys(("ana", "bo", "cy", "dee"), 1)
-        plan = a_plan(widths, nodes=NAMES[:5], people=people, parameters={"scale": scale, "row_bound": scale**2})
-        return NewtonTerms.read(plan, NAME)
-
-    fine, coarse = terms(50_000, 1_024), terms(4_000_000, 1_024)
-    assert fine.curvature_bounds.bits > coarse.curvature_bounds.bits
-    for one in (fine, coarse):
-        assert max(one.bound(number) for number in range(one.rounds)) <= one.arithmetic.largest
-    with pytest.raises(BadInput, match="does not fit"):
-        terms(2**40, 2**15 - 1)
 
 
 @pytest.mark.every(3)

@@ -6,7 +6,7 @@ import pytest
 from colonnade.conversations import products as run_module
 from colonnade.conversations.conversation import ChallengeChain
 from colonnade.conversations.products import ProductLetter
-from colonnade.errors import ColonnadeError, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
     Blob,
@@ -16,7 +16,7 @@ from colonnade.protocol.messages import (
 from colonnade.secure.shamir import Dealing, check_repetitions
 from colonnade.steps import joint as joint_module
 from tests import kit
-from tests.conversations.stage import NAMES, Stage, Watched, a_plan, altered, members, noise_room, seed, some_tables
+from tests.conversations.stage import NAMES, Stage, Watched, a_plan, altered, members, seed, some_tables
 
 # Identities -----------------------------------------------------------------------------------------------------------------
 
@@ -218,14 +218,6 @@ def test_one_wrong_share_of_one_number_is_enough_to_be_caught():
     assert {"ana", "bo", "cy"} <= set(refused)
 
 
-@pytest.mark.parametrize("degree", [2, 3])
-def test_a_mask_of_the_wrong_degree_is_caught_too(degree):
-    stage = a_stage(dealing(degree, what="_mask"))
-    turn, refused = stage.refusals()
-    assert turn == stage.runs["ana"].last_turn
-    assert {"ana", "bo", "cy"} <= set(refused)
-
-
 class OpensOtherwise(Watched):
     """Opens another share than it computed."""
 
@@ -244,22 +236,3 @@ def test_a_share_that_was_changed_at_the_opening_is_caught_where_there_are_share
 
 
 # Runs that are not what they should be --------------------------------------------------------------------------------------
-
-
-def test_a_dealer_that_cannot_pay_deals_nothing():
-    stage = a_stage(Watched)
-
-    def refuse() -> bytes:
-        raise ProtocolError("No.")
-
-    stage.tables["bo"].begin = refuse
-    turn, refused = stage.refusals()
-    assert (turn, set(refused)) == (1, {"bo"})
-
-
-def test_noise_that_would_wrap_is_not_dealt():
-    stage = a_stage(Watched)
-    stage.tables["ana"].noises = np.full(stage.joint.entries, 2**62)
-    assert noise_room(stage.joint) < 2**62
-    with pytest.raises(ColonnadeError):
-        stage.play()

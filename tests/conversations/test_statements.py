@@ -46,17 +46,6 @@ def test_the_coordinator_one_party_and_both_together_learn_no_more_than_the_pric
         assert statement.delta(observer=observer) == price.get("delta", 0.0)
 
 
-@pytest.mark.parametrize("price", [PURE, APPROXIMATE])
-def test_more_nodes_than_the_threshold_learn_everything(price):
-    """With three nodes two of them hold the shares of every row, whatever the noise."""
-    with a_federation(delta=1e-5) as f:
-        statement = fit(f, **price).privacy_
-    for group in combinations(PARTIES, 2):
-        for observer in coalitions(group):
-            assert statement.epsilon(observer=observer, unit="person") == math.inf
-            assert statement.epsilon(observer=observer, unit="party") == math.inf
-
-
 @pytest.mark.parametrize("unit", ["person", "party"])
 def test_more_colluders_than_were_planned_for_weaken_gaussian_noise_and_void_a_pure_promise(unit):
     """Five nodes, threshold two: shares stay secret from two parties, but noise was made for one of them."""
@@ -132,23 +121,3 @@ def test_ledgers_show_what_the_statement_says_and_a_joint_release_counts_once_a_
         assert f.budget(unit="person").spent == pytest.approx(0.75)
         cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0, method="response").fit(f)
         assert f.budget(unit="person").spent == pytest.approx(1.75)  # two local releases of half each
-
-
-def test_the_same_study_again_is_the_same_release_and_a_repeat_is_a_new_one():
-    with a_federation() as f:
-        first = fit(f, **PURE)
-        again = fit(f, **PURE)
-        assert first.unbiased_.equals(again.unbiased_)
-        assert "nothing spent" in again.receipt_
-        assert f.budget(unit="person").spent == pytest.approx(0.5)
-        study = cn.PatternCount(list(COLUMNS.values()), **PURE)
-        assert not study.fit(f, repeat=2).unbiased_.equals(first.unbiased_)
-        assert f.budget(unit="person").spent == pytest.approx(1.0)
-
-
-def test_a_study_priced_for_a_record_at_one_party_debits_that_and_states_more_for_a_person():
-    with a_federation() as f:
-        study = fit(f, **PURE, unit="party")
-        assert f.budget().spent.tolist() == pytest.approx([0.5] * 3)
-    assert study.privacy_.epsilon(unit="party") == pytest.approx(0.5)
-    assert study.privacy_.epsilon(unit="person") == pytest.approx(0.75)  # three tables, two of them at any one party

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from colonnade.conversations import sums as sum_run
-from colonnade.conversations.conversation import members_of
 from colonnade.conversations.sums import SumRun, chunks_of
 from colonnade.coordinator.protocols.relaying import unmasked_sum
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
-from colonnade.protocol.messages import Array, Blob, Opened, Posted, pack, unpack
+from colonnade.protocol.messages import Array, Blob, Opened, pack, unpack
 from colonnade.result import COORDINATOR
 from colonnade.steps.sums import SumTerms
 from tests.conversations.stage import FEDERATION, NAMES, members, seed
@@ -166,23 +165,3 @@ def test_a_party_that_agreed_to_another_plan_is_found_out_before_anything_leaves
     greetings = hellos(runs)
     with pytest.raises(PlanMismatch):
         runs["ana"].turn(1, greetings, count_of(10))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"recipient": "nobody"}, {"bound": "many"}, {"bound": True}], ids=["recipient", "text", "truth"]
-)
-def test_a_sum_that_makes_no_sense_is_refused(changes):
-    with pytest.raises(PlanMismatch):
-        members_of(a_plan(3, **changes), "sum")
-
-
-def test_turns_beyond_the_end_and_members_without_data_are_refused():
-    plan, vectors = a_plan(2), vectors_of(2, 10)
-    runs = begun(plan, vectors)
-    greetings = hellos(runs)
-    assert isinstance(runs["ana"].turn(1, greetings, count_of(10)), Posted)
-    assert isinstance(runs["ana"].turn(2, {}, {}), Opened)
-    with pytest.raises(ProtocolError):
-        runs["ana"].turn(3, {}, {})
-    with pytest.raises(ProtocolError):
-        SumRun(members(["ana", "bo"])["ana"], plan, "sum", b"one run of many.", part=None, secret=seed(1))

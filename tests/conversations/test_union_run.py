@@ -88,15 +88,6 @@ def test_were_such_a_list_taken_the_length_of_the_union_would_tell(monkeypatch):
     assert lengths_heard(WITH, monkeypatch) != lengths_heard(WITHOUT, monkeypatch)
 
 
-def test_two_runs_share_no_bytes():
-    first, second = stage(run="first"), stage(run="second")
-    mail = []
-    for played in (first, second):
-        played.play()
-        mail.append({bytes(one.view) for turn in played.letters for box in turn.values() for one in box.values()})
-    assert not mail[0] & mail[1]
-
-
 @pytest.mark.parametrize("when", [1, 5, *(pytest.param(turn, marks=pytest.mark.full) for turn in (3, 8, 10))])
 @pytest.mark.parametrize("fault", ["cut", "changed", "lost", "replayed"])
 def test_letters_that_are_cut_changed_lost_or_replayed_are_refused(when, fault):

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput
 from colonnade.party.table.row_order import align, common_ids, common_order, read_ids
 from colonnade.party.table.sources import Source
-from tests import kit
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
 
 
@@ -62,21 +61,6 @@ def test_ids_that_are_none_are_refused(cells: object, said: str) -> None:
     message = refused(cells)
     assert said in message
     assert "424242" not in message
-
-
-def test_whole_floats_and_small_integers_are_whole_numbers() -> None:
-    for kind in (float, np.float32, np.int8, np.uint64, "Int64", object):
-        ids = ids_of(pd.Series([3, 1, 2]).astype(kind))
-        assert ids.type == pa.int64()
-        assert ids.to_pylist() == [3, 1, 2]
-
-
-def test_repeats_are_found_across_shards(tmp_path: Path) -> None:
-    shards = [pd.DataFrame({"id": [1, 2]}), make("csv", pd.DataFrame({"id": [2, 3]}), tmp_path)]
-    with pytest.raises(BadInput, match="1 repeated"):
-        read_ids(Source(shards), "id", party="bank")
-    ids = read_ids(Source([shards[0], pd.DataFrame({"id": [4.0]})]), "id", party="bank")
-    assert ids.to_pylist() == [1, 2, 4]
 
 
 def test_ids_of_broken_text_are_refused(tmp_path: Path) -> None:
@@ -134,17 +118,6 @@ def test_everybody_in_common_stands_in_the_same_place_at_every_party(drawn: tupl
         assert [ids[row] for row in part.rows] == shared
 
 
-def test_a_party_finds_its_own_order_from_the_common_list_alone() -> None:
-    generator = kit.generator("own order")
-    tables = {name: pa.array(generator.permutation(1000)[:900]) for name in ("bank", "telco", "insurer")}
-    together = common_order(tables)
-    common = common_ids(tables)
-    for name, ids in tables.items():
-        alone = align(ids, common, party=name)
-        assert alone == together[name]
-        assert np.array_equal(alone.rows, together[name].rows)
-
-
 def test_an_identity_is_32_bytes_and_changes_with_the_ids_their_kind_and_the_mode() -> None:
     lists = [
         pa.array([1, 2]),
@@ -177,9 +150,3 @@ def test_a_party_that_lacks_a_common_id_says_how_many_or_has_null_records() -> N
     with pytest.raises(BadInput, match="'bank' lacks 2 of the 4"):
         align(ids, common, party="bank")
     assert align(ids, common, party="bank", mode="cohort").rows.tolist() == [1, -1, -1, 2]
-
-
-@pytest.mark.parametrize("common", [[2, 1], [1, 1], [1, None], []])
-def test_a_common_list_that_is_not_canonical_is_refused(common: list) -> None:
-    with pytest.raises(BadInput, match="ascending"):
-        align(pa.array([1, 2]), pa.array(common, pa.int64()), party="bank", mode="cohort")

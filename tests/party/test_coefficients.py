@@ -21,7 +21,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.secure.shamir import entry_pairs
-from colonnade.steps.products import Coefficients, Entries, cross_entries, own_entries
+from colonnade.steps.products import Coefficients, Entries, cross_entries
 from tests import kit
 
 SCHEMA = Schema(
@@ -128,27 +128,6 @@ def exact(plan, records):
 
 
 # What is measured -----------------------------------------------------------------------------------------------------------
-
-
-def test_each_pair_is_measured_once_and_nothing_that_the_coding_already_says():
-    entries = own_entries((3, 1, 2), target=True)  # a category, a number, and a target of two levels
-    pairs = list(zip(entries.rows.tolist(), entries.columns.tolist(), strict=True))
-    assert len(set(pairs)) == len(pairs)
-    sums = [(0, column) for column in range(1, 7)]
-    assert set(pairs) == {*sums, (4, 4), (1, 4), (2, 4), (3, 4), *((i, j) for i in range(1, 5) for j in (5, 6))}
-    assert [pair for pair, slope in zip(pairs, entries.slope, strict=True) if slope] == [
-        (i, j) for i in range(5) for j in (5, 6)
-    ]
-
-
-def test_without_noise_the_own_part_is_the_exact_sums(monkeypatch):
-    silent(monkeypatch)
-    records = [("gold", "yes", 20.0, 1e300, 3.0), ("basic", "no", 90.0, -1e300, 9.0), NOTHING]
-    plan = a_plan(people=3)
-    found = statistics(plan)
-    values, _ = exact(plan, records)
-    own = np.concatenate([one.own(table(records), kit.sampler("silent")) for one in found.values()])
-    np.testing.assert_array_equal(own, values[: len(own)].astype(np.int64))
 
 
 # What one person can do -----------------------------------------------------------------------------------------------------

@@ -102,15 +102,6 @@ def test_a_table_with_workers_reads_as_in_memory_under_every_reading(tables):
     require_same(*tables)
 
 
-def test_another_order_of_rows_is_the_same_too(tables):
-    order = np.append(kit.generator("order").permutation(500)[:200], [-1, -1]).astype(np.int64)
-    one, other = (table.reordered(order) for table in tables)
-    require_same(one, other)
-    places = np.array([201, 3, 3, 199, 0, 65])
-    for name in SCHEMA:
-        assert np.array_equal(one.cells_of(name, places), other.cells_of(name, places))
-
-
 def count(total, table, start, stop):
     codes = table.codes("level", start, stop)
     total += np.bincount(codes[codes >= 0], minlength=3)
@@ -131,28 +122,6 @@ def test_what_workers_fold_and_make_of_ranges_is_what_one_process_does(tables):
         assert np.array_equal(first, second)
     written = [table.written(2, np.float64, whose).read(0, 500) for table in tables]
     assert np.array_equal(*written)
-
-
-def test_a_table_is_checked_by_workers_as_in_memory(client):
-    frame = people(300)
-    frame["odd"] = ["1,200", "n/a", *["7"] * 298]
-    frame["same"] = 5.0
-    schema = cn.Schema(SCHEMA, odd=cn.Numeric(0, 10_000), same=cn.Numeric(0, 9))
-    found = [Party(data, schema=schema).check("id") for data in (frame, frames(frame, 4))]
-    assert found[1] == found[0]
-    assert str(found[1]) == str(found[0])
-    assert not found[0].fits
-    assert any(column.constant for column in found[0].columns)
-
-
-def test_files_are_opened_by_workers(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_table, "RANGE", FEW)
-    frame = people(300).astype({"kind": "str"})
-    for number in range(3):
-        frame.iloc[number * 100 : (number + 1) * 100].to_parquet(tmp_path / f"{number}.parquet")
-    party = Party(tmp_path, schema=SCHEMA, dask=client)
-    (_, table), (_, other) = both(party.cluster, frame, common_list({"l": listed()}), source=party.source)
-    require_same(table, other)
 
 
 @pytest.mark.parametrize(
@@ -347,13 +316,6 @@ def test_a_worker_that_comes_later_is_looked_at_before_it_gets_a_row(client, mon
             asked()
 
 
-def test_a_service_needs_tls_on_the_loopback_interface_too():
-    with pytest.raises(BadInput, match="loopback interface without TLS") as raised:
-        Cluster.of("tcp://127.0.0.1:8786", loopback=False)
-    assert "--tls-ca-file" in raised.value.remedy
-    dask_cluster._require_private(["tls://127.0.0.1:8786"], loopback=False)
-
-
 def test_what_a_cluster_cannot_take_is_refused_with_a_remedy(client, monkeypatch):
     frame, age = pd.DataFrame({"id": [1, 2], "age": [3, 4]}), cn.Schema(age=cn.Numeric(0, 120))
     with pytest.raises(BadInput, match="memory="):
@@ -393,16 +355,3 @@ def test_a_partition_that_changes_is_noticed(client):
     ):
         with pytest.raises(BadInput, match="other rows"):
             read()
-
-
-def test_a_worker_that_hangs_is_given_up(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "LOOK", 0.01)
-    monkeypatch.setattr(dask_cluster, "LONGEST", 0.0)
-    with pytest.raises(BadInput, match="TimeoutError"):
-        Cluster(client)._result(client.submit(_sleeps, pure=False))
-
-
-def _sleeps():
-    import time
-
-    time.sleep(0.5)

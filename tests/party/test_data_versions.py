@@ -44,12 +44,6 @@ def rows(f: cn.Federation, party: str = "bank") -> list[tuple[str, str, int | No
 # What is declared -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [0, -1, 1.0, True, "2", None])
-def test_a_version_is_a_whole_number_from_one(version):
-    with pytest.raises(BadInput):
-        cn.Party(frames(20)["bank"], schema=SCHEMAS["bank"], version=version)
-
-
 def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(tmp_path):
     for _ in range(2):
         with opened(folder=tmp_path, versions={"bank": 3}) as f:
@@ -157,15 +151,6 @@ def test_any_change_of_ids_or_declared_columns_is_noticed(change, tmp_path):
         opened(change(tables), folder=tmp_path)
 
 
-def test_a_column_that_is_declared_later_is_added_and_watched_from_then_on(tmp_path):
-    narrow = {**SCHEMAS, "bank": cn.Schema({name: SCHEMAS["bank"][name] for name in ("age", "segment")})}
-    opened(folder=tmp_path, schema=narrow).close()
-    opened(changed(frames(60)), folder=tmp_path).close()
-    with pytest.raises(BadInput, match="data version 1"):
-        opened(folder=tmp_path)
-    opened(folder=tmp_path, schema=narrow).close()
-
-
 def test_the_fingerprint_is_for_this_user_alone_and_keyed_anew_at_every_party(tmp_path):
     for folder in ("one", "two"):
         opened(folder=tmp_path / folder).close()
@@ -256,12 +241,3 @@ def test_a_guard_refuses_its_owner_another_schema_and_a_version_that_is_not_high
         with pytest.raises(SchemaMismatch):
             guard.replace(other, order, version=3)
         assert isinstance(f.accounts()["bank"], Accounted)
-
-
-def test_two_processes_on_one_ledger_the_older_one_is_refused(tmp_path):
-    """A second process takes up version 2; the first goes on with its table, and can write nothing more."""
-    with opened(folder=tmp_path) as old, opened(folder=tmp_path, versions=dict.fromkeys(SCHEMAS, 2)) as new:
-        reply = ask(old, a_plan(old))
-        assert isinstance(reply, Refused)
-        assert spent(old) == 0
-        assert ask(new, a_plan(new)).loss is not None

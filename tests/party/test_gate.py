@@ -128,14 +128,6 @@ def test_another_body_under_the_same_id_is_refused():
         assert spent(f) == pytest.approx(0.5)
 
 
-def test_cosmetic_changes_to_a_plan_are_new_questions_at_a_new_price_and_stop_at_the_cap():
-    with federation(epsilon=2.0, delta=0.0) as f:
-        replies = [ask(f, a_plan(f, repeat=repeat)) for repeat in range(1, 20)]
-        assert sum(isinstance(reply, Released) for reply in replies) == 4
-        assert {reply.code for reply in replies if isinstance(reply, Refused)} == {"budget-exceeded"}
-        assert spent(f) == pytest.approx(2.0)
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "change",
@@ -185,15 +177,6 @@ def test_a_step_that_makes_no_sense_is_refused_before_data_is_read(change, code,
         assert reply.code == code
         assert "joint_codes" not in trace.events
         assert spent(f) == 0
-
-
-def test_two_steps_of_one_name_are_refused():
-    with federation() as f:
-        plan = a_plan(f)
-        bank = next(step for step in plan.steps if step.party == "bank")
-        reply = ask(f, replaced(plan, steps=(*plan.steps, replaced(bank, columns=("default",)))))
-        assert isinstance(reply, Refused)
-        assert reply.code == PlanMismatch.code
 
 
 @pytest.mark.every(3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
-from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
+from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.party.steps.newton import DescentPart, PrivateGradient
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -192,20 +192,6 @@ def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened
         assert values[1, : len(batches.members(position))].all()  # everyone has a label here, and so the constant
         noises.append(tuple(noise.tolist()))
     assert len(set(noises)) == 5
-
-
-def test_a_descent_without_a_key_is_refused(opened) -> None:
-    plan = as_if_agreed(opened.federation.transport._endpoints["bank"], _plan(steps=21))
-    other = opened.gate.join(plan, STEP)
-    with pytest.raises(ProtocolError, match="key"):
-        other.begin()
-
-
-def test_a_concluded_descent_is_not_run_again(opened) -> None:
-    opened.part.begin()
-    opened.gate.conclude(opened.plan, STEP, {})
-    with pytest.raises(ReleaseLost):
-        opened.gate.join(opened.plan, STEP).begin()
 
 
 def test_batches_in_which_somebody_takes_part_too_often_are_refused_before_anything_is_paid(

@@ -4,7 +4,6 @@ import os
 import shutil
 import stat
 import threading
-from datetime import UTC, datetime
 
 import pytest
 
@@ -17,19 +16,6 @@ from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
 # Reading.
-
-
-def test_entries_show_what_when_and_at_what_price(tmp_path):
-    times = iter([0.0, 1_700_000_000.25, 1_600_000_000.0])  # a clock may go back; rows are ordered by number
-    with fresh(tmp_path, clock=lambda: next(times)) as ledger:
-        ledger.debit(b"q", BODY, TENTH, label="histogram of age")
-        set_cap(ledger, Budget(epsilon=2.0))
-        first, debit, cap = ledger.entries()
-    assert (first.sequence, first.kind, first.budget) == (0, "genesis", Budget(epsilon=1.0))
-    assert (debit.kind, debit.label, debit.loss, debit.request) == ("debit", "histogram of age", TENTH, b"q")
-    assert not debit.sealed
-    assert debit.when == datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=UTC)
-    assert (cap.kind, cap.budget, cap.when.year) == ("cap", Budget(epsilon=2.0), 2020)
 
 
 def test_the_head_moves_with_every_row_and_shows_the_total(tmp_path):
@@ -68,17 +54,6 @@ def test_a_ledger_continues_every_head_it_ever_had_and_no_other(tmp_path):
 # The file.
 
 
-def test_test_or_production_is_decided_at_creation_for_good(tmp_path):
-    for flag in (True, False):
-        with SqliteLedger.create(tmp_path / f"{flag}", party="bank", budget=Budget(epsilon=1.0), test=flag) as ledger:
-            assert ledger.test is flag
-        with SqliteLedger.open(tmp_path / f"{flag}") as ledger:
-            assert ledger.test is flag
-    for odd in (1, 0, "yes", None):
-        with pytest.raises(BadInput):
-            SqliteLedger.create(tmp_path / "odd", party="bank", budget=Budget(epsilon=1.0), test=odd)
-
-
 def test_every_ledger_has_an_identity_of_its_own_that_survives_reopening(tmp_path):
     identities = set()
     for number in range(5):
@@ -114,12 +89,6 @@ def test_a_ledger_is_not_created_through_a_dangling_link_nor_in_a_missing_folder
     assert not (tmp_path / "elsewhere").exists()
     with pytest.raises(BadInput):
         fresh(tmp_path / "missing")
-
-
-def test_a_missing_ledger_is_not_made_by_opening_it(tmp_path):
-    with pytest.raises(BadInput):
-        SqliteLedger.open(tmp_path / "bank.ledger")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_ledger_of_another_party_is_refused(tmp_path):

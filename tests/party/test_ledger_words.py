@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.cli import ledgers
 from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.party.ledger.words import Reading, Requester, Standing, read_rows
@@ -88,13 +87,6 @@ def test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen(text):
     for words in (row.sentence(), *row.columns, reading(hostile).refusal(study)):
         assert words.isprintable()
         assert len(words) < 1_000
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "=cmd|'/C calc'!A1"])
-def test_no_cell_is_a_formula(text):
-    assert ledgers._cell(text) == f"'{text}"
-    assert ledgers._cell([text, "b"]) == f"'{text} b"
 
 
 def test_every_row_of_a_busy_ledger_is_said_and_nothing_in_it_is_an_answer():

@@ -81,13 +81,6 @@ def test_the_questions_of_a_conversation_cost_exactly_the_budget(price, width, p
     assert mechanism.loss.fits(price.nano, price.delta)
 
 
-@pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
-def test_the_method_follows_from_public_facts(price):
-    assert clustering_schedule(1, 20_000, 5, price).method == "mesh"
-    assert clustering_schedule(8, 20_000, 5, price).method == "forest"
-    assert clustering_schedule(8, 50, 5, price).method == "lloyd"
-
-
 def test_a_price_that_buys_only_noise_too_large_to_draw_is_refused_before_data_is_read():
     with pytest.raises(BadInput):
         LocalClustering(Price(1, 0.0), np.full(4096, -(2**14)), 2**14, 4096, people=100, clusters=2)
@@ -140,22 +133,6 @@ def test_a_clipped_displacement_keeps_its_radius_and_its_direction(row, radius, 
     whole = np.array(row, dtype=np.int64)
     if ((whole**2).sum() if squared else np.abs(whole).sum()) <= (radius**2 if squared else radius):
         assert sums[0].tolist() == row
-
-
-def test_what_is_handed_in_out_of_bounds_is_clamped():
-    mechanism = clustering(PRICES["gaussian"], 2, people=1, indicators=1)
-    checked = next(iter(mechanism._checked(np.array([[7, -30_000, -5]], dtype=np.int16))))
-    assert checked.tolist() == [[1, -SCALE, 0]]
-
-
-def test_a_missing_record_is_in_no_cell():
-    rows = rows_of(np.ones((3, 2)))
-    rows[1, 0] = 0
-    counts, sums = fold(
-        rows, np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64), 2**20, squared=True, squares=0
-    )
-    assert counts.tolist() == [2]
-    assert sums.tolist() == [[2 * SCALE, 2 * SCALE]]
 
 
 # How much noise there is ----------------------------------------------------------------------------------------------------

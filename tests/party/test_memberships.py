@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports, category_codes, require_centres
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -66,12 +66,6 @@ def test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_a
     assert category_codes(membership(the_plan()), table()).tolist() == [0, 1, 2, -1, 2]
 
 
-def test_a_person_whom_the_table_lacks_has_no_membership():
-    order = np.array([1, -1, 0])
-    plan = the_plan()
-    assert category_codes(membership(plan), table(order)).tolist() == [1, -1, 0]
-
-
 def test_a_histogram_counts_only_those_with_a_record():
     plan = the_plan()
     counts = PrivateHistogram(plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table())
@@ -104,14 +98,6 @@ def test_centres_of_another_shape_are_refused(kept):
     category = category_of(plan, plan.step("bank", "count"), SCHEMA, lambda _: kept)
     with pytest.raises(ProtocolError):
         require_centres(category)
-
-
-@pytest.mark.parametrize(
-    "plan", [the_plan(clusters=4), the_plan(centres_of="count"), the_plan(centres_of="none"), the_plan(columns=("x",))]
-)
-def test_memberships_of_something_else_are_refused(plan):
-    with pytest.raises(PlanMismatch):
-        category_of(plan, plan.step("bank", "count"), SCHEMA, earlier)
 
 
 @pytest.mark.every(2)

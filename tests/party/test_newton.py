@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
-from colonnade.errors import PlanMismatch, ReleaseLost, SchemaMismatch
+from colonnade.errors import PlanMismatch, SchemaMismatch
 from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -255,10 +255,3 @@ def test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once(opened) -> 
     again.begin()
     assert all(np.array_equal(again.noise(number), drawn) for number, drawn in enumerate(first))
     assert opened.gate.ledger.spent().epsilon(1e-5) == again._half.loss.epsilon(1e-5)
-
-
-def test_a_concluded_run_is_not_taken_again(opened) -> None:
-    opened.part.begin()
-    opened.gate.conclude(opened.plan, STEP, {})
-    with pytest.raises(ReleaseLost):
-        opened.gate.join(opened.plan, STEP).begin()

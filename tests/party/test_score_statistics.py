@@ -145,17 +145,6 @@ def test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height(record
     assert mechanism.scale >= Fraction(statistic.height)
 
 
-def test_a_sum_of_squares_is_the_squared_distance_from_a_point():
-    point = np.array([0.1, 0.2, 0.0, -0.5, 0.3])
-    records = [("gold", 60.0, 3.0, "no"), ("basic", 20.0, 9.0, "no"), (None, 95.0, 0.0, "no")]
-    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
-    frame = pd.DataFrame(records, columns=[*columns, "default"])
-    exact = ((design_matrix(frame, features_of(columns)[1:], columns, coded=True) - point) ** 2).sum()
-    statistic = squared(3, (-2 * point).tolist(), height=10**6)
-    found = statistic.compute(table(records))[0] * 20.0 / 10**6 + 3 * point @ point
-    assert found == pytest.approx(exact, abs=1e-4)
-
-
 # The histogram --------------------------------------------------------------------------------------------------------------
 
 
@@ -250,14 +239,6 @@ def test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one(parti
         assert fresh[parties[0]].joint.noise.moved() == fresh[parties[0]].joint.noise.moved(parties[0]) == 1
 
 
-@given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(0, 3), RECORDS)
-def test_whatever_a_record_is_nobody_is_counted_twice(records, place, other):
-    made, parts = statistics(("telco", "bank", "insurer"), len(records))
-    counts = histogram(made, parts, dict.fromkeys(parts, table(records)), "any")
-    assert counts.min() >= 0
-    assert counts.sum() <= len(records)
-
-
 def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
     """Each by itself: a chi-square test over all residues, for scores that are all alike and for nobody at all."""
     people = 40_000
@@ -323,14 +304,6 @@ def test_a_plan_that_its_parties_would_understand_differently_is_refused(what):
     with pytest.raises(ColonnadeError):
         for step in agreed.steps:
             PrivateScoreHistogram(agreed, step, SCHEMA)
-
-
-def test_a_histogram_is_refused_where_two_parties_may_collude():
-    made = release(("telco", "bank", "insurer"))
-    nodes = ("bank", "telco", "insurer", "u", "v")
-    agreed = plan(made.steps(), 5, collusion=2, threshold=2, compute_nodes=nodes)
-    with pytest.raises(ColonnadeError, match="one colluding party"):
-        PrivateScoreHistogram(agreed, agreed.steps[0], SCHEMA)
 
 
 # The noise ------------------------------------------------------------------------------------------------------------------

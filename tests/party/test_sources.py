@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
 
 CANARY = "canary-4242"
@@ -63,15 +63,6 @@ def test_every_kind_of_source_gives_the_same_rows_in_blocks(kind: str, tmp_path:
     assert cells == [str(row) for row in range(10)]
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_path_may_be_text_and_batches_may_be_read_again(kind: str, tmp_path: Path) -> None:
-    data = make(kind, frame(), tmp_path)
-    source = Source(str(data) if isinstance(data, Path) else data)
-    for _ in range(2):
-        assert sum(len(batch) for batch in source.batches(["age"], rows=3)) == 10
-
-
 def test_shards_follow_one_another_whatever_their_kinds(tmp_path: Path) -> None:
     whole = frame(20)
     pieces = [
@@ -83,13 +74,6 @@ def test_shards_follow_one_another_whatever_their_kinds(tmp_path: Path) -> None:
     cells = [str(cell) for batch in source.batches(["age"], rows=3) for cell in batch.column(0).to_pylist()]
     assert cells == [str(row) for row in range(20)]
     assert Source(pieces[:4]).rows == 16
-
-
-def test_a_column_that_one_shard_lacks_is_no_column() -> None:
-    source = Source([frame(), frame().drop(columns="plan")])
-    assert source.columns == ("age", "diary")
-    with pytest.raises(SchemaMismatch, match="'plan'"):
-        source.batches(["plan"])
 
 
 class Spy(pd.DataFrame):
@@ -123,28 +107,6 @@ def test_a_parquet_column_that_was_not_asked_for_may_be_rubble(tmp_path: Path) -
     assert sum(len(batch) for batch in source.batches(["age", "plan"])) == 1000
     with pytest.raises(BadInput):  # or else this test shows nothing
         list(source.batches(["diary"]))
-
-
-def test_a_csv_column_that_was_not_asked_for_is_not_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
-    genuine = pa.csv.ConvertOptions
-
-    def spy(**options: object) -> object:
-        asked.append(list(options["include_columns"]))
-        return genuine(**options)
-
-    monkeypatch.setattr(pyarrow.csv, "ConvertOptions", spy)
-    batch = next(iter(Source(make("csv", frame(), tmp_path)).batches(["age"])))
-    assert asked == [["age"]]
-    assert batch.schema.names == ["age"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_missing_column_is_named(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaMismatch, match="'income'") as caught:
-        Source(make(kind, frame(), tmp_path)).batches(["age", "income"])
-    assert caught.value.spent is None
-    assert CANARY not in everything_said(caught.value)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 0.5, 0.99])
@@ -198,15 +160,6 @@ def test_what_is_no_data_source_is_refused(data: object) -> None:
     assert caught.value.code == "bad-input"
 
 
-def test_a_column_that_arrow_cannot_hold_is_a_typed_error() -> None:
-    odd = pd.DataFrame({"z": np.array([1 + 2j, 3 + 4j])})
-    with pytest.raises(ColonnadeError) as caught:
-        Source(odd).kinds("z")
-    assert "'z'" in str(caught.value)
-    with pytest.raises(ColonnadeError):
-        list(Source(odd).batches(["z"]))
-
-
 # Written to another file -----------------------------------------------------------------------------------------------------
 
 ODD = [
@@ -245,17 +198,6 @@ def test_columns_of_a_csv_file_are_written_cell_by_cell(tmp_path, separator, enc
     assert other.columns == tuple(columns)
     assert cells(other, columns) == cells(source, columns) == [ODD[::-1], ODD]
     assert "secret".encode(declared) not in (tmp_path / "other.csv").read_bytes()
-
-
-def test_a_cell_of_broken_text_is_written_as_broken_as_it_is(tmp_path):
-    (tmp_path / "one.csv").write_bytes(b"id,name\n1,\xff\xfe\n2,fine\n")
-    source = Source(tmp_path / "one.csv")
-    with (tmp_path / "other.csv").open("wb") as file:
-        source.write(["name"], file)
-    (batch,), (other,) = source.batches(["name"]), Source(tmp_path / "other.csv").batches(["name"])
-    assert [cell.as_buffer().to_pybytes() for cell in batch["name"]] == [
-        cell.as_buffer().to_pybytes() for cell in other["name"]
-    ]
 
 
 def test_columns_of_a_parquet_file_keep_their_types_and_nulls(tmp_path):

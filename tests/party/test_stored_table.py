@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.party.table import stored_table
-from colonnade.party.table.fingerprint import KeptFingerprint
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
 from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source
-from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, part_of, party_ids
+from colonnade.party.table.stored_table import StoredTable, common_list, ordered_table, party_ids
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Category, Date, Numeric, Schema
 from colonnade.schema.stored import form_of
@@ -98,20 +97,6 @@ def test_a_table_on_disk_reads_as_in_memory_in_the_same_order_under_the_same_nam
     require_same(table, stored)
 
 
-def test_a_list_of_numbers_and_a_party_of_texts_are_compared_as_in_memory() -> None:
-    frame = people(300)
-    for ids, listed in (
-        ([f" {number} " for number in frame["id"]], pa.array(np.arange(0, 600, 2))),
-        (frame["id"], pa.array([str(number) for number in range(0, 600, 2)])),
-        (["0" + str(number) for number in frame["id"]], pa.array(np.arange(0, 600, 2))),
-    ):
-        frame["id"] = ids
-        (order, table), (stored_order, stored) = both(Source(frame), common_list({"list": listed}), "cohort")
-        assert stored_order.identity == order.identity
-        assert stored_order.rows.tolist() == order.rows.tolist()
-        require_same(table, stored)
-
-
 def test_another_order_of_rows_is_the_same_too() -> None:
     source = Source(people())
     everybody = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
@@ -134,19 +119,6 @@ def test_an_order_is_inverted_on_disk_as_in_memory_however_far_apart_its_rows_ar
         rows = np.array(order, dtype=np.int64)
         found = stored_table._places_of_rows(rows, SMALLEST_MEMORY)
         assert found.mapped().tolist() == places_of_rows(rows, None).tolist()
-
-
-@pytest.mark.parametrize("ids", ["whole", "text"])
-def test_a_part_of_an_order_on_disk_is_that_part_in_memory_and_on_disk_too(ids: str) -> None:
-    source = Source(people(ids=ids))
-    common = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
-    (order, _), (stored, _) = both(source, common)
-    taken = kit.generator("a part").random(order.people) < 0.3
-    one, other = (part_of(whole, "part", taken) for whole in (order, stored))
-    assert isinstance(other.rows, np.memmap)
-    assert (one.identity, one.people) == (other.identity, other.people) == ("part", int(taken.sum()))
-    assert one.rows.tolist() == other.rows.tolist() == order.rows[taken].tolist()
-    assert one.ids.to_pylist() == other.ids.to_pylist()
 
 
 CELLS = st.lists(st.none() | st.sampled_from(["x", "y", "missing", "?", "", "z", "1", "1.0", "inf", "2020-02-03"]))
@@ -198,14 +170,6 @@ def test_ids_that_are_missing_or_repeated_are_refused_in_the_same_words(ids: lis
         with pytest.raises(BadInput, match=said) as refused:
             party_ids(source, "id", party="bank", memory=memory)
         assert refused.value.__cause__ is None
-
-
-def test_a_kept_fingerprint_is_that_of_the_same_data(tmp_path: Path) -> None:
-    source = Source(people())
-    small, large = (party_ids(source, "id", party="bank", memory=memory) for memory in (None, SMALLEST_MEMORY))
-    kept = KeptFingerprint(tmp_path / "f")
-    kept.record(source, SCHEMA, small, version=1)
-    kept.require_same(source, SCHEMA, large, version=1)
 
 
 def test_a_folder_a_pattern_a_database_and_a_query_hold_the_same_rows(tmp_path: Path) -> None:

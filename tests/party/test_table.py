@@ -2,7 +2,6 @@
 
 import datetime as dt
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.errors import ColonnadeError, SchemaMismatch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Numeric, Schema
@@ -88,16 +87,6 @@ def test_every_source_gives_the_same_codes_and_values(kind: str, tmp_path: Path)
     assert read(PrivateTable(Source(make(kind, frame, tmp_path)), SCHEMA)) == expected(frame)
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_order_is_honoured_and_other_rows_are_ignored(kind: str, tmp_path: Path) -> None:
-    frame = people()
-    order = kit.generator("order").permutation(200)[:150].astype(np.int64)
-    table = PrivateTable(Source(make(kind, frame, tmp_path)), SCHEMA, order=order)
-    assert table.people == 150
-    assert read(table) == expected(frame.iloc[order])
-
-
 class SpySource(Source):
     """A source that remembers which columns it was asked for."""
 
@@ -157,28 +146,6 @@ def test_a_level_is_found_however_it_is_stored(column: list, cells: list, codes:
     assert table.codes("x").dtype == np.int32
 
 
-def test_nullable_and_arrow_backed_pandas_columns_are_read() -> None:
-    frame = pd.DataFrame(
-        {
-            "a": pd.array([1, None, 3], dtype="Int64"),
-            "b": pd.array([True, None, False], dtype="boolean"),
-            "c": pd.array(["x", None, "y"], dtype="string"),
-            "d": pd.array([1.5, None, 9.0], dtype="Float32"),
-            "e": pd.Series([1, None, 3], dtype=pd.ArrowDtype(pa.int32())),
-        }
-    )
-    schema = Schema(
-        a=Category([3, 1]), b=Category([False, True]), c=Category(["x", "y"]), d=Numeric(0, 4), e=Numeric(0, 2)
-    )
-    assert read(PrivateTable(Source(frame), schema)) == {
-        "a": [1, -1, 0],
-        "b": [1, -1, 0],
-        "c": [0, -1, 1],
-        "d": [1.5, 2.0, 4.0],
-        "e": [1.0, 1.0, 2.0],
-    }
-
-
 NUMBERS = [
     (["12", " 7.5 ", "+3", "-1e1", ".5", "5.", "1e999", "-inf"], [12, 7.5, 3, -10, 0.5, 5, 20, -10]),
     (["", "n/a", "nan", "1,5", "0x10", "1_0", "--1", "1 2", "e5", "½"], [5] * 10),
@@ -200,24 +167,6 @@ def test_a_number_is_clipped_and_a_missing_one_is_the_midpoint(cells: list, valu
     assert PrivateTable(
         Source(pd.DataFrame({"x": pd.Series([*cells, 1], dtype=object)})), Schema(x=Numeric(-10, 20))
     ).values("x").tolist() == [*values, 1]
-
-
-def test_objects_of_every_sort_become_numbers_or_nothing() -> None:
-    cells = [
-        np.float32(0.5),
-        np.int8(3),
-        Fraction(1, 4),
-        Decimal("sNaN"),
-        10**5000,
-        {"a": 1},
-        b"7",
-        pd.NA,
-        pd.NaT,
-        np.bool_(True),
-    ]
-    frame = pd.DataFrame({"x": pd.Series(cells, dtype=object)})
-    values = PrivateTable(Source(frame), Schema(x=Numeric(0, 10))).values("x")
-    assert values.tolist() == [0.5, 3, 0.25, 5, 5, 5, 5, 5, 5, 1]
 
 
 @pytest.mark.every(2)
@@ -311,17 +260,6 @@ def test_a_joint_category_runs_over_the_last_column_fastest() -> None:
     assert table.joint_codes(["b"])[0].tolist() == [0, 1, 2, -1, 1, 2]
 
 
-def test_a_joint_category_that_no_code_could_number_is_refused() -> None:
-    wide = Category([str(level) for level in range(4096)])
-    schema = Schema(a=wide, b=wide, c=wide)
-    table = PrivateTable(Source(pd.DataFrame({name: ["1"] for name in schema})), schema)
-    with pytest.raises(BadInput):
-        table.joint_codes(["a", "b", "c"])
-    with pytest.raises(BadInput):
-        table.joint_codes([])
-    assert table.joint_codes(["a", "b"]) == (np.array([4097]), 2**24)
-
-
 def test_what_a_table_hands_out_cannot_be_changed() -> None:
     table = PrivateTable(Source(people()), SCHEMA)
     for column in (table.codes("segment"), table.values("age"), table.values("age", 1, 5), table.held()):
@@ -341,21 +279,6 @@ def test_a_person_without_a_row_has_a_null_record() -> None:
     assert table.values("floor").tolist()[0] == 20
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        np.array([0, 1, 1]),
-        np.array([0, 200]),
-        np.array([-2, 0]),
-        np.array([0.0, 1.0]),
-        np.array([[0, 1]]),
-    ],
-)
-def test_an_order_that_is_none_is_refused(order: np.ndarray) -> None:
-    with pytest.raises(BadInput):
-        PrivateTable(Source(people()), SCHEMA, order=order)
-
-
 def test_a_source_that_lost_rows_since_it_was_aligned_is_refused(tmp_path: Path) -> None:
     path = make("csv", people(), tmp_path)
     with pytest.raises(SchemaMismatch, match="fewer rows"):
@@ -373,15 +296,6 @@ def test_a_table_larger_than_its_memory_reads_the_same(memory: int) -> None:
         assert {name: np.concatenate([block[name] for block in blocks]).tolist() for name in SCHEMA} == expected(frame)
     held = [column for column in table._columns.values() if not isinstance(column, np.memmap)]
     assert sum(column.nbytes for column in held) <= memory
-
-
-def test_no_room_on_disk_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.ftruncate", full)
-    with pytest.raises(BadInput, match="no room"):
-        PrivateTable(Source(people()), SCHEMA, memory=0).values("age")
 
 
 @pytest.mark.parametrize(

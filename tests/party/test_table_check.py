@@ -92,20 +92,6 @@ def test_question_marks_for_missing_numbers(tmp_path: Path) -> None:
     assert (mean - 1_000 * share) / (1 - share) == pytest.approx(true[~gone].mean(), abs=30)
 
 
-def test_a_misspelt_level(tmp_path: Path) -> None:
-    true = segments()
-    path = written(tmp_path, "segment", np.where(true == "basic", "Basic ", true))
-    refused(
-        cn.Party(path, schema=cn.Schema(segment=cn.Category(["basic", "gold", "platinum"]))),
-        counts=f"segment: {(true == 'basic').sum():,} of 5,000 values",
-        remedy=f"{(true == 'basic').sum():,} differ from a level by case or by spaces at the ends only",
-    )
-    declared = cn.Category(["Basic ", "gold", "platinum"])
-    with opened(cn.Party(path, schema=cn.Schema(segment=declared))) as federation:
-        counts = cn.PatternCount(["bank.segment"], epsilon=20.0).fit(federation).counts_
-    np.testing.assert_allclose(counts, [(true == level).sum() for level in ("basic", "gold", "platinum")], atol=10)
-
-
 @pytest.mark.parametrize("rule", ["excluded", "level"])
 def test_empty_cells_of_a_category(rule: str, tmp_path: Path) -> None:
     true = pd.Series(segments(), dtype=object)
@@ -255,18 +241,6 @@ def test_a_table_that_fits_says_so_and_refuses_nothing() -> None:
     assert found.fits
     assert str(found).endswith("The table fits its schema.")
     assert "missing" not in str(found.faults)
-
-
-def test_a_check_reads_a_table_in_blocks_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pd.DataFrame({"x": np.arange(200_000) % 7, "unused": 1})
-    source, asked = Source(frame), []
-    honest = Source.batches
-    monkeypatch.setattr(
-        Source, "batches", lambda self, names, *rest: asked.append(list(names)) or honest(self, names, *rest)
-    )
-    found = check_table(source, cn.Schema(x=cn.Numeric(0, 6)))
-    assert asked == [["x"]]
-    assert (found.rows, found.columns[0].clipped, found.columns[0].missing) == (200_000, 0, 0)
 
 
 # At the command line, and when a party is served ------------------------------------------------------------------------------

@@ -221,12 +221,6 @@ def test_up_to_c_colluders_cost_nothing_and_for_more_nothing_is_claimed(layout, 
     assert noise.variance(pair) == pytest.approx(noise.variance(own) * factor)
 
 
-def test_slope_gets_less_noise_by_the_emphasis():
-    noise = noise_of({"one": Holding(2, 1, 1), "other": Holding(3, 0)}, emphasis=3)
-    for block in noise.blocks:
-        assert noise.scale(block) == 3 * noise.scale(block, slope=True)
-
-
 PLAIN = {"one": Holding(1, 0, 1), "other": Holding(1, 0)}
 
 

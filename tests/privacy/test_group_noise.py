@@ -131,7 +131,7 @@ def test_the_shares_that_are_drawn_have_the_variance_that_the_law_says(price):
     assert refuted(noise.opened_variance * 1.2)  # a wrong scale would be found out
 
 
-SAMPLES = 100_000
+SAMPLES = 50_000
 
 
 def views(noise: GroupNoise, share: Fraction, name: str) -> tuple[np.ndarray, np.ndarray]:

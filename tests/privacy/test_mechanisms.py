@@ -210,17 +210,6 @@ def test_noise_does_not_depend_on_the_value(mechanism: DiscreteLaplace | Discret
     np.testing.assert_array_equal(*noise)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint64])
-def test_codes_of_any_whole_number_type_are_taken(dtype: type) -> None:
-    channel = Channel("subset", 5, 2, HALF)
-    codes = np.array([0, 1, 4, 3], dtype=dtype)
-    released = [
-        RandomizedResponse(channel).release(c, ExactSampler(KeyedRandomness(b"d" * 32)))
-        for c in (codes, codes.astype(int))
-    ]
-    np.testing.assert_array_equal(*released)
-
-
 @given(st.integers(-(2**63), 2**63 - 1).filter(lambda code: not 0 <= code < 5))
 def test_whatever_is_no_category_is_a_null_record(code: int) -> None:
     for channel in (Channel("grr", 5, 1, ONE), Channel("subset", 5, 2, HALF), Channel("oue", 5, 1, ONE)):
@@ -240,13 +229,6 @@ def test_noise_is_added_to_whole_numbers_only(mechanism: Mechanism) -> None:
     for bad in (np.array([0.5]), np.array([float("nan")]), np.array([True])):
         with pytest.raises(BadInput):
             mechanism.release(bad, kit.sampler("bad"))
-
-
-def test_sums_wrap_rather_than_fail() -> None:
-    for mechanism in ADDITIVE:
-        released = mechanism.release(np.full(1000, 2**63 - 1), kit.sampler("wrap"))
-        assert (released < 0).any()
-        assert (released > 0).any()
 
 
 # Losses -----------------------------------------------------------------------------------------------

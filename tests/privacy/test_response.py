@@ -10,7 +10,6 @@ from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.counts import (
-    independent_counts,
     joint_counts,
     project_counts,
     project_to_simplex,
@@ -114,15 +113,6 @@ def test_no_channel_beats_the_best_one(categories: int, epsilon: float) -> None:
     assert best.v0 <= min(rival.v0 for rival in rivals)
 
 
-@pytest.mark.parametrize("nano", [1, 10**13])
-@pytest.mark.parametrize("categories", [2, 5, 4096])
-def test_extreme_prices_have_channels(nano: int, categories: int) -> None:
-    channel = best_channel(categories, Price(nano, 0.0))
-    assert 0 <= channel.q < channel.p <= 1
-    assert channel.spread > 0
-    assert channel.spread == pytest.approx(channel.p - channel.q, abs=1e-15)
-
-
 @pytest.mark.parametrize(
     ("kind", "categories", "size", "nano"),
     [
@@ -162,22 +152,6 @@ def test_bytes_that_are_no_report_are_refused(channel: Channel, row: list[int]) 
         channel.supports(rows)
     with pytest.raises(ProtocolError):
         joint_counts([rows], [channel])
-
-
-def test_reports_of_the_wrong_shape_or_number_are_refused() -> None:
-    channel = Channel("grr", 5, 1, ONE)
-    good = np.zeros((4, 1), dtype=np.uint8)
-    for bad in (good[:, 0], good.astype(np.int64), np.zeros((4, 2), dtype=np.uint8)):
-        with pytest.raises(ProtocolError):
-            joint_counts([bad], [channel])
-    with pytest.raises(ProtocolError):
-        joint_counts([good, good[:3]], [channel, channel])
-    with pytest.raises(BadInput):
-        joint_counts([good], [channel, channel])
-    with pytest.raises(BadInput):
-        joint_counts([], [])
-    with pytest.raises(BadInput, match="cells"):
-        joint_counts([good] * 11, [channel] * 11)
 
 
 # The joint estimator ----------------------------------------------------------------------------------
@@ -242,15 +216,6 @@ def test_estimates_add_up_to_the_number_of_people_and_to_the_margins(kind: str) 
     np.testing.assert_allclose(table.sum(axis=1), joint_counts(reports[:1], [channel]), atol=1e-8)
 
 
-def test_null_records_spread_evenly_and_keep_the_total() -> None:
-    channel = Channel("subset", 5, 2, TWO)
-    reports = RandomizedResponse(channel).release(np.full(200_000, -1), kit.sampler("null"))
-    counts = joint_counts([reports], [channel])
-    z = (counts - 40_000) / math.sqrt(200_000 * (channel.v0 + 1))
-    assert 2 * stats.norm.sf(np.abs(z).max()) * 5 > kit.ALPHA
-    assert counts.sum() == pytest.approx(200_000, abs=1e-6)
-
-
 # Projection -------------------------------------------------------------------------------------------
 
 tables = st.integers(0, 10**6).map(lambda seed: np.random.default_rng(seed).normal(20, 60, (4, 3)))
@@ -289,28 +254,3 @@ def test_the_projection_solves_its_quadratic_programme(estimate: np.ndarray, tot
     gap = gradient @ counts - gradient.min() * total
     assert gap >= -1e-9 * total
     assert math.sqrt(2 * max(gap, 0) * np.linalg.eigvalsh(covariance).max()) <= 1e-3 * total
-
-
-def test_projection_keeps_margins_that_plain_projection_loses() -> None:
-    channels = [Channel("subset", 5, 2, HALF)] * 3
-    columns = people("margin", 100_000, [5, 5, 5])
-    truth, randomness = table_of(columns, [5, 5, 5]), kit.sampler("margin")
-    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
-    estimate = joint_counts(reports, channels)
-
-    def margin_error(table: np.ndarray) -> float:
-        return float(np.abs((table - truth).sum(axis=(1, 2))).sum())
-
-    assert (
-        margin_error(project_counts(estimate, 100_000, channels))
-        < margin_error(project_to_simplex(estimate, 100_000)) / 2
-    )
-
-
-def test_projections_refuse_what_does_not_fit() -> None:
-    with pytest.raises(BadInput):
-        project_counts(np.zeros((3, 4)), 10, GRID)
-    with pytest.raises(BadInput):
-        project_to_simplex(np.zeros(3), float("nan"))
-    with pytest.raises(BadInput):
-        independent_counts([], 10)

@@ -110,11 +110,6 @@ def test_a_cut_or_lengthened_message_is_refused(cut):
         codec.decode_request(encoded + b"\x00")
 
 
-def test_a_request_is_not_read_as_a_reply():
-    with pytest.raises(ProtocolError):
-        codec.decode_reply(codec.encode(GetAccount()))
-
-
 def encode_raw(value: object) -> bytes:
     header = msgspec.msgpack.encode(value)
     return codec.VERSION + len(header).to_bytes(4, "big") + header
@@ -206,11 +201,6 @@ def test_a_request_hash_leaves_out_what_is_said_about_the_study():
         plain, titled = kind(**fields), kind(**fields, about=About(title="Churn"))
         assert codec.digest(plain) == codec.digest(titled)
         assert codec.decode_request(codec.encode(titled)) == titled != plain
-
-
-def test_a_declared_version_of_the_data_is_part_of_a_request():
-    one, other = (a_plan(data_versions=versions) for versions in ({}, {"bank": 2}))
-    assert codec.request_identity(one, "bank", "reports") != codec.request_identity(other, "bank", "reports")
 
 
 def test_logs_name_a_study_by_its_plans_hash_whether_a_message_holds_the_plan_or_the_hash():

@@ -81,6 +81,7 @@ def test_shares_out_of_range_are_refused_before_a_product_from_a_device_is_used(
         product.elements()
 
 
+@pytest.mark.full
 def test_a_federation_on_another_device_releases_the_same(on_another_device, monkeypatch):
     def released():
         with federation(120, delta=1e-4, test_key=TEST_KEY) as f:

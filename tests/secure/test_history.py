@@ -3,13 +3,11 @@
 import hashlib
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.errors import BadInput
 from colonnade.secure import history
-from colonnade.secure.history import Earlier, History, extends
+from colonnade.secure.history import History, extends
 
 LARGEST = 64
 
@@ -102,18 +100,3 @@ def test_no_inner_node_passes_for_a_row():
     leaves = b"".join(bytes(two._levels[0][place : place + 32]) for place in (0, 32))
     assert History([leaves]).root() != two.root()
     assert history._leaf(leaves) != history._node(leaves[:32], leaves[32:])
-
-
-def test_what_a_history_does_not_have_is_refused():
-    three = History(digests(3))
-    for wrong in (lambda: three.root(0), lambda: three.root(4), lambda: three.proof(2, 1), History().root):
-        with pytest.raises(BadInput):
-            wrong()
-    for fields in (
-        (-1, bytes(32), ()),
-        (0, bytes(31), ()),
-        (0, bytes(32), (bytes(33),)),
-        (0, bytes(32), (bytes(32),) * 129),
-    ):
-        with pytest.raises(BadInput):
-            Earlier(*fields)

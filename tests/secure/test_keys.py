@@ -85,14 +85,6 @@ def test_all_eight_small_order_points_are_refused_as_identities_in_every_encodin
             PublicIdentity(encoding.to_bytes(32, "little"))
 
 
-@pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33), "0" * 32, bytearray(32), None])
-def test_a_seed_of_another_shape_is_refused(seed: object) -> None:
-    with pytest.raises(BadInput):
-        Identity.from_seed(seed)
-    with pytest.raises(BadInput):
-        runs.handshake("ana", runs.terms(), drawn=seed or b"short")
-
-
 def test_secrets_do_not_show_themselves_in_any_text() -> None:
     value = runs.seed("shown")
     session = runs.sessions()["ana"]

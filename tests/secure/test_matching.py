@@ -59,7 +59,7 @@ ids = st.integers(0, 15).map(lambda number: f"id {number}".encode())
 lists = st.lists(st.lists(ids, unique=True, max_size=16), min_size=2, max_size=6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(lists)
 def test_the_parties_find_exactly_the_intersection(drawn):
     held = {f"p{number}": some for number, some in enumerate(drawn)}

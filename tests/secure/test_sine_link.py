@@ -23,6 +23,7 @@ from colonnade.secure.sine_link import (
 )
 from tests import kit
 
+full = pytest.mark.full
 KINDS = ("residual", "weight")
 
 
@@ -76,7 +77,10 @@ def test_on_average_over_holders_numbers_rounded_tables_give_the_link(window: in
 
 
 @pytest.mark.parametrize("window", LINKS)
-@pytest.mark.parametrize(("holders", "bits", "finer"), [(2, 8, 16), (3, 8, 16), (2, 4, 16), (4, 6, 16), (2, 4, 32)])
+@pytest.mark.parametrize(
+    ("holders", "bits", "finer"),
+    [(2, 8, 16), (2, 4, 32), *(pytest.param(*one, marks=full) for one in ((3, 8, 16), (2, 4, 16), (4, 6, 16)))],
+)
 def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, bits: int, finer: int) -> None:
     bounds = LinkBounds(LINKS[window], holders, bits, finer)
     numbers = np.random.default_rng([window, holders]).integers(0, STEPS, (holders, 50_000))
@@ -89,8 +93,8 @@ def test_no_numbers_of_holders_lead_past_the_bounds(window: int, holders: int, b
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("parties", [2, 3, 4, 5])
-@pytest.mark.parametrize("threshold", [1, 2, 3])
+@pytest.mark.parametrize("parties", [2, 5, *(pytest.param(count, marks=full) for count in (3, 4))])
+@pytest.mark.parametrize("threshold", [1, 2, pytest.param(3, marks=full)])
 def test_a_link_on_shares_is_the_link_in_integers_exactly(threshold: int, parties: int, kind: str) -> None:
     """With each choice of t + 1 evaluators among the nodes that could be: those that are no maskers."""
     holders, nodes, people = threshold + 1, 2 * threshold + 1, 60

@@ -51,14 +51,6 @@ def test_all_but_one_masked_vectors_are_jointly_uniform():
     assert chi_square_p(np.bincount(first * 16 + second, minlength=256), np.ones(256)) > ALPHA
 
 
-def test_every_position_has_masks_of_its_own():
-    ring = SumRing.for_headroom(10, 2)
-    masks = masks_of(["a", "b"], ring, "positions")["a"]
-    zeros = np.zeros(100, dtype=np.int64)
-    assert not np.array_equal(masks.masked(1, zeros), masks.masked(2, zeros))
-    assert np.array_equal(masks.masked(1, zeros), masks.masked(1, zeros))
-
-
 def test_a_value_beyond_the_bound_is_clipped_before_it_can_wrap_the_sum():
     ring = SumRing.for_headroom(100, 2)
     masks = masks_of(["a", "b"], ring, "clipped")

@@ -92,16 +92,6 @@ def test_no_list_that_passes_shares_a_point_with_another():
     assert all(not one & other for k, one in enumerate(seen) for other in seen[k + 1 :])
 
 
-def test_a_row_whose_name_is_left_out_has_no_place_and_nobody_hears_of_it():
-    """The first party leaves out one of its own names: a refusal would tell it that the second party has that person too."""
-    pair = Pair([b"x", b"y"], [b"x", b"z"])
-    left_out = pair.one.names[0]
-    kept = pair.names[(pair.names != left_out).any(axis=1)]
-    assert len(kept) == len(pair.names) - 1
-    order = pair.two.order(kept)
-    assert sorted(order[order >= 0]) == [1]
-
-
 @pytest.mark.parametrize("twice", [b"x", b"y"])
 def test_a_name_at_two_places_is_refused_whoever_has_it(twice):
     pair = Pair([b"x", b"y"], [b"x", b"z"])

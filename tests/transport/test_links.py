@@ -1,8 +1,6 @@
 """Direct links: the same release with them and without, and what a stranger, an impostor or a failing link brings about."""
 
 import contextlib
-import io
-import json
 import os
 import socket
 import ssl
@@ -18,7 +16,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Opened, Posted, Ticket
+from colonnade.protocol.messages import LARGEST_SEALED, Blob, Opened, Posted, Ticket
 from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import provision
 from colonnade.service.post_office import PostOffice
@@ -175,31 +173,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
     assert linked.held == 0, "letters are erased when a study is concluded"
 
 
-@pytest.mark.full
-def test_the_coordinator_learns_only_the_length_and_hash_of_a_letter_that_went_directly(linked):
-    pca(linked.federation)
-    letters = [
-        letter
-        for _, replies in linked.transport.rounds
-        for data in replies.values()
-        if isinstance(reply := codec.decode_reply(data), Posted)
-        for letter in reply.letters.values()
-    ]
-    tickets = [Ticket.read(letter) for letter in letters]
-    assert max(len(letter) for letter in letters) < SHORTEST_DIRECT
-    assert sum(ticket is not None for ticket in tickets) >= 3
-
-
 # Links that fail --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.full
-def test_a_member_that_cannot_be_reached_gets_its_letters_from_the_coordinator(linked, plain):
-    linked.members["telco"].listener.close()
-    found = pca(linked.federation)
-    same(found, plain)
-    assert found.transcript_.direct, "the others still have theirs"
-    assert found.transcript_.direct["telco"] > 0, "it can still send"
 
 
 @pytest.mark.parametrize("turn", [2, pytest.param(3, marks=pytest.mark.full)])
@@ -448,30 +422,6 @@ def test_a_member_that_the_papers_do_not_name_any_more_is_hung_up_on(kits, bank)
     assert refused_again(lambda: dialled(kits / "outsider", bank))
 
 
-def test_strangers_do_not_fill_the_log(kits, tmp_path, monkeypatch):
-    stream, address = io.StringIO(), free_address()
-    listener = Listener(
-        address, Kit(kits / "bank"), ["telco"], Mailbox(tmp_path / "m", []), Log(stream, "bank", "relay")
-    )
-
-    def knock() -> None:
-        host, port = address.split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as stranger:
-            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            with contextlib.suppress(OSError):
-                while stranger.recv(100):
-                    pass
-        until(lambda: not listener._callers, "the stranger is gone")
-
-    for _ in range(5):
-        knock()
-    assert stream.getvalue().count("link-refused") == 1
-    monkeypatch.setattr(linking, "LOG_PAUSE", 0.0)
-    knock()
-    assert [json.loads(line)["times"] for line in stream.getvalue().splitlines()] == [1, 5]
-    listener.close()
-
-
 # What a peer may send -----------------------------------------------------------------------------------------------------
 
 
@@ -502,21 +452,6 @@ def hand_over(connection, letter: bytes) -> linking.Answer:
         connection.sendall(letter)
         answer = linking.Answer(connection.recv(1)[0])
     return answer
-
-
-def test_a_peer_has_so_many_letters_and_each_counts_as_a_file(kits, bank, monkeypatch):
-    monkeypatch.setattr(mailbox_module, "LETTERS", 3)
-    with dialled(kits / "telco", bank) as connection:
-        found = [hand_over(connection, os.urandom(1_024)) for _ in range(5)]
-        assert found == [linking.Answer.KEPT] * 3 + [linking.Answer.NO] * 2
-        bank.mailbox.forget(STUDY)
-        assert hand_over(connection, os.urandom(1_024)) == linking.Answer.KEPT
-    with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
-        assert hand_over(connection, os.urandom(1_024)) == linking.Answer.KEPT
-    monkeypatch.setattr(mailbox_module, "LETTERS", 1_000)
-    with dialled(kits / "telco", bank) as connection:
-        found = [hand_over(connection, os.urandom(1_024)) for _ in range(40)]
-        assert found.count(linking.Answer.KEPT) == 150_000 // mailbox_module.LEAST_COUNTED - 1  # one is there already
 
 
 def test_the_room_of_a_peer_is_what_its_letters_leave_whatever_became_of_them(tmp_path):
@@ -572,20 +507,6 @@ def test_slow_strangers_keep_no_peer_out_and_are_hung_up_on(kits, bank, monkeypa
         stranger.close()
     until(lambda: len(bank.listener._callers) == 1, "only the peer is left")
     link.close()
-
-
-def test_a_letter_that_trickles_is_given_up_and_its_room_is_free_again(kits, bank, monkeypatch):
-    monkeypatch.setattr(linking, "GRACE", 0.2)
-    monkeypatch.setattr(linking, "LEAST_RATE", 1 << 30)
-    with dialled(kits / "telco", bank) as connection:
-        announce(connection, Ticket(140_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.SEND
-        with contextlib.suppress(OSError):
-            for _ in range(400):
-                connection.sendall(b"x")
-                time.sleep(0.02)
-            pytest.fail("a byte at a time is taken for ever")
-    until(lambda: bank.mailbox._shares["telco"].letters == 0, "the room is given back")
 
 
 def test_mail_that_nobody_asks_for_is_erased_and_half_letters_do_not_outlive_a_restart(tmp_path):

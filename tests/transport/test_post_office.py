@@ -8,7 +8,7 @@ import pytest
 
 from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Post, Posted, Refused, Ticket
+from colonnade.protocol.messages import Blob, Post, Posted, Ticket
 from colonnade.service import post_office
 from colonnade.service.post_office import PostOffice
 from colonnade.transport.mailbox import Mailbox
@@ -77,16 +77,6 @@ def test_a_first_turn_that_is_asked_again_erases_nothing_and_that_of_another_run
     assert len(box) == 1
     office.handle(codec.encode(a_turn(0, run=b"q" * 16)))
     assert len(box) == 0
-
-
-def test_tickets_of_more_than_a_message_are_refused_before_any_letter_is_read(tmp_path, monkeypatch):
-    guard = Says({})
-    office, box, tickets = with_mail(tmp_path, guard, {"telco": b"t" * 2_000, "bank": b"b" * 3_000})
-    monkeypatch.setattr(codec, "LARGEST_FRAME", 5_000)
-    monkeypatch.setattr(box, "find", lambda *_: pytest.fail("a letter was read"))
-    found = codec.decode_reply(office.handle(codec.encode(a_turn(2, tickets))))
-    assert isinstance(found, Refused)
-    assert not guard.heard
 
 
 def test_a_few_turns_at_most_are_held_whole(tmp_path):
