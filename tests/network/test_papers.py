@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,9 +33,7 @@ from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
 from colonnade.steps.joint import SharingFloor
 from colonnade.transport.direct import Direct
-from tests.federations import frames
 from tests.network.served import Site
-from tests.party.test_alignment_refusals import Seen
 
 
 @pytest.fixture
@@ -600,28 +597,3 @@ def test_a_list_longer_than_the_declared_capacity_is_refused_to_the_owner_who_st
         site.members["bank"].guard()
     with_rules(site, f"capacity = {len(site.tables['bank'])}")
     site.members["bank"].guard().close()
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("change", ["somebody came", "somebody went", "somebody else"])
-def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_path, change):
-    """Everything but contents: who says what to whom in which turn, how long it is, and which rows it leaves."""
-    tables = frames(60)
-    changed = {
-        "somebody came": pd.concat([tables["bank"], tables["bank"].tail(1).assign(person_id=10**9)]),
-        "somebody went": tables["bank"].iloc[:-1],
-        "somebody else": tables["bank"].assign(person_id=[*tables["bank"]["person_id"][:-1], 10**9]),
-    }
-    found = []
-    for name, bank in (("as it is", tables["bank"]), (change, changed[change])):
-        (tmp_path / name).mkdir()
-        site = Site(tmp_path / name, tables={**tables, "bank": bank})
-        with opened(site) as federation:
-            seen = federation.transport = Seen(federation.transport)
-            federation.align(size="hidden")
-            federation.align("cohort", ids=["1", "2"])
-            said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
-            rows = federation.transport._endpoints["bank"]._guard._gate.ledger.entries()
-            kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
-        found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
-    assert found[0] == found[1]

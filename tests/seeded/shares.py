@@ -251,9 +251,7 @@ BUGS = [
     ),
     Bug(
         "parts of scores travel without masks",
-        lambda patch: patch.setattr(
-            PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)
-        ),
+        replaced(PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)),
         prediction.test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart,
     ),
     # coresets
