@@ -82,20 +82,6 @@ def test_extreme_tables_with_extreme_noise(sign, scale):
 # Chunks
 
 
-@pytest.mark.parametrize(("nodes", "threshold"), [(3, 1), (5, 2)])
-def test_the_result_does_not_depend_on_how_rows_are_cut_into_chunks(nodes, threshold, monkeypatch):
-    plan = a_plan({"ana": 2, "bo": 1, "hal": 2}, nodes=NAMES[:nodes], threshold=threshold, people=23, scale=100)
-    tables = some_tables(plan, kit.generator("chunks"))
-    results = []
-    for unit, chunks in [(8192, 1), (23, 1), (12, 2), (5, 5), (1, 23)]:
-        monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
-        monkeypatch.setattr(joint_module, "CHUNK_UNIT", unit)
-        stage = Stage(plan, tables, draw=unit)
-        assert len(stage.joint.chunks) == chunks
-        results.append(stage.play().opened)
-    assert results == [stage.plain] * 5
-
-
 # Headroom
 
 

@@ -8,17 +8,14 @@ import pytest
 from scipy import stats
 
 from colonnade.conversations.products import GroupLetter, GroupRun, ProductRun
-from colonnade.coordinator.protocols.grouping import GroupRelease
-from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
+from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Post
 from colonnade.secure.shamir import expand
-from colonnade.steps import joint as joint_module
 from colonnade.steps.groups import GroupTerms
 from colonnade.steps.joint import read_joint
 from tests import kit
-from tests.conversations.sites import Lost, Site, at_turn, replaced
+from tests.conversations.sites import replaced
 from tests.conversations.stage import NAMES, STEP, Stage, Table, Watched, a_plan, seed
 
 SCALE, HEIGHT = 6, 4
@@ -212,70 +209,3 @@ def test_steps_that_do_not_fit_together_are_refused(party, changes):
     steps = [step_of(name, *part, "group-chain", **(changes if name == party else {})) for name, part in THREE.items()]
     with pytest.raises((PlanMismatch, BadInput)):
         read_joint(plan_of(THREE, steps=tuple(steps)), STEP)
-
-
-# Members killed -------------------------------------------------------------------------------------------------------------
-
-LAST = 5
-COLUMNS = {"by": ("bank.segment", "insurer.product"), "values": ("telco.bill",)}
-
-
-class GroupSite(Site):
-    """Three real parties and a study of all of them."""
-
-    def groups(self, repeat: int = 1) -> tuple[GroupRelease, Plan]:
-        described = {name: self.federation.column(name)[2] for name in (*COLUMNS["by"], *COLUMNS["values"])}
-        by, values = ({name: described[name] for name in COLUMNS[part]} for part in ("by", "values"))
-        release = GroupRelease(by, values, PRICE, self.parties)
-        plan = self.federation.plan(
-            release, task="groups", method="secure", price=PRICE, unit="person", parameters={}, repeat=repeat
-        )
-        return release, plan
-
-    def outcome(self, repeat: int = 1) -> tuple[str, np.ndarray | None]:
-        release, plan = self.groups(repeat)
-        try:
-            return "done", self.federation.run(release, plan).value.counts
-        except ReleaseLost:
-            return "lost", None
-        except ColonnadeError:
-            return "aborted", None
-
-
-@pytest.fixture
-def three(tmp_path, monkeypatch):
-    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 30)
-    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
-    site = GroupSite(tmp_path)
-    yield site
-    site.close()
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("turn", range(LAST + 1))
-@pytest.mark.parametrize("after", [False, True])
-def test_a_party_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, three):
-    def die(party, request) -> None:
-        if party == "telco" and isinstance(request, Post) and request.turn == turn:
-            three.lose = lambda party, request: None
-            three.kill("telco")
-            raise Lost
-
-    def kill(requests):
-        three.kill("telco")
-        return requests
-
-    if after:
-        three.lose = die
-    else:
-        at_turn(three, turn, kill)
-    first, _ = three.outcome()
-    assert first == ("done" if (turn, after) == (0, False) else "aborted")
-    second, opened = three.outcome()
-    assert second == "done"
-    spent = three.spent()
-    third, again = three.outcome()
-    assert third == "done"
-    assert np.array_equal(opened, again)
-    assert three.spent() == spent
-    assert len({len(seeds) for seeds in three.seeds.values()}) == 1  # every party has drawn one seed

@@ -74,6 +74,3 @@ def test_a_data_party_goes_on_only_with_the_word_of_every_node(withheld: str) ->
     turn, refused = a_stage().refusals(relay)
     assert turn == 2
     assert set(refused) == {"dee"}
-
-
-# Ledgers --------------------------------------------------------------------------------------------------------------------

@@ -185,6 +185,3 @@ def test_a_bad_point_is_refused_by_whoever_gets_it(monkeypatch, name, role):
     monkeypatch.setattr(owner, method, bad)
     with pytest.raises(ProtocolError, match="peer sent a point"):
         ListStage(LISTS).play()
-
-
-# Plans --------------------------------------------------------------------------------------------------------------------

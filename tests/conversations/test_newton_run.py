@@ -51,18 +51,6 @@ def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(n
         assert np.max(np.abs(away)) < 0.2 * SCALE * bounds.unit * (SCALE if number == CURVATURE else 1)
 
 
-def test_a_round_says_the_same_whether_or_not_those_before_it_were_taken() -> None:
-    plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=("ana", "bo", "eva"))
-    whole, stage = NewtonStage(plan).meet(), NewtonStage(plan).meet()
-    opened = [whole.round(number) for number in range(3)]
-    held = len(stage.terms.chunks) + 1
-    assert all(stage.runs["ana"].follows(turn, held) for turn in stage.terms.first_turns)
-    assert not stage.runs["ana"].follows(stage.terms.first_turns[1] + 1, held)
-    assert stage.round(2) == opened[2]
-    with pytest.raises(ProtocolError):
-        stage.turn()
-
-
 @pytest.mark.parametrize(
     "inputs",
     [
@@ -100,17 +88,6 @@ def test_a_letter_that_is_missing_or_wrong_opens_nothing(spoil: str, phase: Phas
         heard["eva"] = heard[sender]
     with pytest.raises(ColonnadeError):
         stage.turn()
-
-
-def test_a_node_does_not_open_without_everyones_noise() -> None:
-    class Silent(NewtonRun):
-        def _split(self, beat, turn):
-            letters = super()._split(beat, turn)
-            return {peer: NewtonLetter(values=letter.values) for peer, letter in letters.items()}
-
-    stage = NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3]), kinds={"bo": Silent}).meet()
-    with pytest.raises(ProtocolError, match="lacks a share"):
-        stage.until(Phase.FACTORS, 0)
 
 
 def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> None:

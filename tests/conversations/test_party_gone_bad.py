@@ -205,19 +205,6 @@ def test_a_table_of_the_wrong_degree_is_caught_by_every_honest_node_before_anyth
     assert not any(isinstance(stage.said[name], Opened) for name in stage.joint.nodes if name != cheats)
 
 
-def test_one_wrong_share_of_one_number_is_enough_to_be_caught():
-    def nudge(run, turn, receiver, letter):
-        if turn != 2 or receiver != "bo" or letter.share is None:
-            return letter
-        data = bytearray(letter.share.view)
-        data[0] ^= 1
-        return altered(letter, share=Blob(data))
-
-    turn, refused = a_stage(writing(nudge)).refusals()
-    assert turn == 5
-    assert {"ana", "bo", "cy"} <= set(refused)
-
-
 class OpensOtherwise(Watched):
     """Opens another share than it computed."""
 
@@ -233,6 +220,3 @@ def test_a_share_that_was_changed_at_the_opening_is_caught_where_there_are_share
     with pytest.raises(ProtocolError, match="polynomial of the declared degree"):
         stage.opened  # noqa: B018
     assert stage.joint.threshold * 2 + 1 < len(stage.joint.nodes)
-
-
-# Runs that are not what they should be --------------------------------------------------------------------------------------

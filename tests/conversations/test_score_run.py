@@ -1,6 +1,5 @@
 """Histograms of scores among real parties: letters lost, swapped or doubled; runs cut short; members without data."""
 
-import numpy as np
 import pytest
 
 import colonnade as cn
@@ -71,36 +70,6 @@ def test_letters_that_are_not_as_they_were_written_end_the_run_and_open_nothing(
         found = model.evaluate(f, epsilon=EPSILON)
         rows = joined(frames(120))
         assert found["accuracy"].value == pytest.approx(model.score(rows, rows["bank.default"]), abs=0.04)
-
-
-@pytest.mark.parametrize("turn", [0, 1, 2, 3, 4, 5])
-def test_a_run_that_is_cut_short_is_taken_up_again_and_paid_once(turn):
-    """The reply is lost after the work was done, at every turn; the second run opens the same histogram at no further price."""
-
-    class Cut:
-        def __init__(self, inner):
-            self._inner, self._cut = inner, False
-
-        def exchange(self, requests):
-            replies = self._inner.exchange(requests)
-            posts = [codec.decode_request(data) for data in requests.values()]
-            if not self._cut and any(isinstance(post, Post) and post.turn == turn for post in posts):
-                self._cut = True
-                raise cn.ProtocolError("The line went dead.")
-            return replies
-
-    with federation(120, epsilon=1_000.0) as f, federation(120, epsilon=1_000.0) as untouched:
-        model = fitted(untouched)
-        fitted(f)
-        honest, before = f.transport, f.budget()["spent"]
-        f.transport = Cut(honest)
-        with pytest.raises(cn.ProtocolError):
-            model.evaluate(f, epsilon=2.0)
-        f.transport = honest
-        found = model.evaluate(f, epsilon=2.0)
-        once = model.evaluate(untouched, epsilon=2.0)
-        assert np.allclose(f.budget()["spent"] - before, untouched.budget()["spent"] - before)
-        assert set(found.names) == set(once.names)
 
 
 def test_what_a_histogram_costs_stands_in_every_ledger_and_counts_once_for_a_person():

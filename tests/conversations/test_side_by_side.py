@@ -6,18 +6,15 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
-import colonnade as cn
 from colonnade.conversations import endpoint
 from colonnade.conversations.memory import RunRecords
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator import driver
 from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import Busy, ColonnadeError, LedgerCorrupt, ReleaseLost
-from colonnade.party.gate import Gate
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Refused, Request
@@ -221,24 +218,6 @@ def test_a_run_that_is_over_makes_room_at_once_and_its_last_answer_is_sent_again
     assert site.endpoints["bank"]._runs._runs[codec.digest(study.plan)].conversation is None
 
 
-def test_the_coordinator_waits_for_a_busy_member_and_then_runs_the_study(site, now):
-    """Nothing is counted as a failed attempt, and nothing is paid twice."""
-    room_for(site, 1, now)
-    begin(site, site.plan(9), b"r" * 16)
-    waits: list[float] = []
-
-    def pause(seconds: float) -> None:
-        waits.append(seconds)
-        now[0] += 30.0
-
-    plan = site.plan()
-    outcome = driver.run_study(Opens(plan.steps), plan, site, lambda step: None, pause=pause)
-    assert outcome.value.cross.tolist() == site.expected(plan)
-    assert len(waits) == 4
-    assert all(endpoint.SHORTEST_WAIT <= wait <= endpoint.LONGEST_WAIT for wait in waits)
-    check(site, [plan], [site.run(plan)])
-
-
 def test_a_member_that_stays_busy_ends_the_study_with_a_typed_error_at_no_cost(site, now, monkeypatch):
     room_for(site, 1, now)
     begin(site, site.plan(9), b"r" * 16)
@@ -304,28 +283,6 @@ def test_a_node_that_has_lost_what_it_said_finds_nobody_to_talk_to(audited):
     audited.kill("auditor")
     with pytest.raises(ReleaseLost, match="Something else"):
         audited.run(plan)
-
-
-def test_nodes_that_are_restarted_hear_the_same_or_stop(tmp_path):
-    """Three of five nodes open a product of degree two. Restarted, they must not open it over other inputs and the same noise."""
-    policies = dict.fromkeys(("bank", "telco"), cn.Policy(min_threshold=1))
-    site = Site(tmp_path, parties=("bank", "telco"), nodes=("one", "two", "three"), policies=policies)
-    plan = site.plan(threshold=1)
-    study = Study(site, plan)
-    while not (isinstance(study.requests["bank"], Post) and study.requests["bank"].turn == 4):
-        study.advance()
-    for name in ("one", "two", "three"):
-        assert isinstance(site.ask(name, study.requests[name]), Opened)
-        site.kill(name)
-    site.kill("bank")
-    (site.folder / "telco.openings").unlink(missing_ok=True)  # a party that does not mind, and deals anew
-    guard = site.endpoints["telco"]
-    guard._runs.member = replace(guard._runs.member, records=RunRecords())
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost) as refusal:
-        patch.setattr(Gate, "was_begun", lambda *_: False)
-        site.run(plan)
-    assert "Something else was said" in refusal.value.message
-    site.close()
 
 
 def test_what_was_said_is_kept_for_good_and_the_bytes_of_openings_for_a_while(tmp_path, monkeypatch):

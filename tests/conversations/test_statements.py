@@ -79,19 +79,6 @@ def test_a_federation_can_plan_for_more_colluders_and_pays_in_noise_not_in_epsil
     assert variances[2] / variances[0] == pytest.approx(3, rel=1e-6)
 
 
-def test_the_coordinator_as_third_node_must_collude_with_no_party():
-    with a_federation(("bank", "telco")) as f:
-        study = fit(f, **PURE)
-    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
-    statement = study.privacy_
-    for observer in ("coordinator", "bank", "telco"):
-        assert statement.epsilon(observer=observer) == pytest.approx(0.5)
-    for party in ("bank", "telco"):
-        assert statement.epsilon(observer=("coordinator", party)) == math.inf
-        assert statement.epsilon(observer=("coordinator", party), unit="party") == math.inf
-    assert any("assumes the coordinator colludes with no party" in words for words in statement.assumptions)
-
-
 def test_a_statement_says_what_it_rests_on():
     with a_federation(nodes=("auditor", "notary")) as f:
         study = fit(f, **PURE)

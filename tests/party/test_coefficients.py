@@ -127,9 +127,6 @@ def exact(plan, records):
     return np.array(values + list((joined @ joined.T)[first, second])), np.array(scales + list(cross))
 
 
-# What is measured -----------------------------------------------------------------------------------------------------------
-
-
 # What one person can do -----------------------------------------------------------------------------------------------------
 
 

@@ -162,15 +162,6 @@ def test_the_fingerprint_is_for_this_user_alone_and_keyed_anew_at_every_party(tm
     assert not [word for word in hashes[0] & hashes[1] if len(word) == 64]
 
 
-def test_a_lost_fingerprint_is_made_again_and_a_broken_one_is_refused_to_the_owner(tmp_path):
-    opened(folder=tmp_path).close()
-    (tmp_path / "bank.fingerprint").unlink()
-    opened(folder=tmp_path).close()
-    (tmp_path / "bank.fingerprint").write_text("{}")
-    with pytest.raises(BadInput, match=r"bank\.fingerprint"):
-        opened(folder=tmp_path)
-
-
 # A running guard takes up a new version ---------------------------------------------------------------------------------------
 
 
@@ -218,16 +209,6 @@ def test_a_run_under_way_ends_with_its_version(tmp_path, moved):
     )
     assert site.opened() == 0
     site.close()
-
-
-def test_orders_of_the_old_version_are_gone_from_memory_and_from_the_folder(tmp_path):
-    with opened(folder=tmp_path) as f:
-        train, _ = f.split(test=0.5)
-        assert len(list((tmp_path / "bank.alignments").glob("*.alignment"))) == 2
-        replace(f, frames(60)["bank"], 2)
-        assert not list((tmp_path / "bank.alignments").glob("*.alignment"))
-        reply = codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetDescription(alignment=train.alignment))))
-        assert reply.code == "plan-mismatch"
 
 
 def test_a_guard_refuses_its_owner_another_schema_and_a_version_that_is_not_higher():

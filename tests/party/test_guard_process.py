@@ -1,6 +1,5 @@
 """A party in a process of its own, reached through a Unix socket: the same study, the same answers."""
 
-import contextlib
 import signal
 import stat
 import subprocess
@@ -12,8 +11,6 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import ProtocolError
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Refused
 from colonnade.transport.direct import Direct, UnixEndpoint
 from tests.federations import federation
 
@@ -102,21 +99,3 @@ def test_a_killed_guard_answers_the_repeated_study_with_the_same_bytes_after_its
             assert f.budget("telco").spent == pytest.approx(0.5)
         finally:
             stop(child)
-
-
-def test_a_malformed_frame_ends_the_conversation_and_not_the_guard(folder):
-    import socket
-
-    child = start(folder)
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.connect(str(folder / "telco.sock"))
-            connection.sendall(b"\xff" * 64)
-            connection.settimeout(10)
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(10) == b""
-        reply = codec.decode_reply(UnixEndpoint(folder / "telco.sock").handle(b"not a message"))
-        assert isinstance(reply, Refused)
-        assert child.poll() is None
-    finally:
-        stop(child)

@@ -11,7 +11,6 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.steps.kind import nothing_earlier
 from colonnade.steps.local import Membership, category_of
 from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, split
@@ -81,15 +80,6 @@ def test_reports_are_uniformly_random_for_those_without_a_record():
         -1,
         2,
     ]
-
-
-@pytest.mark.parametrize("statistic", [PrivateHistogram, PrivateReports])
-def test_without_an_earlier_release_nothing_is_prepared(statistic):
-    plan = the_plan()
-    step = plan.step("bank", "count")
-    for made in (statistic(plan, step, SCHEMA), statistic(plan, step, SCHEMA, nothing_earlier)):
-        with pytest.raises(ProtocolError):
-            made.require_earlier()
 
 
 @pytest.mark.parametrize("kept", [{}, {"value": CENTRES[:2]}, {"value": CENTRES[:, :1]}, {"other": CENTRES}])

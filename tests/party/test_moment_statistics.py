@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import audit
-from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.steps.local import PrivateTotal, PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -158,10 +158,3 @@ def test_other_steps_that_make_no_sense_are_refused(kind):
         made(kind, scale=1)
     with pytest.raises(BadInput):
         made(kind, "wide", people=2**45)
-
-
-@pytest.mark.parametrize("kind", [PrivateValues, PrivateTotal])
-@pytest.mark.parametrize(("change", "relation"), [(1, RELATION), ("bounds", EVENT)])
-def test_a_plan_whose_relation_is_not_that_of_its_change_is_refused(kind, change, relation):
-    with pytest.raises(PlanMismatch):
-        made(kind, change=change, relation=relation)

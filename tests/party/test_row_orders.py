@@ -34,15 +34,6 @@ def test_a_federation_on_a_further_order_counts_those_people_and_pays_from_the_s
     assert f.budget("bank")["spent"] == half.budget("bank")["spent"] > 0
 
 
-def test_the_same_study_on_another_order_is_another_request():
-    f = federation(people=400)
-    half = with_half(f)
-    cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(f)
-    before = f.budget("bank")["spent"]
-    cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(half)
-    assert f.budget("bank")["spent"] > before
-
-
 def test_an_order_that_nobody_agreed_to_is_refused():
     f = federation()
     with pytest.raises(PlanMismatch):

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from colonnade.audit.distinguish import distinguish
 from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease
@@ -63,17 +62,6 @@ def test_a_partial_score_is_the_models_own_product_on_the_coded_columns(records,
     expected = design_matrix(frame, features_of(columns)[1:], columns, coded=False) @ own + intercept
     found = partial_scores(scores, table(records), 0, len(records), 0) + shifted[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
-
-
-@given(RECORDS, WEIGHTS)
-def test_a_part_never_leaves_the_range_that_the_schema_gives_it_and_nothing_scores_nothing(record, weights):
-    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
-    (part,) = party_scores(columns, np.array([weights]))
-    scores = ScoreWeights(COLUMNS, SCHEMA, tuple(weights))
-    found, null = partial_scores(scores, table([record, NOTHING]), 0, 2, 0)
-    slack = 1e-9 * max(1.0, float(part.largest[0]))
-    assert part.low[0] - slack <= found <= part.high[0] + slack
-    assert null == 0
 
 
 # Score columns of a Gram matrix ---------------------------------------------------------------------------------------------
@@ -252,19 +240,6 @@ def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
             assert len(counts) == modulus
             assert kit.chi_square_p(counts, np.full(modulus, 1 / modulus)) > kit.ALPHA
         assert len(set(((shares[0].astype(int) + shares[1]) % modulus).tolist())) <= 2
-
-
-def test_rounding_has_no_direction():
-    """The public coins make the expected number of steps the exact one: a z-test over many people with one score."""
-    people = 20_000
-    _, parts = statistics(("telco", "bank"), people)
-    part = parts["telco"]
-    same = table([("gold", 61.3, 4.0, "no")] * people)
-    exact = (partial_scores(part.scores, same, 0, 1, 0)[0] - part.low) / part.bin_width
-    numbers = part.numbers(same, 0, people)
-    spread = np.sqrt((exact % 1) * (1 - exact % 1) / people)
-    assert set(np.unique(numbers)) <= {int(np.floor(exact)), int(np.ceil(exact))}
-    assert 2 * stats.norm.sf(abs(numbers.mean() - exact) / spread) > kit.ALPHA
 
 
 CHANGES = {

@@ -151,25 +151,6 @@ def test_a_client_that_is_rude_loses_its_connection_and_nobody_else_notices(act,
     assert echo.failure is None
 
 
-@pytest.mark.parametrize("act", [hang_up, reset])
-def test_a_client_that_leaves_while_it_is_answered_is_not_waited_for(act, tmp_path):
-    """The answer is larger than any buffer, so that it cannot be written after the client is gone."""
-    working, go = threading.Event(), threading.Event()
-
-    def handle(data: bytes) -> bytes:
-        working.set()
-        assert go.wait(30)
-        return bytes(8 << 20)
-
-    served = Served(tmp_path / "g", handle)
-    with served.connect() as connection:
-        act(connection, b"x")
-        assert working.wait(30)
-    go.set()
-    assert len(served.ask(b"y")) == 8 << 20
-    served.stop()
-
-
 def test_connections_are_bounded_and_the_one_that_waited_longest_makes_room(tmp_path, monkeypatch):
     now = [1.0]  # a clock that the test turns, so that exactly one client has waited too long
     monkeypatch.setattr(serving, "time", SimpleNamespace(monotonic=lambda: now[0]))

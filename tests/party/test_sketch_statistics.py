@@ -135,14 +135,6 @@ def test_a_person_removed_moves_a_sketch_by_no_more_than_the_declared_length(age
         assert (difference.astype(object) ** 2).sum() <= (size + 1) * statistic.coding.row_bound
 
 
-def test_the_declared_length_is_reached():
-    statistic = coded(3, size=25)
-    moved = statistic.compute(table([95.0, 18.0, 50.0])) - statistic.compute(
-        table([np.nan, 18.0, 50.0], [None, "a", "a"])
-    )
-    assert (moved**2).sum() == 26 * statistic.coding.row_bound
-
-
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 25), st.data())
 def test_a_value_moved_by_the_change_moves_its_sketch_by_the_declared_length(visits, change, data):
     statistic = made(PrivateValueSketch, ("visits",), len(visits), change=change, relation=EVENT)

@@ -63,19 +63,6 @@ def test_every_kind_of_source_gives_the_same_rows_in_blocks(kind: str, tmp_path:
     assert cells == [str(row) for row in range(10)]
 
 
-def test_shards_follow_one_another_whatever_their_kinds(tmp_path: Path) -> None:
-    whole = frame(20)
-    pieces = [
-        make(kind, whole.iloc[start : start + 4], tmp_path) for kind, start in zip(KINDS, range(0, 20, 4), strict=True)
-    ]
-    source = Source(pieces)
-    assert source.count() == 20
-    assert source.rows is None  # one of them is a CSV file
-    cells = [str(cell) for batch in source.batches(["age"], rows=3) for cell in batch.column(0).to_pylist()]
-    assert cells == [str(row) for row in range(20)]
-    assert Source(pieces[:4]).rows == 16
-
-
 class Spy(pd.DataFrame):
     """A frame that remembers which columns were taken from it."""
 
@@ -198,21 +185,3 @@ def test_columns_of_a_csv_file_are_written_cell_by_cell(tmp_path, separator, enc
     assert other.columns == tuple(columns)
     assert cells(other, columns) == cells(source, columns) == [ODD[::-1], ODD]
     assert "secret".encode(declared) not in (tmp_path / "other.csv").read_bytes()
-
-
-def test_columns_of_a_parquet_file_keep_their_types_and_nulls(tmp_path):
-    columns = {
-        "level": pa.array(["a", None, "b"] * 40_000).dictionary_encode(),
-        "day": pa.array([1, None, 3] * 40_000, type=pa.date32()),
-        "amount": pa.array([1, None, 3] * 40_000).cast(pa.decimal128(24, 2)),
-        "secret": pa.array(["canary"] * 120_000),
-    }
-    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "one.parquet", row_group_size=7_000)
-    source, names = Source(tmp_path / "one.parquet"), ["amount", "level", "day"]
-    with (tmp_path / "other.parquet").open("wb") as file:
-        source.write(names, file)
-    other = Source(tmp_path / "other.parquet")
-    assert [other.kinds(name) for name in names] == [source.kinds(name) for name in names]
-    assert cells(other, names) == cells(source, names)
-    assert other.columns == tuple(names)
-    assert b"canary" not in (tmp_path / "other.parquet").read_bytes()

@@ -102,17 +102,6 @@ def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(ro
     assert np.abs(difference).sum() <= 2 * histogram.sensitivity
 
 
-@given(ROWS)
-def test_what_is_no_level_is_in_no_cell(rows):
-    counts = made(PrivateHistogram, ("segment", "flag"), len(rows)).compute(table(rows))
-    levels = {"basic": 0, "gold": 1, "platinum": 2}
-    expected = np.zeros(6, dtype=int)
-    for word, flag, _ in rows:
-        if word in levels and flag in (0, 1):
-            expected[levels[word] * 2 + int(flag)] += 1
-    assert counts.tolist() == expected.tolist()
-
-
 def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
     mechanism = made(PrivateHistogram, ("segment",)).law(Price.of(0.25))
     assert mechanism.loss.pure == 250_000_000
@@ -145,14 +134,6 @@ def test_with_the_same_coins_a_person_removed_changes_their_own_bytes_and_no_oth
     assert before.shape == after.shape == (len(rows), mechanism.channel.report_width)
     others = np.arange(len(rows)) != person
     np.testing.assert_array_equal(before[others], after[others])
-
-
-@given(st.floats(min_value=1e-12, max_value=0.99), st.integers(0, 300), st.binary(min_size=32, max_size=32))
-def test_who_is_sampled_is_a_public_function_of_seed_and_rate(rate, people, seed):
-    drawn = chosen(seed, rate, people)
-    assert drawn.shape == (people,)
-    np.testing.assert_array_equal(drawn, chosen(seed, rate, people))
-    assert not np.any(drawn & ~chosen(seed, (1 + rate) / 2, people))  # a higher rate takes the same people and more
 
 
 @pytest.mark.every(2)

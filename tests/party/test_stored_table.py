@@ -201,22 +201,6 @@ def test_a_folder_a_pattern_a_database_and_a_query_hold_the_same_rows(tmp_path: 
             assert np.array_equal(cells_of(table, name), cells_of(tables[0], name))
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (lambda folder: folder, "has no .parquet file"),
-        (lambda folder: f"{folder}/*.parquet", "No file is named by the pattern"),
-        (lambda folder: cn.DuckDB(folder / "none.duckdb"), "no DuckDB database"),
-        (lambda folder: cn.DuckDB(query="SELECT secret FROM nothing"), r"could not be read \(CatalogException\)"),
-        (lambda folder: cn.DuckDB(), "a database file with one table"),
-    ],
-)
-def test_a_source_that_is_not_there_is_refused_without_a_word_of_its_reader(tmp_path: Path, data, said) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(BadInput, match=said) as refused:
-        Source(data(tmp_path))
-    assert "secret" not in str(refused.value)
-
-
 def test_a_database_that_changes_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "bank.duckdb"
     for rows in (10, 20_000):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws import coefficients
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 
 
@@ -30,22 +29,6 @@ def epsilon(loss):
 
 
 # Known answers --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("features", [1, 2, 3, 5, 14])
-@pytest.mark.parametrize("emphasis", [1, 3])
-def test_replacement_among_numbers_is_reached_between_the_extremes(features, emphasis):
-    """A bound that nothing attains would waste noise: all columns at 1 against all at 2a − 1, for the best a."""
-    bound = coefficients._replaced_numbers(features, emphasis)
-
-    def moved(a, y):
-        other = 2 * a - 1
-        products = (math.comb(features, 2) + features) * abs(1 - other**2) + features * (1 - other)
-        return products + emphasis * (features * abs(1 - other * y) + 1 - y)
-
-    reached = max(moved(Fraction(k, 2_000), y) for k in range(2_001) for y in (-1, 1))
-    assert bound * Fraction(999_999, 1_000_000) <= reached <= bound
 
 
 def test_a_partys_part_of_fourteen_numbers_at_two_parties_is_the_known_one():

@@ -273,6 +273,3 @@ def test_known_answers_of_the_noise() -> None:
     assert f"{DiscreteLaplace(Price.of(0.5), 1).variance:.9f}" == "7.835396178"
     sigma = math.sqrt(DiscreteGaussian(Price.of(1.0, 1e-5), 1).variance)
     assert 4.04513 < sigma < 4.0458  # §1.2: 4.04513 with real orders; the ledger's grid adds its last digits
-
-
-# The protocol ---------------------------------------------------------------------------------------

@@ -141,13 +141,6 @@ def test_another_key_or_pair_gives_other_values(change):
     assert (one == other)[one > sketching.law.floor].mean() < 0.05
 
 
-def test_people_at_no_party_are_in_no_cell_and_have_no_phantoms():
-    law = sketch_law(40)
-    phantoms = phantom_values(law, 512, 3, KeyedRandomness(b"k" * 32))
-    assert (phantoms[:, 3, 3] == law.floor).all()
-    assert all((phantoms[:, a, b] > law.floor).any() for a in range(4) for b in range(4) if (a, b) != (3, 3))
-
-
 # What a person can change ---------------------------------------------------------------------------------------------------
 
 

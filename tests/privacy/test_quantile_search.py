@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.audit.distinguish import distinguish
-from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import quantile_search
@@ -215,13 +214,6 @@ def test_the_curve_is_that_of_an_eighth_of_the_squared_step_and_never_above_the_
     assert gaussian.loss.pure is None
     assert gaussian.loss.epsilon(1e-6) <= 1.0
     assert float(2 * gaussian.step**2 / 8) == pytest.approx(float(ledger_rho(Price.of(1.0, 1e-6))), rel=1e-6)
-
-
-def test_a_price_that_would_buy_noise_alone_is_refused():
-    with pytest.raises(BadInput, match="noise alone"):
-        law(0.000_01, 0.25, 0.5, 0.75)
-    with pytest.raises(BadInput, match="cells"):
-        Positions(quantile_search.LARGEST_CELLS + 1)
 
 
 # Positions ------------------------------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import batches as module
+from colonnade.errors import BadInput
 from colonnade.secure.batches import Batches, batches_per_round
 from tests import kit
 
@@ -77,12 +76,6 @@ def test_a_balanced_round_has_everyone_once_in_batches_of_one_size(rate: float) 
     assert batches.largest_participation() == 3
     if each > 1:
         assert not np.array_equal(batches.members(0), batches.members(each))
-
-
-def test_a_batch_beyond_the_capacity_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(module, "batch_capacity", lambda *_: 3)
-    with pytest.raises(ProtocolError):
-        Batches(KEY, 1_000, 0.5, 2, "poisson").members(0)
 
 
 def test_batches_that_make_no_sense_are_refused() -> None:

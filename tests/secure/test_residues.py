@@ -179,15 +179,6 @@ def test_a_product_refuses_shares_out_of_range_or_of_another_shape(arithmetic):
 
 
 @every_arithmetic
-def test_garner_inverts_residues_at_the_edges(arithmetic):
-    edges = edge_elements(arithmetic)
-    residues = np.array([[e % p for e in edges] for p in arithmetic.moduli])
-    assert arithmetic.from_residues(residues).tolist() == edges
-    centred = np.array([[(e % p) - p for e in edges] for p in arithmetic.moduli])
-    assert arithmetic.from_residues(centred).tolist() == edges
-
-
-@every_arithmetic
 def test_planes_hold_centred_residues_at_the_edges(arithmetic):
     edges = edge_elements(arithmetic)
     values = np.concatenate([elements(edges), arithmetic.uniform(SeedStream(bytes(32)), 20_000)])[None]
@@ -211,15 +202,6 @@ def test_words_are_reduced_exactly_next_to_every_kind_of_multiple(arithmetic):
     found = elements([*words, 2**64 - 1])
     _kernels.reduce_words(found, modulus, (1 - 2.0**-50) / modulus)
     assert found.tolist() == [w % modulus for w in (*words, 2**64 - 1)]
-
-
-@every_arithmetic
-def test_weighted_sums_are_those_of_python(arithmetic):
-    edges = edge_elements(arithmetic)
-    shares = np.array([edges, edges[::-1], edges[3:] + edges[:3]], dtype=np.uint64)
-    weights = np.array([[p - 1, p - 2, 1] for p in arithmetic.moduli])
-    expected = [(-a - 2 * b + c) % arithmetic.modulus for a, b, c in zip(*shares.astype(object), strict=True)]
-    assert arithmetic.weighted(shares, weights).tolist() == expected
 
 
 # Products

@@ -4,7 +4,6 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import ProtocolError
@@ -47,17 +46,6 @@ class Pair:
 
 
 ids = st.lists(st.integers(0, 15).map(lambda number: b"%d" % number), unique=True, max_size=CAPACITY)
-
-
-@settings(max_examples=8)
-@given(ids, ids, st.booleans())
-def test_the_same_place_holds_the_same_person_and_nobody_is_lost(first, second, filled):
-    placed = Pair(first, second, filled=filled).placed()
-    met = [pair for pair in placed if pair != (None, None)]
-    assert {one for one, _ in met if one is not None} == set(first)
-    assert {one for _, one in met if one is not None} == set(second)
-    assert all(one == other for one, other in met if None not in (one, other))
-    assert sum(None not in pair for pair in met) == len(set(first) & set(second))
 
 
 def test_a_filled_union_has_one_length_whatever_the_overlap():

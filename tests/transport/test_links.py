@@ -207,25 +207,6 @@ def test_a_relay_that_is_killed_and_started_again_still_has_the_letters_that_cam
     assert linked.held == 0
 
 
-@pytest.mark.full
-def test_a_letter_that_is_gone_is_a_refusal_that_costs_nothing_twice(linked, plain):
-    def lose(requests):
-        first = codec.decode_request(next(iter(requests.values())))
-        if getattr(first, "turn", None) == 2:
-            for member in linked.members.values():
-                for path in (member.folder / member.name).iterdir():
-                    path.unlink()
-        return requests
-
-    linked.transport.before = lose
-    with pytest.raises(ProtocolError, match="not here any more"):
-        pca(linked.federation)
-    spent = linked.federation.budget().spent
-    linked.transport.before = None
-    same(pca(linked.federation), plain)
-    assert linked.federation.budget().spent.equals(spent)
-
-
 def test_half_a_letter_is_no_letter(kits, tmp_path):
     member = Member("bank", kits, {name: free_address() for name in PARTIES}, tmp_path).start()
     letter = os.urandom(50_000)
@@ -598,25 +579,4 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     for thread in waiting:
         thread.join(20)
     assert [len(one.letters["insurer"]) for one in answers] == [LONG] * 9, "what was on its way is relayed"
-    slow.stop()
-
-
-def test_a_transfer_has_a_deadline_and_a_link_that_is_slow_again_rests_for_longer(kits, monkeypatch):
-    monkeypatch.setattr(linking, "SILENCE", 0.2)
-    slow, now = SlowPeer(kits, "insurer"), [0.0]
-    link = Link("insurer", slow.address, Kit(kits / "telco"), SILENT, clock=lambda: now[0])
-    tries, tried, dial = 0, [], link._dial
-
-    def count():
-        nonlocal tries
-        tries += 1
-        return dial()
-
-    monkeypatch.setattr(link, "_dial", count)
-    for _ in range(6):
-        assert not link.send(STUDY, Ticket(LONG, b"x" * 32), bytes(LONG))
-        tried.append(tries)
-        now[0] += linking.REST + 1
-    assert tried == [1, 2, 2, 3, 3, 3]
-    assert linking._seconds_for(LARGEST_SEALED) <= 60
     slow.stop()

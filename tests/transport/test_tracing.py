@@ -96,10 +96,3 @@ def test_a_refusal_and_a_party_that_is_away_are_there_by_their_codes():
     with pytest.raises(PartyAway):
         Traced(Away(), tracer).exchange({"bank": codec.encode(GetDescription())})
     assert tracer.spans[-1].attributes["colonnade.error"] == "party-away"
-
-
-def test_a_provider_that_was_never_set_up_costs_nothing_and_changes_nothing():
-    pytest.importorskip("opentelemetry", reason="needs the extra colonnade[traces]")
-    with federation() as f:
-        f.transport = Traced(f.transport)
-        counts(f)
