@@ -183,11 +183,11 @@ def _found(one: QuantileSearch, people: list[int], name: str, times: int) -> np.
 
 
 def test_the_truth_stands_and_half_the_noise_is_caught():
-    claim = 1.0
+    claim = 2.0
     for epsilon, caught in ((claim, False), (2 * claim, True)):
         one = law(epsilon)
         first, second = (
-            _found(one, people, f"audit {epsilon}", 12_000 if caught else 4_000) for people in ([0] * 4, [0] * 4 + [5])
+            _found(one, people, f"audit {epsilon}", 10_000 if caught else 3_000) for people in ([0] * 4, [0] * 4 + [5])
         )
         finding = distinguish(first, second, alpha=kit.ALPHA)
         other_way = distinguish(second, first, alpha=kit.ALPHA)
