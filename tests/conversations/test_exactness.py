@@ -39,7 +39,7 @@ def test_every_number_of_nodes_thresholds_and_data_parties(nodes, threshold):
 # Shapes and values
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_any_shape_and_any_values_up_to_the_bound(data):
     size, threshold = data.draw(st.sampled_from(SIZES[:4]), label="(N, t)")

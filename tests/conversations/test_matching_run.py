@@ -29,7 +29,7 @@ def _small_blocks(monkeypatch):
 lists = st.lists(st.lists(st.integers(0, 20), unique=True, max_size=16), min_size=2, max_size=6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(lists)
 def test_everyone_keeps_the_same_people_in_the_same_order(drawn):
     names = ("ana", "bo", "cy", "dee", "eva", "flo")

@@ -128,7 +128,7 @@ def distance(one, other, emphasis):
     return sum(abs(one[key][0] - other[key][0]) * (emphasis if one[key][1] else 1) for key in one)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data(), layouts(), st.sampled_from([1, 3, 50]), st.integers(1, 4))
 def test_nobody_moves_coefficients_by_more_than_the_noise_was_made_for(data, layout, gamma, emphasis):
     kinds, holder, target = layout

@@ -64,7 +64,7 @@ def test_the_division_between_counts_and_sums_is_the_best_for_means():
 # What a person moves ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_no_person_moves_more_than_the_law_says(data):
     """Zero-out and replacement, for any groups and values."""

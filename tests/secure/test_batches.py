@@ -47,7 +47,7 @@ def test_the_largest_participation_is_what_counting_says_and_lies_where_the_pape
     assert small.largest_participation() == counts.max()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     people=st.integers(1, 400),
     rate=st.floats(2.0**-20, 1.0),

@@ -222,7 +222,7 @@ def test_products_of_extreme_residues_are_exact(arithmetic, rows):
 
 
 @every_arithmetic
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_products_of_any_shape_are_exact(arithmetic, data):
     widths = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
@@ -286,7 +286,7 @@ def test_words_above_the_last_whole_multiple_are_drawn_again(arithmetic):
 
 
 @every_arithmetic
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_bytes_round_trip_and_are_one_stream_of_bits_lowest_first(arithmetic, data):
     values = data.draw(st.lists(st.integers(0, arithmetic.modulus - 1), max_size=150))

@@ -124,7 +124,7 @@ def test_the_opened_matrix_minus_noise_is_the_integer_gram_matrix(arithmetic, no
     assert reconstruct(arithmetic, shares, degree=2 * threshold, bound=limit).tolist() == plain_gram(tables, noises)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_the_opened_matrix_is_exact_for_any_shape(data):
     nodes, threshold = data.draw(st.sampled_from(SIZES))
