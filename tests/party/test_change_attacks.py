@@ -170,7 +170,7 @@ def change_per_person(folder: Path, *, version: int, moved: list[str]) -> dict[s
         return {target: reply_to(on(f, order, dict.fromkeys(SCHEMAS, 1))) for target, order in orders.items()}
 
 
-@pytest.mark.parametrize("moved", [[], MOVED])
+@pytest.mark.parametrize("moved", [MOVED, pytest.param([], marks=pytest.mark.full)])
 def test_pending_steps_over_cohorts_of_one_do_not_tell_whose_record_has_changed(tmp_path, moved):
     told = change_per_person(tmp_path, version=2, moved=moved)
     assert set(told.values()) == {

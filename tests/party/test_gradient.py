@@ -71,7 +71,7 @@ def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.nd
     return some[0], int(half.scores(some, None if labels is None else labels[:1], own)[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data) -> None:
     noise = _half("bank").terms.noise

@@ -5,6 +5,7 @@ import shutil
 import time
 
 import msgspec
+import pytest
 
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import first_row
@@ -85,6 +86,7 @@ def made(folder, genesis: Genesis) -> SqliteLedger:
     return ledger
 
 
+@pytest.mark.full
 def test_heads_and_proofs_stay_cheap_in_long_ledgers(tmp_path):
     """Written past the ledger's syncs, which take the time; what is measured only reads."""
     with fresh(tmp_path) as ledger:

@@ -93,7 +93,7 @@ def _triangle(weight: int, row: np.ndarray) -> np.ndarray:
     return weight * row[first].astype(float) * row[second] / np.where(first == second, np.sqrt(2), 1.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data) -> None:
     """A whole record, a record at one party, and the others' records towards a coalition of one party."""

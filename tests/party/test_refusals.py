@@ -68,7 +68,11 @@ def number_of_reads(study: Callable[[cn.Federation], None]) -> int:
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [*((name, BadInput) for name in STUDIES), *(("local", kind) for kind in (ValueError, MemoryError))],
+    [
+        *((name, BadInput) for name in STUDIES),
+        ("local", ValueError),
+        pytest.param("local", MemoryError, marks=pytest.mark.full),
+    ],
 )
 def test_a_party_whose_rows_cannot_be_read_stops_and_says_what_a_stopped_party_says(name, error):
     reads = number_of_reads(STUDIES[name])
