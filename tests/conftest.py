@@ -10,7 +10,8 @@ import pytest
 if os.environ.get("COLONNADE_FRESH") == "1":  # before workers are started: they inherit the seed
     os.environ["COLONNADE_FRESH"] = os.urandom(8).hex()
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, print_blob=True)
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, print_blob=True)
+hypothesis.settings.register_profile("whole", derandomize=True, deadline=None, max_examples=100, print_blob=True)
 hypothesis.settings.register_profile("fresh", deadline=None, max_examples=300, print_blob=True)
 hypothesis.settings.load_profile("fresh" if os.environ.get("COLONNADE_FRESH") else "ci")
 
@@ -24,8 +25,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run every fault and audit matrix whole")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--full") and not os.environ.get("COLONNADE_FRESH"):
+        hypothesis.settings.load_profile("whole")
+
+
 LAST = ("tests/service", "tests/packaging", "tests/benchmarks")
 """What runs after the rest: it takes longest to say the least about a change."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no items of sets of parameters that only ``make test-all`` runs: there are thousands."""
+    if metafunc.config.getoption("--full"):
+        return
+    whole = metafunc.definition.get_closest_marker("full") is not None
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if (
+            len(mark.args) > 1
+            and isinstance(sets := mark.args[1], list)
+            and not isinstance(mark.kwargs.get("ids"), list)
+        ):
+            slow = [any(one.name == "full" for one in getattr(values, "marks", ())) for values in sets]
+            if whole or any(slow):  # one is left, so that the test is known and counted among those left out
+                sets[:] = [values for values, out in zip(sets, slow, strict=True) if not out] or sets[:1]
+            if whole:
+                del sets[1:]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -39,6 +39,7 @@ from colonnade.protocol.messages import (
     Array,
     Ask,
     Begin,
+    Blob,
     Conclude,
     GetAccount,
     GetDescription,
@@ -252,7 +253,9 @@ def _is_account(line: object) -> bool:
 
 
 class Line:
-    """A transport that notes what is said. It may lose a reply, change plans on the way, and pretend that parties agreed.
+    """A transport that notes what is said.
+
+    It may lose a reply, spoil the letters of a turn, change plans on the way, and pretend that parties agreed.
 
     Parameters
     ----------
@@ -270,6 +273,7 @@ class Line:
         self.rounds: int | None = None
         self.change: Callable[[Plan], Plan] | None = None
         self.is_blunt = False
+        self.spoilt: int | None = None
         self.last: Plan | None = None
         self.to_bank: list[bytes] = []
         self._noted = noted
@@ -309,6 +313,9 @@ class Line:
         plan = getattr(request, "plan", None)
         if not isinstance(plan, Plan):  # an account is asked for by the hash of a plan
             return request
+        if self.spoilt is not None and getattr(request, "turn", None) == self.spoilt:
+            spoilt = {sender: Blob(bytes(one.view)[:-1] + b"?") for sender, one in request.letters.items()}
+            request = msgspec.structs.replace(request, letters=spoilt)
         self.last = plan if self.change is None else self.change(plan)
         return msgspec.structs.replace(request, plan=self.last)
 

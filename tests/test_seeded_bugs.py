@@ -5,7 +5,8 @@ The table is of bugs that break an invariant of SECURITY.md or a law. `tests/see
 
 import gc
 import sqlite3
-from functools import _lru_cache_wrapper
+import sys
+from functools import _lru_cache_wrapper, lru_cache
 
 import pytest
 
@@ -26,10 +27,16 @@ def _no_memory():
 
 
 def _forget() -> None:
+    for wrapper in _caches(len(sys.modules)):
+        wrapper.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _caches(modules: int) -> list[_lru_cache_wrapper]:
+    """All that remember anything, looked for again once there are more modules: to look takes longer than most victims."""
     # by its type: to ask a weak reference whether it is an instance of something is to ask what may be gone
-    for wrapper in [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]:
-        if getattr(wrapper, "__module__", "").startswith("colonnade."):
-            wrapper.cache_clear()
+    found = [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]
+    return [one for one in found if getattr(one, "__module__", "").startswith("colonnade.")]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a victim that fails leaves things open

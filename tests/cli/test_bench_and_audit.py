@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from colonnade import audit
-from colonnade.cli import inspection
 from colonnade.privacy import randomness
 from tests import kit
 from tests.cli.studies import call
@@ -46,7 +45,7 @@ def repeatable(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
 
 
 @pytest.mark.every(4)
-@pytest.mark.parametrize("name", inspection.MECHANISMS)
+@pytest.mark.parametrize("name", audit.MECHANISMS)
 def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> None:
     result = call("audit", name, "--samples", 200_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output
@@ -55,7 +54,7 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize("name", inspection.ATTACKS)
+@pytest.mark.parametrize("name", audit.ATTACKS)
 def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
     result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)
     assert result.exit_code == 0, result.output

@@ -18,7 +18,7 @@ from colonnade.secure.keys import digest, subseed
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, check_repetitions, expand
 from tests import kit
-from tests.conversations.stage import STEP, Stage, Table, Watched, a_plan, altered, seed
+from tests.conversations.stage import Stage, Table, Watched, a_plan, altered, seed
 
 PEOPLE = 8
 NODES = ("ana", "bo", "cy")
@@ -248,8 +248,3 @@ def test_were_it_believed_it_would_read_every_row():
     assert len(list(shown_checks(stage))) == 4
     equations = [difference_of_checks(stage, number) for number in range(check_repetitions(stage.joint.arithmetic))]
     assert solutions(stage, *equations) == prize(stage)
-
-
-def test_the_step_in_these_tests_is_one_chunk_of_rows():
-    assert len(a_stage().joint.chunks) == 1
-    assert a_stage().plan.steps[0].name == STEP

@@ -135,12 +135,3 @@ def test_what_a_check_publishes_is_uniform_whatever_was_dealt():
     for column in np.array(found).T:
         cells = (column.astype(object) * side // arithmetic.modulus).astype(np.int64)
         assert kit.chi_square_p(np.bincount(cells, minlength=side), np.ones(side)) > kit.ALPHA
-
-
-def test_shares_or_masks_of_another_shape_are_refused():
-    mask = np.zeros(2, np.uint64)
-    share = np.zeros((3, 10), np.uint64)
-    with pytest.raises(ProtocolError):
-        degree_check_share(PORTABLE_RING, [share, share[:2]], seed(), mask)
-    with pytest.raises(ProtocolError):
-        degree_check_share(PORTABLE_RING, [share], seed(), mask[:1])

@@ -4,10 +4,8 @@ A run of two chunks has turns 0 … 5. Letters are delivered in turns 1 (hellos)
 """
 
 import contextlib
-import os
 import sqlite3
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from colonnade.errors import BudgetExceeded, ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Recall, Refused, Released, pack
+from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Refused, Released, pack
 from colonnade.steps import kind as joint_module
 from tests.conversations.sites import (
     EPSILON,
@@ -113,7 +111,7 @@ NOT_FOR_HELLOS = {"misdelivered", "of the turn before"}  # everybody gets the sa
 
 PAIRS = [(sender, receiver) for sender in PARTIES for receiver in PARTIES if sender != receiver]
 CASES = [
-    pytest.param(turn, fault, *pair, marks=[] if chosen == (turn + number) % 6 else [full])
+    pytest.param(turn, fault, *pair, marks=[] if (turn, chosen) == (number % LAST + 1, number % 6) else [full])
     for turn in range(1, LAST + 1)
     for number, fault in enumerate(FAULTS)
     for chosen, pair in enumerate(PAIRS)
@@ -163,7 +161,6 @@ class Spoiler:
         self.recording = "this run"
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize(("turn", "fault", "sender", "receiver"), CASES)
 def test_a_run_is_over_and_can_be_run_again_when_a_letter_is(turn, fault, sender, receiver, site):
     """Dropped, changed, replayed, …: the run is over before anything is opened, and can be run again."""
@@ -180,13 +177,6 @@ def test_a_run_is_over_and_can_be_run_again_when_a_letter_is(turn, fault, sender
     if turn < LAST:
         assert site.opened() == shares
     assert site.run(plan) == site.expected(plan)
-
-
-def test_the_matrix_above_leaves_an_unspoiled_run_alone(site):
-    plan = site.plan()
-    Spoiler(site, 99, "dropped", "bank", "telco")
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
 
 
 # Whole messages -------------------------------------------------------------------------------------------------------------
@@ -214,15 +204,6 @@ def _lose(site: Site, party: str, request, name: str, turn: int) -> None:
         raise Lost
 
 
-@pytest.mark.parametrize("reply", [False, True])
-def test_when_a_message_of_the_first_dealing_is_lost_the_error_still_says_what_was_spent(reply, site):
-    if reply:
-        site.lose = lambda party, request: _lose(site, party, request, "telco", 1)
-    else:
-        at_turn(site, 1, without("telco"))
-    fails(site, site.plan())
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", PARTIES)
 def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(name, site):
@@ -232,16 +213,6 @@ def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(na
     assert site.run(plan) == site.expected(plan)
     assert sum(turn_of({"": codec.encode(asked["bank"])}) == LAST for asked, _ in site.rounds) == 1  # one opening
     assert site.spent() == once_each(site)
-
-
-def test_a_party_that_only_computes_sends_its_share_again_too(site):
-    plan = site.plan()
-    versions = dict.fromkeys(("bank", "telco"), 1)
-    plan = replaced(plan, parties=("bank", "telco"), steps=plan.steps[:2], data_versions=versions)
-    assert "insurer" in plan.compute_nodes
-    site.lose = lambda party, request: _lose(site, party, request, "telco", LAST)
-    fails(site, plan)
-    assert len(site.run(plan)) == 6
 
 
 @pytest.mark.every(2)
@@ -266,45 +237,6 @@ def test_every_turn_asked_again_is_answered_with_the_same_bytes_and_paid_once(si
     site.handle = twice
     assert site.run(plan) == site.expected(plan)
     assert site.spent() == once_each(site)
-
-
-def test_a_turn_asked_again_with_other_letters_is_answered_from_memory(site):
-    plan, real = site.plan(), site.handle
-
-    def again(name: str, data: bytes) -> bytes:
-        answer, request = real(name, data), codec.decode_request(data)
-        if isinstance(request, Post):
-            changed = replaced(request, letters={"bank": Blob(b"something else")})
-            assert real(name, codec.encode(changed)) == answer
-        return answer
-
-    site.handle = again
-    assert site.run(plan) == site.expected(plan)
-
-
-def test_copies_of_a_turn_at_the_same_time_get_one_answer(site):
-    plan, real = site.plan(), site.handle
-
-    def copies(name: str, data: bytes) -> bytes:
-        with ThreadPoolExecutor(8) as pool:
-            answers = set(pool.map(real, [name] * 8, [data] * 8))
-        assert len(answers) == 1
-        return answers.pop()
-
-    site.handle = copies
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("name", ["bank", "coordinator"])
-@pytest.mark.parametrize("turn", [-1, 1, 2, LAST, LAST + 1, 10**6])
-def test_a_turn_of_a_run_that_was_never_begun_is_refused(turn, name, pair):
-    plan = pair.plan()
-    reply = pair.ask(name, Post(plan=plan, step=STEP, run=bytes(16), turn=turn, letters={}))
-    assert isinstance(reply, Refused)
-    assert (reply.code, reply.spent) == ("protocol-error", None)
-    assert set(pair.spent().values()) == {0}
 
 
 @pytest.mark.every(3)
@@ -332,58 +264,7 @@ def test_turns_are_taken_in_order_only(skipped, name, pair):
     assert pair.run(plan) == pair.expected(plan)
 
 
-def test_a_new_run_takes_the_place_of_the_one_under_way_and_is_not_paid_again(site):
-    plan, posts = site.plan(), {}
-    at_turn(site, 3, lambda requests: posts.update(requests) or {})
-    fails(site, plan)
-    answers = [site.ask("bank", Post(plan=plan, step=STEP, run=os.urandom(16), turn=0, letters={})) for _ in range(20)]
-    assert len({answer.hello for answer in answers}) == 20  # a run has keys and masks of its own
-    assert isinstance(codec.decode_reply(site.handle("bank", posts["bank"])), Refused)  # the old one is over
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-
-
-def test_a_run_that_failed_once_is_over_even_for_the_right_letters(site):
-    """Masks that were dealt under one challenge must not meet another."""
-    plan, honest = site.plan(), {}
-
-    def corrupt(requests: Requests) -> Requests:
-        honest.update(requests)
-        post = codec.decode_request(requests["telco"])
-        letters = {**post.letters, "bank": Blob(bytes(len(post.letters["bank"])))}
-        return {**requests, "telco": codec.encode(replaced(post, letters=letters))}
-
-    at_turn(site, 4, corrupt)
-    fails(site, plan)
-    for turn in (4, 5):
-        post = replaced(codec.decode_request(honest["telco"]), turn=turn)
-        reply = site.ask("telco", post)
-        assert isinstance(reply, Refused)
-        assert "never begun" in reply.message
-    assert site.run(plan) == site.expected(plan)
-
-
 # Keeping the result ---------------------------------------------------------------------------------------------------------
-
-
-def test_what_was_kept_stays_as_it_was_whatever_is_concluded_later(site):
-    plan = site.plan()
-    result = site.run(plan)
-    kept = {name: site.handle(name, codec.encode(Recall(plan=plan, step=STEP))) for name in PARTIES}
-    for values in ({"cross": pack(np.zeros(3))}, {}, {"cross": pack(np.array(result))}):
-        for name in PARTIES:
-            assert site.handle(name, codec.encode(Conclude(plan=plan, step=STEP, values=values))) == kept[name]
-    assert site.run(plan) == result
-    assert site.spent() == once_each(site)
-
-
-def test_nothing_is_kept_for_a_step_that_was_not_paid(site):
-    plan = site.plan()
-    reply = site.ask("bank", Conclude(plan=plan, step=STEP, values={"cross": pack(np.zeros(26))}))
-    assert isinstance(reply, Refused)
-    assert (reply.code, reply.spent) == ("protocol-error", None)
-    assert site.spent()["bank"] == 0
-    assert site.run(plan) == site.expected(plan)
 
 
 def test_a_result_that_is_declared_in_the_middle_of_a_run_ends_it_for_good(site):
@@ -431,19 +312,10 @@ def test_a_budget_that_runs_out_before_the_first_share_leaves_stops_the_run_ther
     site.close()
 
 
-def test_a_study_that_does_not_fit_is_refused_before_anybody_pays(tmp_path):
-    site = Site(tmp_path, epsilon=0.4)
-    with pytest.raises(BudgetExceeded) as refusal:
-        site.run(site.plan())
-    assert refusal.value.spent is None
-    assert set(site.spent().values()) == {0}
-    site.close()
-
-
 def test_a_step_that_is_started_over_and_over_is_one_debit_and_one_noise(site):
     """Averaging: however often a coordinator starts over, the noise is the same and paid once."""
     plan = site.plan()
-    for _ in range(30):
+    for _ in range(8):
         at_turn(site, 4, lambda requests: {})
         with pytest.raises(ProtocolError):
             site.run(plan)

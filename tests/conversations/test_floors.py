@@ -10,7 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.driver import ComputeMembers
-from colonnade.errors import BadInput, NotEnoughComputeNodes, PolicyRefusal
+from colonnade.errors import NotEnoughComputeNodes, PolicyRefusal
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Agreed, Described, Greeted, Post, Propose, Refused
@@ -174,18 +174,6 @@ def test_too_few_compute_nodes_are_refused_with_the_number_to_add_and_that_numbe
     assert not study.privacy_.coordinator_computes
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("asked", [2, 3, 4, 5])
-def test_both_numbers_are_the_requested_ones_or_all_parties_but_one(asked):
-    with a_federation() as f:
-        study = components(NAMES[:asked]).fit(f)
-        shown = str(components(NAMES[:asked]).preview(f))
-    c = min(2, asked - 1)
-    assert (study.plan_.threshold, study.plan_.collusion, study.privacy_.collusion) == (2, c, c)
-    for words in (shown, study.receipt_):
-        assert f"c = {c} part{'y' if c == 1 else 'ies'} with the coordinator, t = 2 compute nodes" in words
-
-
 # Who computes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -221,27 +209,10 @@ def test_nodes_without_data_come_first_then_idle_parties_then_the_coordinator(no
         assert members(nodes, **FIVE).choose(("bank", "telco"), threshold) == expected
 
 
-def test_the_coordinator_is_no_node_that_the_federation_has_not_named():
-    with pytest.raises(NotEnoughComputeNodes):
-        members(bank={}, telco={}).choose(("bank", "telco"), 1)
-
-
 def test_a_party_that_does_not_compute_for_others_is_passed_over_and_computes_for_itself():
     some = members(**{**FIVE, "shop": {"compute_for_others": False}})
     assert some.choose(("bank", "telco"), 1) == ("bank", "telco", "clinic")
     assert some.choose(("bank", "shop"), 1) == ("bank", "shop", "telco")
-
-
-def test_a_member_that_the_papers_do_not_let_compute_never_does():
-    some = members(allowed=frozenset(NAMES) - {"telco", "shop"}, **FIVE)
-    assert some.choose(("bank", "telco"), 1) == ("bank", "clinic", "club")
-
-
-def test_only_nodes_that_every_party_of_the_study_accepts_compute_and_so_with_those_that_join():
-    some = members(("notary",), **{**FIVE, "bank": {"compute_nodes": ("telco", "notary", "club", "clinic")}})
-    assert some.choose(("bank", "telco"), 2) == ("bank", "telco", "notary", "clinic", "club")
-    picky = members(("notary",), **{**FIVE, "shop": {"compute_nodes": ("bank", "telco")}})
-    assert picky.choose(("bank", "telco"), 2) == ("bank", "telco", "notary", "clinic", "club")
 
 
 # What parties check -----------------------------------------------------------------------------------------------------------
@@ -288,17 +259,6 @@ def test_a_data_party_that_does_not_compute_has_its_rows_shared_between_the_othe
         assert round(count) == true.loc[one, other]
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("nodes", [1, 2, 3])
-def test_a_descent_runs_with_any_number_of_nodes_beyond_the_three_that_it_needs(nodes):
-    columns = ["bank.k", "bank.x", "telco.x"]
-    method = cn.methods.Gradient(steps=2, rate=0.5)
-    with a_federation(NAMES[:2], collusion=1, nodes=[f"node{number}" for number in range(nodes)]) as f:
-        study = cn.LogisticRegression(columns[0], columns=columns[1:], method=method, **PRICE).fit(f)
-    assert len(study.plan_.compute_nodes) == 3 + nodes // 3 * 2  # an odd number
-    assert study.plan_.threshold == (1 + nodes) // 2
-
-
 def test_the_federations_own_floor_binds_whatever_a_policy_says():
     lenient = dict.fromkeys(NAMES, cn.Policy(min_collusion=0))
     with a_federation(policies=lenient) as f:
@@ -307,27 +267,3 @@ def test_the_federations_own_floor_binds_whatever_a_policy_says():
             reply = put(f, "bank", Propose(plan=plan))
             assert isinstance(reply, Refused)
             assert "this federation asks for" in reply.message
-
-
-def test_a_node_without_data_holds_the_federations_floor_too():
-    with a_federation(NAMES[:4], nodes=["notary"]) as f:
-        plan = forged(components(), f, compute_nodes=("bank", "telco", "notary"), threshold=1)[1]
-        for request in (Propose(plan=plan), Post(plan=plan, step="gram", run=bytes(16), turn=0, letters={})):
-            reply = put(f, "notary", request)
-            assert isinstance(reply, Refused)
-            assert "threshold is below 2, the least that this federation asks for" in reply.message
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {"compute_nodes": "notary"},
-        {"compute_nodes": [1]},
-        {"compute_nodes": 3},
-        {"compute_for_others": "no"},
-        {"min_threshold": -1},
-    ],
-)
-def test_rules_for_compute_nodes_that_make_no_sense_are_refused(rules):
-    with pytest.raises(BadInput):
-        cn.Policy(**rules)

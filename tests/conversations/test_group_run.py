@@ -8,18 +8,14 @@ import pytest
 from scipy import stats
 
 from colonnade.conversations.products import GroupLetter, GroupRun, ProductRun
-from colonnade.coordinator.protocols.counting import GroupRelease
-from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError, ReleaseLost
+from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Post
-from colonnade.result import COORDINATOR
 from colonnade.secure.shamir import expand
-from colonnade.steps import kind as joint_module
 from colonnade.steps.describing import GroupTerms
 from colonnade.steps.kind import read_joint
 from tests import kit
-from tests.conversations.sites import Lost, Site, at_turn, replaced
+from tests.conversations.sites import replaced
 from tests.conversations.stage import NAMES, STEP, Stage, Table, Watched, a_plan, seed
 
 SCALE, HEIGHT = 6, 4
@@ -137,31 +133,6 @@ def test_what_is_opened_is_every_count_and_sum_plus_everyones_noise(name):
     assert stage.opened == expected(stage, people)
 
 
-@pytest.mark.parametrize("name", ["values at both", "three parties, values at all"])
-def test_people_in_several_chunks_are_added_up(name, monkeypatch):
-    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 4)
-    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
-    parts, changes = SETTINGS[name]
-    plan, people = plan_of(parts, people=14, **changes), People.some(parts, 14, f"chunks {name}")
-    stage = stage_of(plan, people).play()
-    assert len(stage.joint.chunks) == 4
-    assert stage.opened == expected(stage, people)
-
-
-def test_the_order_of_multiplying_is_the_one_that_deals_the_fewest_values_again():
-    parts = {"ana": (9, 0), "bo": (4, 0), "cy": (0, 1)}
-    terms = GroupTerms.read({step.party: step for step in plan_of(parts).steps})
-    assert {part.party for part in terms.chain.pair} == {"bo", "cy"}
-    assert read_joint(plan_of(parts), STEP).redealt == len(terms.chain.first) == 4 * 2
-
-
-def test_products_of_two_values_are_not_opened():
-    parts = {"ana": (1, 1), "bo": (1, 1)}
-    joint = read_joint(plan_of(parts), STEP)
-    assert joint.entries == 3
-    assert np.count_nonzero(joint.fold < 0) == 1
-
-
 # Members that do not do their part ------------------------------------------------------------------------------------------
 
 THREE = {"ana": (2, 0), "bo": (2, 1), "cy": (2, 0)}
@@ -194,18 +165,6 @@ def test_a_party_that_deals_values_of_no_low_degree_is_found_out_before_anything
     assert all("degree" in str(error) or isinstance(error, ProtocolError) for error in refused.values())
 
 
-def test_a_share_of_another_size_is_refused():
-    class Short(WatchedGroups):
-        def alter(self, turn, receiver, letter):
-            if letter.again is None:
-                return letter
-            changed = {name: getattr(letter, name) for name in letter.__struct_fields__}
-            return GroupLetter(**changed | {"again": type(letter.again)(bytes(letter.again.view)[:-1])})
-
-    _, refused = stage_of(plan_of(THREE), People.some(THREE, 9, "short"), {"bo": Short}).refusals()
-    assert set(refused) == {"ana", "cy"}
-
-
 def test_what_a_node_deals_again_tells_another_node_nothing_about_the_rows():
     """The same products under other coins, and other products: one node's share is uniform either way."""
     seen = {}
@@ -232,11 +191,6 @@ def test_what_a_node_deals_again_tells_another_node_nothing_about_the_rows():
 # Plans that are refused -------------------------------------------------------------------------------------------------------
 
 
-def test_a_coordinator_does_not_deal_products_again():
-    with pytest.raises(NotEnoughComputeNodes):
-        read_joint(plan_of(THREE, nodes=("ana", "bo", COORDINATOR)), STEP)
-
-
 @pytest.mark.parametrize(
     ("party", "changes"),
     [
@@ -255,97 +209,3 @@ def test_steps_that_do_not_fit_together_are_refused(party, changes):
     steps = [step_of(name, *part, "group-chain", **(changes if name == party else {})) for name, part in THREE.items()]
     with pytest.raises((PlanMismatch, BadInput)):
         read_joint(plan_of(THREE, steps=tuple(steps)), STEP)
-
-
-def test_a_kind_of_step_has_its_own_number_of_parties():
-    for parts, kind in ((THREE, "group-sums"), ({"ana": (2, 0), "bo": (2, 1)}, "group-chain")):
-        steps = tuple(step_of(name, *part, kind) for name, part in parts.items())
-        with pytest.raises(PlanMismatch):
-            read_joint(plan_of(parts, steps=steps), STEP)
-
-
-def test_too_many_groups_and_too_many_parties_are_refused():
-    many = {"ana": (16_384, 0), "bo": (100, 0)}
-    for parts in (many, {"ana": (5_000, 0), "bo": (0, 1)}, {"ana": (2_000, 0), "bo": (2, 0), "cy": (1_000, 1)}):
-        with pytest.raises(BadInput, match="more than"):
-            read_joint(plan_of(parts), STEP)
-    four = dict.fromkeys(NAMES[:4], (2, 0))
-    steps = tuple(step_of(name, *part, "group-chain") for name, part in four.items())
-    with pytest.raises(BadInput, match="at most 3 parties"):
-        read_joint(plan_of(four, nodes=NAMES[:5], steps=steps), STEP)
-
-
-# Members killed -------------------------------------------------------------------------------------------------------------
-
-LAST = 5
-COLUMNS = {"by": ("bank.segment", "insurer.product"), "values": ("telco.bill",)}
-
-
-class GroupSite(Site):
-    """Three real parties and a study of all of them."""
-
-    def groups(self, repeat: int = 1) -> tuple[GroupRelease, Plan]:
-        described = {
-            name: self.federation._driver.columns.column(name)[2] for name in (*COLUMNS["by"], *COLUMNS["values"])
-        }
-        by, values = ({name: described[name] for name in COLUMNS[part]} for part in ("by", "values"))
-        release = GroupRelease(by, values, PRICE, self.parties)
-        plan = self.federation._driver.plan(
-            release, task="groups", method="secure", price=PRICE, unit="person", parameters={}, repeat=repeat
-        )
-        return release, plan
-
-    def outcome(self, repeat: int = 1) -> tuple[str, np.ndarray | None]:
-        release, plan = self.groups(repeat)
-        try:
-            return "done", self.federation._driver.run(release, plan).value.counts
-        except ReleaseLost:
-            return "lost", None
-        except ColonnadeError:
-            return "aborted", None
-
-
-@pytest.fixture
-def three(tmp_path, monkeypatch):
-    monkeypatch.setattr(joint_module, "CHUNK_UNIT", 30)
-    monkeypatch.setattr(joint_module, "CHUNK_ELEMENTS", 1)
-    site = GroupSite(tmp_path)
-    yield site
-    site.close()
-
-
-@pytest.mark.every(3)
-@pytest.mark.parametrize("turn", range(LAST + 1))
-@pytest.mark.parametrize("after", [False, True])
-def test_a_party_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, three):
-    def die(party, request) -> None:
-        if party == "telco" and isinstance(request, Post) and request.turn == turn:
-            three.lose = lambda party, request: None
-            three.kill("telco")
-            raise Lost
-
-    def kill(requests):
-        three.kill("telco")
-        return requests
-
-    if after:
-        three.lose = die
-    else:
-        at_turn(three, turn, kill)
-    first, _ = three.outcome()
-    assert first == ("done" if (turn, after) == (0, False) else "aborted")
-    second, opened = three.outcome()
-    assert second == "done"
-    spent = three.spent()
-    third, again = three.outcome()
-    assert third == "done"
-    assert np.array_equal(opened, again)
-    assert three.spent() == spent
-    assert len({len(seeds) for seeds in three.seeds.values()}) == 1  # every party has drawn one seed
-
-
-def test_the_statement_names_the_nodes_that_are_trusted_to_compute(three):
-    release, plan = three.groups()
-    findings = three.federation._driver.study(release, plan, title="groups")
-    assert any("compute as written" in words for words in findings.privacy.assumptions)
-    assert findings.privacy.epsilon() == pytest.approx(1.0, rel=1e-6)

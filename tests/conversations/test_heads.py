@@ -386,18 +386,6 @@ def test_a_ledger_from_before_its_last_forfeit_is_refused_and_a_message_from_bef
     assert heads.evidence(ANA) is not None
 
 
-def test_heads_that_a_version_without_roots_remembered_still_count(ledger, tmp_path):
-    path = tmp_path / "peers.heads"
-    path.write_bytes(msgspec.msgpack.encode({ANA: ("ledger of ana", 7, bytes(range(32)), 70)}))
-    heads = peers(path=path)
-    assert heads.known(ANA).sequence == 7
-    assert refused(peers(path=path), Ana(ledger)) == "ledger-corrupt"
-    path.write_bytes(msgspec.msgpack.encode({ANA: ("ledger of ana", 4, bytes(range(32)), 40)}))
-    heads = peers(path=path)
-    heads.observe(STUDY, said(ledger, heads.issue(STUDY)))
-    assert peers(path=path).known(ANA) == ledger.head()
-
-
 def test_processes_of_one_site_share_what_they_know(ledger, tmp_path):
     """A coordinator runs studies from several processes."""
     one, other = peers(path=tmp_path / "heads"), peers(path=tmp_path / "heads")

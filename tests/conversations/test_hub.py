@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob
 from colonnade.secure.mail import Hello
@@ -63,14 +63,6 @@ def test_a_hello_that_only_a_data_party_was_shown_leaves_it_unread_and_unheard()
     assert all(isinstance(error, ProtocolError) for error in refused.values())
 
 
-def test_another_plan_is_noticed_before_anything_is_paid_also_where_no_signature_is_checked() -> None:
-    stage = a_stage()
-    turn, refused = stage.refusals(shown(("dee",), lambda hello: msgspec.structs.replace(hello, terms=bytes(32))))
-    assert turn == 1
-    assert isinstance(refused["dee"], PlanMismatch)
-    assert stage.tables["dee"].begun == 0
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize("withheld", NODES)
 def test_a_data_party_goes_on_only_with_the_word_of_every_node(withheld: str) -> None:
@@ -82,6 +74,3 @@ def test_a_data_party_goes_on_only_with_the_word_of_every_node(withheld: str) ->
     turn, refused = a_stage().refusals(relay)
     assert turn == 2
     assert set(refused) == {"dee"}
-
-
-# Ledgers --------------------------------------------------------------------------------------------------------------------

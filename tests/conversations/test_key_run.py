@@ -7,14 +7,13 @@ import pytest
 import colonnade as cn
 from colonnade.conversations.agreements import SETTLES
 from colonnade.coordinator import driver
-from colonnade.coordinator.driver import Relay, agree_on_key, forget_key
-from colonnade.errors import ColonnadeError, PlanMismatch, ProtocolError
+from colonnade.coordinator.driver import agree_on_key, forget_key
+from colonnade.errors import ColonnadeError, PlanMismatch
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Post, Posted, Recall, Refused, Settled, pack
-from colonnade.transport.direct import Recorded
+from colonnade.protocol.messages import Blob, Post, Posted, Refused
 from tests.federations import as_if_agreed, federation
-from tests.party.test_gate import gate_of, guards, replaced
+from tests.party.test_gate import gate_of, guards
 
 PARTIES = ("bank", "telco", "insurer")
 
@@ -89,16 +88,6 @@ def test_the_key_appears_in_nothing_that_the_coordinator_relays():
     assert all(key not in bytes(answer) for answers in said for answer in answers.values())
 
 
-def test_agreeing_again_is_agreeing_once():
-    f = federation()
-    plan = a_plan(f)
-    agree(f, plan)
-    key, lines = key_at(f, "bank", plan), len(gate_of(f).ledger.entries())
-    agree(f, plan)
-    assert key_at(f, "bank", plan) == key
-    assert len(gate_of(f).ledger.entries()) == lines
-
-
 def test_a_key_that_has_done_its_work_is_erased_and_never_agreed_on_again():
     f = federation()
     plan = a_plan(f)
@@ -155,18 +144,6 @@ def test_a_coordinator_that_stops_half_way_and_starts_again_leaves_no_two_keys(s
     assert {key_at(f, party, plan) for party in PARTIES} == {key}
 
 
-def test_two_runs_side_by_side_end_with_one_key_or_none():
-    f = federation()
-    plan = a_plan(f)
-    first = played(f, plan, b"1" * 16, SETTLES)
-    second = played(f, plan, b"2" * 16, SETTLES)
-    late = posted(f, plan, b"1" * 16, SETTLES, first)
-    assert all(isinstance(reply, Refused) for reply in late.values())  # a newer run took its place
-    done = posted(f, plan, b"2" * 16, SETTLES, second)
-    assert all(isinstance(reply, Settled) for reply in done.values())
-    assert len({key_at(f, party, plan) for party in PARTIES}) == 1
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize("turn", range(1, SETTLES + 1))
 @pytest.mark.parametrize("fault", ["missing", "swapped", "flipped", "replayed"])
@@ -205,55 +182,3 @@ def test_a_key_step_that_asks_for_anything_else_is_refused(algorithm, error):
     f = federation()
     with pytest.raises(error):
         f._driver.run(algorithm, a_plan(f, algorithm))
-
-
-def test_a_coordinator_has_no_say_in_a_key():
-    f = federation()
-    plan = a_plan(f)
-    request = Post(plan=plan, step="key", run=b"1" * 16, turn=0, letters={}, inputs={"key": pack(codec_array())})
-    assert isinstance(codec.decode_reply(guards(f)["bank"].handle(codec.encode(request))), Refused)
-
-
-def codec_array():
-    import numpy as np
-
-    return np.zeros(32, dtype=np.uint8)
-
-
-def test_a_party_outside_the_plan_takes_no_part():
-    f = federation()
-    plan = a_plan(f, Agreement(("bank", "telco")))
-    assert isinstance(posted(f, plan, b"1" * 16, 0, parties=("insurer",))["insurer"], Refused)
-
-
-def test_a_step_of_another_kind_under_the_same_name_is_refused():
-    f = federation()
-    plan = a_plan(f)
-    mixed = replaced(plan, steps=(*plan.steps[:2], replaced(plan.steps[2], kind="pair-tables")))
-    assert isinstance(posted(f, mixed, b"1" * 16, 0)["bank"], Refused)
-
-
-def test_recalling_a_key_says_only_that_it_is_settled():
-    f = federation()
-    plan = a_plan(f)
-    agree(f, plan)
-    answer = guards(f)["bank"].handle(codec.encode(Recall(plan=plan, step="key")))
-    assert codec.decode_reply(answer) == Settled(step="key")
-
-
-def test_a_relay_counts_its_turns_and_refuses_what_is_no_letter():
-    f = federation()
-    plan = a_plan(f)
-    relay = Relay(plan, "key", sorted(PARTIES))
-    rounds = relay.greet()
-    next(rounds)
-    with pytest.raises(ProtocolError):
-        rounds.send(dict.fromkeys(PARTIES, Settled(step="key")))
-
-
-def test_the_whole_agreement_takes_few_rounds():
-    f = federation()
-    recorded = Recorded(f._driver.transport)
-    f._driver.transport = recorded
-    agree(f)
-    assert recorded.transcript.rounds == 4 + SETTLES + 1  # propose, say yes, begin, recall, turns 0 to 3

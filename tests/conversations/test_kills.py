@@ -12,7 +12,6 @@ from colonnade.steps import kind as joint_module
 from tests.conversations.sites import (
     Lost,
     Requests,
-    Site,
     at_turn,
     fails,
     killed_at,
@@ -133,15 +132,3 @@ def test_a_new_version_ends_a_step_that_was_reserved_whether_or_not_a_row_has_ch
     again = site.plan()
     assert site.run(again) == site.expected(again)
     assert site.spent() == {party: 2 * cost for party, cost in once_each(site).items()}
-
-
-def test_a_party_that_holds_data_and_does_not_compute_deals_the_same_again(tmp_path):
-    """It cannot see whether the nodes have opened. They see that it deals the same."""
-    site = Site(tmp_path, nodes=("notary",))
-    plan = site.plan(compute_nodes=("telco", "insurer", "notary"), threshold=1)
-    at_turn(site, 3, lambda requests: {})
-    fails(site, plan)
-    site.kill("bank")
-    assert site.run(plan) == site.expected(plan)
-    assert site.spent() == once_each(site)
-    site.close()

@@ -2,20 +2,18 @@
 
 import math
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
-from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch, ProtocolError
-from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
+from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, ProtocolError
+from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.result import PrivacyStatement
-from colonnade.secure.shamir import expand, reconstruct
+from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import whole_steps
 from colonnade.steps.newton import NewtonTerms, Phase
 from tests import kit
@@ -53,36 +51,6 @@ def test_what_is_opened_is_the_likelihoods_slope_and_bend_plus_everyones_noise(n
         assert np.max(np.abs(away)) < 0.2 * SCALE * bounds.unit * (SCALE if number == CURVATURE else 1)
 
 
-def test_people_in_several_chunks_are_added_up(monkeypatch) -> None:
-    monkeypatch.setattr("colonnade.steps.newton.CHUNK_UNIT", 16)
-    monkeypatch.setattr("colonnade.steps.newton.CHUNK_ELEMENTS", 16 * 17)
-    stage = _stage(people=41).meet()
-    assert len(stage.terms.chunks) == 3
-    for number in range(3):
-        away = np.array(stage.round(number)) - stage.plain(number)
-        assert np.max(np.abs(away)) < 0.2 * stage.terms.unit(number)
-
-
-def test_no_more_rounds_are_taken_than_the_plan_has() -> None:
-    stage = _stage().meet()
-    for number in range(3):
-        stage.round(number)
-    with pytest.raises(ProtocolError, match="All rounds"):
-        stage.turn()
-
-
-def test_a_round_says_the_same_whether_or_not_those_before_it_were_taken() -> None:
-    plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=("ana", "bo", "eva"))
-    whole, stage = NewtonStage(plan).meet(), NewtonStage(plan).meet()
-    opened = [whole.round(number) for number in range(3)]
-    held = len(stage.terms.chunks) + 1
-    assert all(stage.runs["ana"].follows(turn, held) for turn in stage.terms.first_turns)
-    assert not stage.runs["ana"].follows(stage.terms.first_turns[1] + 1, held)
-    assert stage.round(2) == opened[2]
-    with pytest.raises(ProtocolError):
-        stage.turn()
-
-
 @pytest.mark.parametrize(
     "inputs",
     [
@@ -99,13 +67,6 @@ def test_weights_that_are_not_numbers_within_bounds_are_refused_before_anything_
     with pytest.raises(ProtocolError):
         stage.turn(inputs)
     assert not stage.parts["ana"].taken
-
-
-def test_weights_in_the_middle_of_a_round_are_refused() -> None:
-    stage = _stage().meet()
-    stage.turn(stage.weights())
-    with pytest.raises(ProtocolError, match="no other"):
-        stage.turn(stage.weights(1.0))
 
 
 @pytest.mark.every(3)
@@ -127,26 +88,6 @@ def test_a_letter_that_is_missing_or_wrong_opens_nothing(spoil: str, phase: Phas
         heard["eva"] = heard[sender]
     with pytest.raises(ColonnadeError):
         stage.turn()
-
-
-def test_a_node_does_not_open_without_everyones_noise() -> None:
-    class Silent(NewtonRun):
-        def _split(self, beat, turn):
-            letters = super()._split(beat, turn)
-            return {peer: NewtonLetter(values=letter.values) for peer, letter in letters.items()}
-
-    stage = NewtonStage(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3]), kinds={"bo": Silent}).meet()
-    with pytest.raises(ProtocolError, match="lacks a share"):
-        stage.until(Phase.FACTORS, 0)
-
-
-def test_a_round_is_opened_with_fresh_sums_and_noise() -> None:
-    """Asked to open again, a node has nothing left to open."""
-    stage = _stage().meet()
-    stage.round(0)
-    node = stage.runs["ana"]._node
-    with pytest.raises(ProtocolError, match="opened once"):
-        node.opened()
 
 
 def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> None:
@@ -214,22 +155,6 @@ def test_a_statement_promises_nothing_to_who_knows_every_score(nodes: int, parti
                 assert frozenset(group) in statement.trust._broken()
     assert bool(known) == (apart and not set(owners) <= set(terms.maskers))
     assert statement.collusion == 1
-
-
-def test_whoever_holds_scores_is_trusted_to_compute_as_written_though_it_computes_nothing_on_shares() -> None:
-    (whole,) = whole_steps(a_plan({"ana": 1, "bo": 1, "cy": 1}, nodes=("n1", "n2", "n3")))
-    computing, pooling, *_ = whole.kind.assumptions(whole)
-    assert computing.startswith("The compute nodes and holders of scores n1, n2, n3, ana, bo compute as written.")
-    assert pooling.startswith("ana and any one of bo, n1, n2 do not pool")
-
-
-def test_only_evaluators_are_told_the_last_holders_numbers_and_no_masker_is() -> None:
-    stage = _stage(people=60).meet().until(Phase.FACTORS, 0)
-    assert (stage.terms.maskers, stage.terms.teller, stage.terms.evaluators) == (("ana",), "bo", ("bo", "cy"))
-    assert {receiver for receiver, letters in stage.letters.items() if "bo" in letters} == {"cy"}
-    stage.turn()
-    assert np.array_equal(stage.runs["cy"]._node._told, stage.runs["bo"]._numbers)
-    assert stage.runs["ana"]._node._told.size == 0
 
 
 def test_sizes_and_flow_do_not_depend_on_the_rows() -> None:
@@ -314,73 +239,7 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     assert np.array_equal(values[1] - values[0], weight * row)
 
 
-def test_holders_of_scores_compute_before_others() -> None:
-    terms = NewtonTerms.read(a_plan(dict.fromkeys(NAMES[1:4], 1), nodes=NAMES[:4]), NAME)
-    assert terms.holders == NAMES[1:3]
-    assert terms.nodes == NAMES[:3]
-    late = NewtonTerms.read(a_plan({"dee": 1, "bo": 1, "cy": 1}, nodes=NAMES[:4]), NAME)
-    assert late.holders == ("dee", "bo")
-    assert late.nodes == ("ana", "bo", "dee")
-
-
-def test_redundant_nodes_do_not_compute() -> None:
-    terms = NewtonTerms.read(a_plan(dict.fromkeys(NAMES[:4], 1), nodes=NAMES[:4]), NAME)
-    assert terms.nodes == NAMES[:3]
-    assert set(terms.members) == set(NAMES[:4])
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize(("nodes", "parties", "holders"), [(3, 2, 2), (3, 4, 2), (5, 4, 3), (5, 2, 3), (7, 5, 4)])
-def test_there_is_one_holder_more_than_may_collude_and_the_target_is_at_the_first(
-    nodes: int, parties: int, holders: int
-) -> None:
-    names = tuple(f"p{number}" for number in range(9))
-    terms = NewtonTerms.read(a_plan(dict.fromkeys(names[:parties], 1), nodes=names[:nodes]), NAME)
-    assert len(terms.holders) == holders
-    assert terms.holders[0] == names[0]
-
-
 # Plans
-
-
-def test_what_is_said_of_the_last_step_is_of_a_gradient_though_there_is_one_step() -> None:
-    """The curvature is the second round, so it is the last one of two."""
-    one, three = (a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3], parameters={"parts": p}) for p in ((5, 1), (5, 1, 5)))
-    for plan in (one, three):
-        (whole,) = whole_steps(plan)
-        terms = NewtonTerms.read(plan, NAME)
-        (words,) = whole.kind.noise_words(whole)
-        unit, variance = terms.bounds.unit * SCALE, terms.noise.variance(0)
-        assert f"standard deviation {math.sqrt(variance) / unit:.6g} of" in words.scale
-        assert f"Δ₂ = {math.sqrt(terms.noise.moved_by(0)) / unit:.6g} per step" in words.sensitivity
-
-
-def test_steps_keep_fine_tables_where_only_the_noise_of_the_curvature_cannot_be_drawn(monkeypatch) -> None:
-    honest, finest = NewtonNoise.share_of, NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3]), NAME).bounds
-
-    def share(self, number: int):
-        if number == CURVATURE and self.weight >= finest.weight:
-            raise BadInput("So much noise cannot be drawn exactly.")
-        return honest(self, number)
-
-    monkeypatch.setattr(NewtonNoise, "share_of", share)
-    terms = NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3], people=41), NAME)
-    assert terms.bounds == finest
-    assert terms.curvature_bounds.unit < finest.unit
-
-
-def test_where_there_is_little_room_tables_are_coarser_and_where_there_is_none_the_plan_is_refused() -> None:
-    def terms(people: int, scale: int) -> NewtonTerms:
-        widths = dict.fromkeys(("ana", "bo", "cy", "dee"), 1)
-        plan = a_plan(widths, nodes=NAMES[:5], people=people, parameters={"scale": scale, "row_bound": scale**2})
-        return NewtonTerms.read(plan, NAME)
-
-    fine, coarse = terms(50_000, 1_024), terms(4_000_000, 1_024)
-    assert fine.curvature_bounds.bits > coarse.curvature_bounds.bits
-    for one in (fine, coarse):
-        assert max(one.bound(number) for number in range(one.rounds)) <= one.arithmetic.largest
-    with pytest.raises(BadInput, match="does not fit"):
-        terms(2**40, 2**15 - 1)
 
 
 @pytest.mark.every(3)
@@ -417,27 +276,3 @@ def test_there_is_room_for_a_million_people_at_the_default_scale(parties: int, n
 def test_plans_that_could_not_keep_their_promise_are_refused(changes: dict) -> None:
     with pytest.raises(ColonnadeError):
         NewtonTerms.read(a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], **changes), NAME)
-
-
-def test_parties_of_one_run_are_asked_for_the_same() -> None:
-    plan = a_plan({"ana": 2, "bo": 1}, nodes=NAMES[:3])
-    for changed in ({"parameters": {**plan.steps[1].parameters, "window": 12}}, {"price": Price.of(2.0, 1e-5)}):
-        step = plan.steps[1]
-        other = type(step)(**{name: getattr(step, name) for name in step.__struct_fields__} | changed)
-        fields = {name: getattr(plan, name) for name in plan.__struct_fields__} | {"steps": (plan.steps[0], other)}
-        with pytest.raises(PlanMismatch):
-            NewtonTerms.read(type(plan)(**fields), NAME)
-
-
-def test_a_seed_and_elements_are_the_same_share() -> None:
-    """The first node expands what the others are sent."""
-    stage = _stage()
-    bo, terms = stage.parts["bo"], stage.terms
-    letters = stage.runs["bo"]._dealt("columns", bo.rows, 1)
-    stage.meet()
-    beat = SimpleNamespace(chunk=0)
-    kept = {node: stage.runs[node]._node._shares_of(beat)[terms.places("bo")] for node in terms.nodes}
-    assert np.array_equal(kept["ana"], expand(terms.arithmetic, bytes(letters["ana"].values.view), 0, bo.rows.shape))
-    assert np.array_equal(kept["cy"], terms.arithmetic.from_bytes(letters["cy"].values.view, bo.rows.shape))
-    shares = {point: kept[node] for point, node in enumerate(terms.nodes, start=1)}
-    assert np.array_equal(reconstruct(terms.arithmetic, shares, degree=1), bo.rows)

@@ -9,7 +9,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
-from colonnade.errors import ProtocolError
 from colonnade.party.steps.products import PrivatePairTables
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
@@ -19,11 +18,9 @@ from colonnade.protocol.messages import (
     Noted,
     NotKept,
     Opened,
-    Post,
     Posted,
     Released,
     SaidYes,
-    pack,
 )
 from colonnade.secure.keys import SeedStream
 from colonnade.secure.mail import OVERHEAD, Session
@@ -310,34 +307,3 @@ def test_a_person_removed_changes_no_size_no_order_and_no_flow(name, person, mon
     for column, before in rows_one.items():
         changed = np.abs(before - rows_other[column]).sum(axis=0)
         assert changed.sum() <= 1  # one person, one cell
-
-
-def test_sizes_of_letters_follow_from_the_plan_alone():
-    """The same plan with any tables and any noise: every letter of every turn is as long."""
-
-    def sizes(value: int, noise: int) -> list:
-        plan = a_plan({"ana": 2, "bo": 3, "gus": 1}, nodes=NAMES[:4], people=9, scale=50)
-        joint = read_joint(plan, STEP)
-        tables = {
-            owner: Table(np.full((9, width), value), np.full(joint.entries, noise))
-            for owner, width in zip(joint.owners, joint.widths, strict=True)
-        }
-        stage = Stage(plan, tables, draw=(value, noise)).play()
-        return [
-            {
-                receiver: {sender: len(letter) for sender, letter in letters.items()}
-                for receiver, letters in turn.items()
-            }
-            for turn in stage.relayed
-        ]
-
-    assert sizes(0, 0) == sizes(50, 10**4) == sizes(-50, -(10**4))
-
-
-def test_a_turns_request_says_nothing_but_the_plan_the_run_and_letters_to_a_joint_opening():
-    """A coordinator has no other lever on a run: the request's fields are these, and a product takes no inputs."""
-    assert Post.__struct_fields__ == ("plan", "step", "run", "turn", "letters", "inputs", "about")  # about: words only
-    stage = constant_stage(3, 1, side=2)
-    for run in stage.runs.values():
-        with pytest.raises(ProtocolError):
-            run.turn(0, {}, {"weights": pack(np.zeros(3))})

@@ -3,11 +3,9 @@
 import math
 from itertools import combinations
 
-import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput
 from colonnade.steps.kind import read_joint
 from tests.federations import SCHEMAS, frames
 
@@ -48,30 +46,6 @@ def test_the_coordinator_one_party_and_both_together_learn_no_more_than_the_pric
         assert statement.delta(observer=observer) == price.get("delta", 0.0)
 
 
-def test_a_record_at_one_party_is_in_fewer_tables_and_costs_less():
-    with a_federation() as f:
-        statement = fit(f, **PURE).privacy_
-    for observer in ("coordinator", "telco", ("coordinator", "telco")):
-        assert statement.epsilon(observer=observer, unit="party", party="bank") == pytest.approx(0.5 * 2 / 3)
-        assert statement.epsilon(observer=observer, unit="party") == pytest.approx(0.5 * 2 / 3)
-
-
-@pytest.mark.parametrize("price", [PURE, APPROXIMATE])
-def test_more_nodes_than_the_threshold_learn_everything(price):
-    """With three nodes two of them hold the shares of every row, whatever the noise."""
-    with a_federation(delta=1e-5) as f:
-        statement = fit(f, **price).privacy_
-    for group in combinations(PARTIES, 2):
-        for observer in coalitions(group):
-            assert statement.epsilon(observer=observer, unit="person") == math.inf
-            assert statement.epsilon(observer=observer, unit="party") == math.inf
-
-
-def test_parties_who_hold_all_the_data_learn_nothing_new():
-    with a_federation() as f:
-        assert fit(f, **PURE).privacy_.epsilon(observer=PARTIES) == 0
-
-
 @pytest.mark.parametrize("unit", ["person", "party"])
 def test_more_colluders_than_were_planned_for_weaken_gaussian_noise_and_void_a_pure_promise(unit):
     """Five nodes, threshold two: shares stay secret from two parties, but noise was made for one of them."""
@@ -105,36 +79,6 @@ def test_a_federation_can_plan_for_more_colluders_and_pays_in_noise_not_in_epsil
     assert variances[2] / variances[0] == pytest.approx(3, rel=1e-6)
 
 
-def test_dataless_nodes_count_towards_the_threshold_and_hold_no_noise():
-    with a_federation(nodes=("auditor", "notary")) as f:
-        statement = fit(f, **PURE).privacy_
-    for observer in (("auditor",), ("auditor", "notary"), ("coordinator", "auditor", "notary"), ("auditor", "bank")):
-        assert statement.epsilon(observer=observer) == pytest.approx(0.5)
-    assert statement.epsilon(observer=("auditor", "notary", "bank")) == math.inf
-
-
-def test_the_coordinator_as_third_node_must_collude_with_no_party():
-    with a_federation(("bank", "telco")) as f:
-        study = fit(f, **PURE)
-    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
-    statement = study.privacy_
-    for observer in ("coordinator", "bank", "telco"):
-        assert statement.epsilon(observer=observer) == pytest.approx(0.5)
-    for party in ("bank", "telco"):
-        assert statement.epsilon(observer=("coordinator", party)) == math.inf
-        assert statement.epsilon(observer=("coordinator", party), unit="party") == math.inf
-    assert any("assumes the coordinator colludes with no party" in words for words in statement.assumptions)
-
-
-def test_a_named_dataless_node_spares_the_coordinator_the_third_place():
-    with a_federation(("bank", "telco"), nodes=("notary",)) as f:
-        study = fit(f, **PURE)
-    assert study.plan_.compute_nodes == ("bank", "telco", "notary")
-    assert study.privacy_.epsilon(observer=("coordinator", "bank")) == pytest.approx(0.5)
-    assert study.privacy_.epsilon(observer=("notary", "bank")) == math.inf
-    assert not any("coordinator is itself" in words for words in study.privacy_.assumptions)
-
-
 def test_a_statement_says_what_it_rests_on():
     with a_federation(nodes=("auditor", "notary")) as f:
         study = fit(f, **PURE)
@@ -148,33 +92,7 @@ def test_a_statement_says_what_it_rests_on():
     assert not study.privacy_.local
 
 
-def test_the_table_lists_every_observer_that_the_promise_names():
-    with a_federation() as f:
-        table = fit(f, **PURE).privacy_.table()
-    expected = {"coordinator", *PARTIES, *(f"coordinator + {party}" for party in PARTIES)}
-    assert set(table.observer) == expected
-    assert len(table) == 2 * len(expected)
-    assert np.isfinite(table.epsilon).all()
-
-
-@pytest.mark.parametrize("observer", ["mallory", (), ("bank", "mallory"), ("notary",)])
-def test_nobody_outside_the_study_is_an_observer(observer):
-    with a_federation() as f, pytest.raises(BadInput):
-        fit(f, **PURE).privacy_.epsilon(observer=observer)
-
-
 # Gram matrices
-
-
-def test_the_moments_of_three_parties_promise_the_price_to_each_observer():
-    with a_federation(delta=1e-5) as f:
-        release = f.moments(["bank.age", "telco.bill", "insurer.product"], epsilon=1.0, delta=1e-6)
-    statement = release.privacy_
-    for observer in ("coordinator", "telco", ("coordinator", "telco")):
-        assert 0.999 < statement.epsilon(observer=observer) <= 1.0
-        parts = [statement.epsilon(observer=observer, unit="party", party=party) for party in PARTIES]
-        assert max(parts) < 1.0
-    assert statement.epsilon(observer=("coordinator", "bank", "telco")) == math.inf
 
 
 # Ledgers
@@ -190,29 +108,3 @@ def test_ledgers_show_what_the_statement_says_and_a_joint_release_counts_once_a_
         assert f.budget(unit="person").spent == pytest.approx(0.75)
         cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0, method="response").fit(f)
         assert f.budget(unit="person").spent == pytest.approx(1.75)  # two local releases of half each
-
-
-def test_the_same_study_again_is_the_same_release_and_a_repeat_is_a_new_one():
-    with a_federation() as f:
-        first = fit(f, **PURE)
-        again = fit(f, **PURE)
-        assert first.unbiased_.equals(again.unbiased_)
-        assert "nothing spent" in again.receipt_
-        assert f.budget(unit="person").spent == pytest.approx(0.5)
-        study = cn.PatternCount(list(COLUMNS.values()), **PURE)
-        assert not study.fit(f, repeat=2).unbiased_.equals(first.unbiased_)
-        assert f.budget(unit="person").spent == pytest.approx(1.0)
-
-
-def test_a_study_priced_for_a_record_at_one_party_debits_that_and_states_more_for_a_person():
-    with a_federation() as f:
-        study = fit(f, **PURE, unit="party")
-        assert f.budget().spent.tolist() == pytest.approx([0.5] * 3)
-    assert study.privacy_.epsilon(unit="party") == pytest.approx(0.5)
-    assert study.privacy_.epsilon(unit="person") == pytest.approx(0.75)  # three tables, two of them at any one party
-
-
-def test_a_persons_total_is_never_less_than_the_statement_of_a_study_priced_by_party():
-    with a_federation() as f:
-        study = fit(f, **PURE, unit="party")
-        assert f.budget(unit="person").spent >= study.privacy_.epsilon(unit="person") - 1e-9

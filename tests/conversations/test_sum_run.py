@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 
-import msgspec
 import numpy as np
 import pytest
 
 from colonnade.conversations import sums as sum_run
-from colonnade.conversations.conversation import members_of
 from colonnade.conversations.sums import SumRun, chunks_of
 from colonnade.coordinator.driver import unmasked_sum
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
-from colonnade.protocol.messages import Array, Blob, Opened, Posted, pack, unpack
+from colonnade.protocol.messages import Array, Blob, Opened, pack, unpack
 from colonnade.result import COORDINATOR
 from colonnade.steps.sums import SumTerms
 from tests.conversations.stage import FEDERATION, NAMES, members, seed
@@ -167,56 +165,3 @@ def test_a_party_that_agreed_to_another_plan_is_found_out_before_anything_leaves
     greetings = hellos(runs)
     with pytest.raises(PlanMismatch):
         runs["ana"].turn(1, greetings, count_of(10))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"recipient": "nobody"}, {"bound": "many"}, {"bound": True}], ids=["recipient", "text", "truth"]
-)
-def test_a_sum_that_makes_no_sense_is_refused(changes):
-    with pytest.raises(PlanMismatch):
-        members_of(a_plan(3, **changes), "sum")
-
-
-def test_a_sum_of_one_party_is_refused():
-    with pytest.raises(PlanMismatch):
-        members_of(a_plan(1), "sum")
-
-
-def test_parties_asked_for_different_bounds_are_not_added():
-    plan = a_plan(2)
-    mixed = msgspec.structs.replace(plan, steps=(plan.steps[0], a_plan(2, bound=7).steps[1]))
-    with pytest.raises(PlanMismatch):
-        SumTerms.read(mixed, "sum")
-
-
-def test_turns_beyond_the_end_and_members_without_data_are_refused():
-    plan, vectors = a_plan(2), vectors_of(2, 10)
-    runs = begun(plan, vectors)
-    greetings = hellos(runs)
-    assert isinstance(runs["ana"].turn(1, greetings, count_of(10)), Posted)
-    assert isinstance(runs["ana"].turn(2, {}, {}), Opened)
-    with pytest.raises(ProtocolError):
-        runs["ana"].turn(3, {}, {})
-    with pytest.raises(ProtocolError):
-        SumRun(members(["ana", "bo"])["ana"], plan, "sum", b"one run of many.", part=None, secret=seed(1))
-
-
-def test_the_recipient_wants_a_letter_from_everyone():
-    plan, vectors = a_plan(3, recipient="bo"), vectors_of(3, 10)
-    runs = begun(plan, vectors)
-    greetings = hellos(runs)
-    replies = {name: run.turn(1, greetings, count_of(10)) for name, run in runs.items()}
-    with pytest.raises(ProtocolError):
-        runs["bo"].turn(2, {"ana": replies["ana"].letters["bo"]}, {})
-
-
-def test_a_letter_is_not_accepted_from_another_chunk(monkeypatch):
-    monkeypatch.setattr(sum_run, "CHUNK", 5)
-    plan, vectors = a_plan(2, recipient="bo"), vectors_of(2, 10)
-    runs = begun(plan, vectors)
-    greetings = hellos(runs)
-    for run in runs.values():
-        run.turn(1, greetings, count_of(10))
-    later = runs["ana"].turn(2, {}, {})
-    with pytest.raises(ProtocolError):
-        runs["bo"].turn(2, {"ana": later.letters["bo"]}, {})

@@ -5,8 +5,6 @@ tile; a tile has three: deal, ready, open.
 """
 
 import collections
-import contextlib
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import colonnade as cn
 from colonnade.conversations import products as tiles_module
 from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.protocols.moment_releases import GramRelease
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.party.steps.products import PrivateGram
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
@@ -30,7 +28,7 @@ from colonnade.steps import kind as joint_module
 from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 from tests import kit
-from tests.conversations.sites import Opens, Requests, Site, at_turn, killed_at, outcome, replaced
+from tests.conversations.sites import Opens, Requests, Site, killed_at, outcome, replaced
 from tests.federations import SCHEMAS, federation
 
 GRAM = "gram"
@@ -72,20 +70,6 @@ def test_a_release_in_tiles_is_that_of_one_opening_bit_for_bit(entries, piece, m
     assert np.array_equal(tiled.moments.matrix, whole.moments.matrix)
     assert np.array_equal(tiled.moments.variance, whole.moments.variance)
     assert str(tiled.privacy_) == str(whole.privacy_)
-
-
-def test_parties_that_only_deal_and_a_committee_open_the_same(monkeypatch):
-    more = {"committee": ["bank", "telco", "node"], "compute_nodes": ["node"]}
-    whole = moments(**more)
-    in_tiles(monkeypatch, 9)
-    assert np.array_equal(moments(**more).moments.matrix, whole.moments.matrix)
-
-
-def test_skellam_noise_in_tiles_has_the_entries_of_the_matrix(monkeypatch):
-    in_tiles(monkeypatch, 11)
-    release = moments("skellam")
-    assert np.all(np.isfinite(release.moments.matrix))
-    assert np.count_nonzero(release.moments.matrix) > release.moments.matrix.size / 2
 
 
 def test_tiles_cover_every_entry_and_every_own_number_once(monkeypatch):
@@ -208,26 +192,6 @@ def test_a_member_killed_between_tiles_is_paid_once_and_tiles_that_all_have_kept
     assert paid == pytest.approx(dict.fromkeys(wide.parties, 0.5), abs=1e-3)
 
 
-@pytest.mark.parametrize("tile", [0, 2])
-def test_a_coordinator_that_stops_between_tiles_goes_on_where_it_stopped(tile, monkeypatch):
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(wide_site(Path(folder), monkeypatch)) as wide:
-        _stop_and_go_on(wide, tile)
-
-
-def _stop_and_go_on(wide: GramSite, tile: int) -> None:
-    plan = wide.plan()
-
-    def die(_: Requests) -> Requests:
-        raise KeyboardInterrupt
-
-    at_turn(wide, BEGIN + 3 * tile, die)
-    with pytest.raises(KeyboardInterrupt):
-        wide.run(plan)
-    assert {number for _, number in wide.log} == set(range(tile))
-    assert outcome(wide, plan) == "done"
-    assert len(set(wide.log)) == len(wide.log) == 3 * len(read_joint(plan, GRAM).tiles)
-
-
 def test_no_tile_is_multiplied_before_every_dealing_was_checked(monkeypatch):
     in_tiles(monkeypatch, 7)
     monkeypatch.setattr(ProductRun, "_verify", lambda self, others: None)
@@ -269,28 +233,6 @@ def test_noise_that_was_spoilt_on_its_way_opens_nothing(fault, wide):
     assert {tile for _, tile in wide.log} == {0}
     wide.spoil = lambda requests: requests
     assert outcome(wide, plan) == "done"
-
-
-# What is refused --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_wide_matrix_of_too_many_people_is_refused_before_anything_is_paid(monkeypatch):
-    in_tiles(monkeypatch, 5)
-    monkeypatch.setattr(joint_module, "HELD_SHARES", 1_000)
-    opened = federation(60, epsilon=5.0, delta=1e-5)
-    with pytest.raises(BadInput, match="would hold") as refusal:
-        opened.moments(epsilon=1.0, delta=1e-6)
-    assert "Ask for at most" in refusal.value.remedy
-    assert opened.budget()["spent"].eq(0).all()
-
-
-def test_what_cannot_be_opened_in_tiles_is_refused_by_its_size_before_anything_is_paid(monkeypatch):
-    monkeypatch.setattr(joint_module, "OPENED_AT_ONCE", 10)
-    joint_module._read.cache_clear()
-    opened = federation(60, epsilon=5.0, delta=1e-5)
-    with pytest.raises(BadInput, match="would open"):
-        cn.LinearRegression("telco.bill", method="functional", epsilon=1.0).fit(opened)
-    assert opened.budget()["spent"].eq(0).all()
 
 
 # What a preview says ------------------------------------------------------------------------------------------------------------

@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 
 from colonnade.conversations import matching
 from colonnade.conversations.matching import UnionRun
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.protocol.messages import Blob
 from colonnade.secure.matching import FIELD, UnionSide
 from colonnade.steps import alignment as terms
-from colonnade.steps.alignment import Matching
-from tests.conversations.list_stage import STEP, ListStage, list_plan
-from tests.conversations.stage import RUN, members
+from tests.conversations.list_stage import ListStage
 
 LISTS = {"ana": [b"1", b"2", b"3", b"4"], "bo": [b"9", b"4", b"2", b"7", b"8"]}
 
@@ -90,15 +88,6 @@ def test_were_such_a_list_taken_the_length_of_the_union_would_tell(monkeypatch):
     assert lengths_heard(WITH, monkeypatch) != lengths_heard(WITHOUT, monkeypatch)
 
 
-def test_two_runs_share_no_bytes():
-    first, second = stage(run="first"), stage(run="second")
-    mail = []
-    for played in (first, second):
-        played.play()
-        mail.append({bytes(one.view) for turn in played.letters for box in turn.values() for one in box.values()})
-    assert not mail[0] & mail[1]
-
-
 @pytest.mark.parametrize("when", [1, 5, *(pytest.param(turn, marks=pytest.mark.full) for turn in (3, 8, 10))])
 @pytest.mark.parametrize("fault", ["cut", "changed", "lost", "replayed"])
 def test_letters_that_are_cut_changed_lost_or_replayed_are_refused(when, fault):
@@ -135,22 +124,3 @@ def test_a_bad_point_is_refused_wherever_it_comes_in(monkeypatch, method, number
     monkeypatch.setattr(UnionSide, method, bad)
     with pytest.raises(ProtocolError):
         stage().play()
-
-
-@pytest.mark.parametrize("method", ["blinded", "evaluate", "covered_names"])
-def test_a_block_of_another_length_is_refused(monkeypatch, method):
-    honest = getattr(UnionSide, method)
-    monkeypatch.setattr(UnionSide, method, lambda self, *arguments: honest(self, *arguments)[:-1])
-    with pytest.raises(ProtocolError, match="number of points"):
-        stage().play()
-
-
-def test_more_than_two_parties_are_refused_and_told_why():
-    with pytest.raises(PlanMismatch, match="products of two"):
-        Matching.read(list_plan({"ana": 8, "bo": 8, "cy": 8}, kind="union"), STEP)
-
-
-def test_a_node_without_a_list_takes_no_part():
-    plan = list_plan({"ana": 8, "bo": 8}, kind="union")
-    with pytest.raises(ProtocolError, match="data party"):
-        UnionRun(members(("ana", "bo"))["ana"], plan, STEP, RUN, part=None, secret=bytes(32))

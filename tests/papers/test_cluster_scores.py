@@ -43,33 +43,8 @@ def test_scores_sum_to_twice_k_plus_one_and_none_is_below_one_in_n(clusters):
     assert scores.max() <= 4
 
 
-def test_centres_are_the_centroids_of_their_clusters():
-    rows = rows_of()
-    found = local_clusters(blocks_of(rows), len(rows), 9, seed=2)
-    for cluster, centre in enumerate(found.nonprivate_centres):
-        assert np.allclose(rows[found.nonprivate_labels.mapped() == cluster].mean(axis=0), centre)
-
-
-def test_rows_that_coincide_have_no_cost_and_still_have_scores():
-    rows = np.repeat([[0.0, 1.0], [1.0, 0.0]], [30, 70], axis=0)
-    found = local_clusters(blocks_of(rows), 100, 5, seed=0)
-    assert scores_of(found).sum() == pytest.approx(2 * 2)  # two clusters have rows, and the terms of the cost are gone
-    assert np.all(np.isfinite(scores_of(found)))
-
-
-def test_more_clusters_than_rows_is_no_error():
-    found = local_clusters(blocks_of(np.eye(3)), 3, 10, seed=0)
-    assert len(found.nonprivate_centres) == 3
-
-
 def test_a_table_larger_than_the_starting_sample_is_clustered_from_some_of_its_rows(monkeypatch):
     monkeypatch.setattr(cluster_scores, "SAMPLE", 100)
     rows = generator("stride").permutation(rows_of())
     found = local_clusters(blocks_of(rows, 37), len(rows), 4, seed=5)
     assert sorted(np.bincount(found.nonprivate_labels.mapped()).tolist()) == [500, 500, 500, 500]
-
-
-def test_how_rows_are_divided_into_blocks_does_not_matter():
-    rows = rows_of()
-    first, second = (scores_of(local_clusters(blocks_of(rows, size), len(rows), 6, seed=3)) for size in (11, 2_000))
-    assert np.allclose(first, second)

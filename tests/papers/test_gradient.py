@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
-from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost, SchemaMismatch
+from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, SchemaMismatch
 from colonnade.papers.draws import Batches
 from colonnade.papers.private import DescentPart, PrivateGradient
 from colonnade.papers.steps import KEY, LARGEST_WEIGHT, STEP
@@ -71,7 +71,7 @@ def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.nd
     return some[0], int(half.scores(some, None if labels is None else labels[:1], own)[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data) -> None:
     noise = _half("bank").terms.noise
@@ -92,26 +92,6 @@ def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data)
         without = np.concatenate([np.zeros_like(own) if name == party else own for name, (own, _) in parts.items()])
         difference = moved - without.astype(object) * (score - parts[party][1])
         assert int(difference @ difference) <= noise.moved(party)
-
-
-def test_a_null_record_adds_nothing_to_a_step() -> None:
-    """Not even the constant column: else a batch with it would differ from one without, and sampling would hide nothing."""
-    weights = np.arange(1, _half("bank").terms.columns + 1) * 1_000
-    for party, fields in FIELDS.items():
-        row, score = _first(party, dict.fromkeys(fields), weights)
-        assert not row.any()
-        assert score == 0
-
-
-def test_scores_are_the_fixed_point_form_of_the_surrogate() -> None:
-    """γω(⟨w, x⟩ − 2s), where nothing is clipped: ana is 18, gold, and defaulted."""
-    terms = _half("bank").terms
-    weights = np.zeros(terms.columns, dtype=np.int64)
-    weights[terms.places("bank")] = [100, 30, 1, 2, 3]  # constant, age, three segments
-    row, score = _first("bank", {"age": 18, "segment": "gold", "default": "yes"}, weights)
-    scale = terms.scale
-    assert row.tolist() == [scale, -scale, 0, scale, 0]
-    assert score == scale * (100 - 30 + 2) - 2 * scale * terms.weight_scale
 
 
 def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
@@ -212,20 +192,6 @@ def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened
         assert values[1, : len(batches.members(position))].all()  # everyone has a label here, and so the constant
         noises.append(tuple(noise.tolist()))
     assert len(set(noises)) == 5
-
-
-def test_a_descent_without_a_key_is_refused(opened) -> None:
-    plan = as_if_agreed(opened.federation._driver.transport._endpoints["bank"], _plan(steps=21))
-    other = opened.gate.join(plan, STEP)
-    with pytest.raises(ProtocolError, match="key"):
-        other.begin()
-
-
-def test_a_concluded_descent_is_not_run_again(opened) -> None:
-    opened.part.begin()
-    opened.gate.conclude(opened.plan, STEP, {})
-    with pytest.raises(ReleaseLost):
-        opened.gate.join(opened.plan, STEP).begin()
 
 
 def test_batches_in_which_somebody_takes_part_too_often_are_refused_before_anything_is_paid(

@@ -48,7 +48,7 @@ def _part(draw, bound: int, score: int) -> tuple[np.ndarray, int]:
     return row, draw(st.integers(-score, score))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_no_row_and_no_score_moves_a_step_by_more_than_the_bound(data) -> None:
     rows, scores = {"a": 2_000, "b": 300}, {"a": 70, "b": 20}

@@ -85,18 +85,10 @@ def test_scores_equal_a_rank_revealing_reference(kind):
     assert np.abs(scores - expected).max() <= KINDS[kind]
 
 
-def test_plain_orthogonalisation_of_a_dependent_block_gives_more_than_its_rank():
-    """The positive control of the test above: what docs/proofs/non-private.md warns of."""
-    rows = a_block("a column twice")[:, [0, 1, 4]]
-    naive = (np.linalg.qr(rows)[0] ** 2).sum()
-    assert round(naive) == 3
-    assert leverage_scores(blocks_of(rows), 500)[0].sum() == pytest.approx(2.0)
-
-
 @given(
     rows=arrays(np.float64, st.tuples(st.integers(1, 30), st.integers(1, 6)), elements=st.integers(-3, 3).map(float))
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_scores_of_any_small_block_are_between_zero_and_one_and_sum_to_its_rank(rows):
     scores, rank = leverage_scores(blocks_of(rows, 7), len(rows))
     assert rank == np.linalg.matrix_rank(rows)
@@ -125,11 +117,3 @@ def test_memory_is_a_few_blocks_of_rows_and_the_scores_unless_they_are_on_disk(m
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.15 * rows.nbytes  # four blocks of 2,000 rows: one is read, one written
-
-
-def test_a_pass_of_another_length_is_refused():
-    rows = a_block("full rank")
-    with pytest.raises(ValueError, match="another length"):
-        leverage_scores(blocks_of(rows), 501)
-    with pytest.raises(ValueError, match="another length"):
-        leverage_scores(blocks_of(rows), 499)

@@ -89,15 +89,6 @@ def test_the_screen_finds_every_byte_below_the_limit_and_no_other(words, limit):
     assert found[:count].tolist() == np.flatnonzero(every < limit).tolist()
 
 
-def test_sketches_of_one_person_are_uncorrelated():
-    sketching = Sketching(2, 3, 1 << 19)
-    law = sketching.law
-    values = real_values(law, sketching.sketches, [np.array([0], dtype=np.int32)], 1, KeyedRandomness(a_key("apart")))
-    hit = (values[:, 0] > law.floor).astype(float).reshape(-1, 32)
-    correlation = np.corrcoef(hit.T)[np.triu_indices(32, 1)]
-    assert np.abs(correlation).max() < 6 / len(hit) ** 0.5
-
-
 # Keys -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -148,13 +139,6 @@ def test_another_key_or_pair_gives_other_values(change):
         released(codes, sketching=sketching, clusters=2, **change),
     )
     assert (one == other)[one > sketching.law.floor].mean() < 0.05
-
-
-def test_people_at_no_party_are_in_no_cell_and_have_no_phantoms():
-    law = sketch_law(40)
-    phantoms = phantom_values(law, 512, 3, KeyedRandomness(b"k" * 32))
-    assert (phantoms[:, 3, 3] == law.floor).all()
-    assert all((phantoms[:, a, b] > law.floor).any() for a in range(4) for b in range(4) if (a, b) != (3, 3))
 
 
 # What a person can change ---------------------------------------------------------------------------------------------------

@@ -83,29 +83,6 @@ def test_far_out_no_digit_is_lost_to_differences(power):
     assert estimate(np.array([y]))[0] == pytest.approx(float(exact), rel=1e-12)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.5, 3])
-@pytest.mark.parametrize("scales", [[TWO, TWO], [Fraction(10)] * 3])
-def test_the_continuation_beats_the_three_obvious_ones(power, scales):
-    """Averaged over small sums: zero, |y|^p and sign(y)·|y|^p below 0 are all unbiased, and all worse."""
-    estimate = UnbiasedPower(power, scales)
-    law = estimate.law
-    sums = range(int(3 * law.deviation))
-    ours = np.mean([estimate.variance(x) for x in sums])
-    obvious = {
-        "zero": lambda y: max(y, 0.0) ** power,
-        "even": lambda y: abs(y) ** power,
-        "odd": lambda y: math.copysign(abs(y) ** power, y),
-    }
-    for g in obvious.values():
-        reach = np.arange(-law.half, max(sums) + law.half + 1)
-        f = np.array([g(float(y)) for y in np.arange(reach[0] - len(scales), reach[-1] + len(scales) + 1)])
-        for scale in scales:
-            a = math.exp(-1 / scale)
-            f = f[1:-1] - a / (1 - a) ** 2 * (f[2:] - 2 * f[1:-1] + f[:-2])
-        theirs = np.mean([law.weights @ f[x : x + 2 * law.half + 1] ** 2 - x ** (2 * power) for x in sums])
-        assert ours < theirs * (1 + 1e-9)
-
-
 def test_the_stated_variance_is_that_of_draws():
     for power in (1.5, 2.0):
         estimate = UnbiasedPower(power, [TWO, Fraction(3)])

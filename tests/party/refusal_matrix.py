@@ -228,6 +228,13 @@ def hung_up(stage: Stage, ask: Ask) -> None:
     ask()
 
 
+def spoilt(stage: Stage, ask: Ask) -> None:
+    stage.line.spoilt = 2
+    ask()
+    stage.line.spoilt = None
+    ask()
+
+
 def restarted(stage: Stage, ask: Ask) -> None:
     ask(rounds=0)
     stage.restart()
@@ -306,6 +313,7 @@ FAULTS = {
     "other people": Fault(forged(people=lambda plan: plan.people + 1)),
     "hung up at once": Fault(hung_up_at_once),
     "hung up": Fault(hung_up, lambda r: r.rounds > 1),
+    "spoilt letters": Fault(spoilt, lambda r: r.rounds > 1),
     "restarted": Fault(restarted),
     "declared meanwhile": Fault(declared_meanwhile, later=True),
     "declared afterwards": Fault(declared_afterwards, later=True),

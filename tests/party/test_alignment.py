@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.party.table.row_order import RowOrder, align, common_ids, common_order, read_ids
+from colonnade.party.table.row_order import align, common_ids, common_order, read_ids
 from colonnade.party.table.sources import Source
-from tests import kit
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
 
 
@@ -43,16 +42,6 @@ def test_ids_are_the_same_from_every_source(kind: str, cells: list, tmp_path: Pa
     assert ids.type == (pa.int64() if isinstance(cells[0], int) else pa.large_string())
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("kind", KINDS)
-def test_missing_and_repeated_ids_are_counted_and_never_shown(kind: str, tmp_path: Path) -> None:
-    cells = [f"{CANARY}-{row % 7}" for row in range(10)] + [None, None]
-    message = refused(cells, kind, tmp_path)
-    assert "'bank'" in message
-    assert "2 missing" in message
-    assert "3 repeated" in message
-
-
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("cells", "said"),
@@ -74,66 +63,12 @@ def test_ids_that_are_none_are_refused(cells: object, said: str) -> None:
     assert "424242" not in message
 
 
-def test_whole_floats_and_small_integers_are_whole_numbers() -> None:
-    for kind in (float, np.float32, np.int8, np.uint64, "Int64", object):
-        ids = ids_of(pd.Series([3, 1, 2]).astype(kind))
-        assert ids.type == pa.int64()
-        assert ids.to_pylist() == [3, 1, 2]
-
-
-def test_text_stays_text_where_the_source_says_that_it_is_text(tmp_path: Path) -> None:
-    for kind in (object, "string", "category"):
-        assert ids_of(pd.Series(["1", "2"]).astype(kind)).type == pa.large_string()
-    assert ids_of(["1", "2"], "csv", tmp_path).type == pa.int64()
-    assert ids_of(["1", "9" * 30], "csv", tmp_path).type == pa.large_string()
-    assert ids_of(["1", "-0"], "csv", tmp_path).type == pa.large_string()
-
-
-def test_objects_that_mix_text_and_numbers_are_text_and_shards_that_do_are_refused() -> None:
-    assert ids_of(pd.Series(["a", 1], dtype=object)).to_pylist() == ["a", "1"]
-    shards = [pd.DataFrame({"id": [1, 2]}), pd.DataFrame({"id": pd.Series([CANARY], dtype="string")})]
-    with pytest.raises(BadInput, match="some are numbers") as caught:
-        read_ids(Source(shards), "id", party="bank")
-    assert CANARY not in everything_said(caught.value)
-
-
-def test_repeats_are_found_across_shards(tmp_path: Path) -> None:
-    shards = [pd.DataFrame({"id": [1, 2]}), make("csv", pd.DataFrame({"id": [2, 3]}), tmp_path)]
-    with pytest.raises(BadInput, match="1 repeated"):
-        read_ids(Source(shards), "id", party="bank")
-    ids = read_ids(Source([shards[0], pd.DataFrame({"id": [4.0]})]), "id", party="bank")
-    assert ids.to_pylist() == [1, 2, 4]
-
-
 def test_ids_of_broken_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "broken.csv"
     path.write_bytes(b"id\n" + CANARY.encode() + b"\xff\n")
     with pytest.raises(BadInput, match="UTF-8") as caught:
         read_ids(Source(path), "id", party="bank")
     assert CANARY not in everything_said(caught.value)
-
-
-def test_an_absent_id_column_is_named() -> None:
-    with pytest.raises(BadInput, match="'bank' has no id column 'person_id'"):
-        read_ids(Source(pd.DataFrame({"id": [1]})), "person_id", party="bank")
-
-
-def test_no_one_in_common_is_refused() -> None:
-    with pytest.raises(BadInput, match="no id in common"):
-        common_order({"bank": pa.array([1, 2]), "telco": pa.array([3])})
-    with pytest.raises(BadInput, match="no id in common"):
-        common_order({"bank": pa.array([], pa.int64())})
-    with pytest.raises(BadInput, match="at least one party"):
-        common_order({})
-
-
-def test_ids_of_different_kinds_are_compared_as_a_matching_compares_them() -> None:
-    bank, telco = pa.array([7, 10, 9]), pa.array(["9", " 10 ", "007", "x"], pa.large_string())
-    parts = common_order({"bank": bank, "telco": telco})
-    assert {party: part.rows.tolist() for party, part in parts.items()} == {"bank": [1, 2], "telco": [1, 0]}
-    assert parts["bank"].ids.to_pylist() == ["10", "9"]
-    cohort = align(telco, pa.array([7, 9, 10]), party="telco", mode="cohort")
-    assert cohort.rows.tolist() == [-1, 0, 1]
 
 
 def test_text_is_ordered_by_its_bytes_in_normal_form() -> None:
@@ -183,17 +118,6 @@ def test_everybody_in_common_stands_in_the_same_place_at_every_party(drawn: tupl
         assert [ids[row] for row in part.rows] == shared
 
 
-def test_a_party_finds_its_own_order_from_the_common_list_alone() -> None:
-    generator = kit.generator("own order")
-    tables = {name: pa.array(generator.permutation(1000)[:900]) for name in ("bank", "telco", "insurer")}
-    together = common_order(tables)
-    common = common_ids(tables)
-    for name, ids in tables.items():
-        alone = align(ids, common, party=name)
-        assert alone == together[name]
-        assert np.array_equal(alone.rows, together[name].rows)
-
-
 def test_an_identity_is_32_bytes_and_changes_with_the_ids_their_kind_and_the_mode() -> None:
     lists = [
         pa.array([1, 2]),
@@ -208,15 +132,6 @@ def test_an_identity_is_32_bytes_and_changes_with_the_ids_their_kind_and_the_mod
     names = [align(ids, ids, party="bank", mode=mode).identity for ids in lists for mode in ("intersection", "cohort")]
     assert all(len(bytes.fromhex(name)) == 32 for name in names)
     assert all(one != other for one, other in itertools.combinations(names, 2))
-
-
-def test_an_identity_does_not_depend_on_how_arrow_keeps_the_list() -> None:
-    whole = pa.array(["a", "bc", "d", "efg"], pa.large_string())
-    assert align(whole, whole.slice(1, 2), party="x") == align(
-        whole, pa.array(["bc", "d"], pa.large_string()), party="x"
-    )
-    numbers = pa.array([1, 2, 3, 4])
-    assert align(numbers, numbers.slice(1, 2), party="x") == align(numbers, pa.array([2, 3]), party="x")
 
 
 def test_an_identity_is_the_hash_that_is_documented() -> None:
@@ -235,18 +150,3 @@ def test_a_party_that_lacks_a_common_id_says_how_many_or_has_null_records() -> N
     with pytest.raises(BadInput, match="'bank' lacks 2 of the 4"):
         align(ids, common, party="bank")
     assert align(ids, common, party="bank", mode="cohort").rows.tolist() == [1, -1, -1, 2]
-
-
-@pytest.mark.parametrize("common", [[2, 1], [1, 1], [1, None], []])
-def test_a_common_list_that_is_not_canonical_is_refused(common: list) -> None:
-    with pytest.raises(BadInput, match="ascending"):
-        align(pa.array([1, 2]), pa.array(common, pa.int64()), party="bank", mode="cohort")
-
-
-def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(BadInput, match="mode"):
-        align(pa.array([1]), pa.array([1]), party="bank", mode="outer")
-
-
-def test_an_alignment_does_not_print_its_order() -> None:
-    assert repr(RowOrder("ab", 2, np.array([4242, 4243]))) == "RowOrder(identity='ab', people=2)"

@@ -41,10 +41,3 @@ def test_a_new_cap_is_recorded_on_request_in_a_row_that_names_who_did_it(tmp_pat
     count = len(rows(tmp_path))
     federation(100, ledger_dir=tmp_path, epsilon=4.0, change_cap=True).close()
     assert len(rows(tmp_path)) == count  # nothing was changed, so nothing is recorded
-
-
-def test_no_cap_is_lowered_below_what_was_spent(tmp_path):
-    with federation(100, ledger_dir=tmp_path, epsilon=CAP) as opened:
-        cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.5).fit(opened)
-    with pytest.raises(cn.BudgetExceeded, match="spent already"):
-        federation(100, ledger_dir=tmp_path, epsilon=0.5, change_cap=True)

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from colonnade.audit import distinguish
 from colonnade.coordinator.protocols.counting import TargetTables
 from colonnade.party.steps.products import PrivatePairTables
-from colonnade.party.steps.row_coding import coded_rows
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Bins, Category, Crossed, Numeric, Schema
 from colonnade.schema.features import ColumnName
-from colonnade.steps.kind import FixedPoint
 from tests import kit
 from tests.party.test_statistics_joint import a_plan
 
@@ -68,14 +66,6 @@ def test_a_person_is_in_one_cell_of_the_table_with_two_columns_together_or_in_no
     without = [NOTHING if place == person else row for place, row in enumerate(rows)]
     moved = np.abs(_counts(rows, steps) - _counts(without, steps))
     assert moved.sum() <= steps["bank"].step.joint.noise.moved() == 1
-
-
-@given(ROWS)
-def test_two_columns_together_count_as_one_more_column_in_a_row(rows):
-    schema = DECLARED["telco"].read_as({"age": Bins.equal(AGE, 4), BOTH.name: BOTH})
-    coding = FixedPoint(("age", "segment", BOTH.name), schema, scale=1, row_bound=3)
-    coded = coded_rows(coding, _declared(rows)["telco"].read_as(schema), 0, len(rows))
-    assert (coded**2).sum(axis=0).max() <= 3
 
 
 def test_all_tables_of_a_model_cost_its_price_whether_or_not_columns_are_read_together():

@@ -29,7 +29,6 @@ from colonnade.steps.kind import nothing_earlier
 from tests import kit
 from tests.federations import federation
 from tests.golden.record import recomputed, recorded
-from tests.party.dask_clusters import tls_cluster, write_files
 from tests.party.dask_kills import Deadly, read_part
 from tests.party.test_stored_table import FINER, SCHEMA, people
 from tests.party.test_table import cells_of
@@ -103,15 +102,6 @@ def test_a_table_with_workers_reads_as_in_memory_under_every_reading(tables):
     require_same(*tables)
 
 
-def test_another_order_of_rows_is_the_same_too(tables):
-    order = np.append(kit.generator("order").permutation(500)[:200], [-1, -1]).astype(np.int64)
-    one, other = (table.reordered(order) for table in tables)
-    require_same(one, other)
-    places = np.array([201, 3, 3, 199, 0, 65])
-    for name in SCHEMA:
-        assert np.array_equal(one.cells_of(name, places), other.cells_of(name, places))
-
-
 def count(total, table, start, stop):
     codes = table.codes("level", start, stop)
     total += np.bincount(codes[codes >= 0], minlength=3)
@@ -132,40 +122,6 @@ def test_what_workers_fold_and_make_of_ranges_is_what_one_process_does(tables):
         assert np.array_equal(first, second)
     written = [table.written(2, np.float64, whose).read(0, 500) for table in tables]
     assert np.array_equal(*written)
-
-
-def test_a_fold_does_not_depend_on_what_a_total_is_named_or_who_adds_first(tables):
-    one, other = (table.fold(np.zeros((1, 3), dtype=np.int64), count) for table in tables)
-    assert np.array_equal(one, other)
-
-
-def test_a_table_is_checked_by_workers_as_in_memory(client):
-    frame = people(300)
-    frame["odd"] = ["1,200", "n/a", *["7"] * 298]
-    frame["same"] = 5.0
-    schema = cn.Schema(SCHEMA, odd=cn.Numeric(0, 10_000), same=cn.Numeric(0, 9))
-    found = [Party(data, schema=schema).check("id") for data in (frame, frames(frame, 4))]
-    assert found[1] == found[0]
-    assert str(found[1]) == str(found[0])
-    assert not found[0].fits
-    assert any(column.constant for column in found[0].columns)
-
-
-def test_all_parties_cut_an_order_into_the_same_ranges():
-    for number in (1, 10**6, 10**9):
-        length = dask_table.range_length(number)
-        assert length % dask_table.BLOCK == 0
-        assert -(-number // length) <= dask_table.MOST_RANGES
-
-
-def test_files_are_opened_by_workers(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_table, "RANGE", FEW)
-    frame = people(300).astype({"kind": "str"})
-    for number in range(3):
-        frame.iloc[number * 100 : (number + 1) * 100].to_parquet(tmp_path / f"{number}.parquet")
-    party = Party(tmp_path, schema=SCHEMA, dask=client)
-    (_, table), (_, other) = both(party.cluster, frame, common_list({"l": listed()}), source=party.source)
-    require_same(table, other)
 
 
 @pytest.mark.parametrize(
@@ -261,13 +217,6 @@ def test_a_worker_killed_at_any_stage_costs_no_second_draw_and_changes_no_bit(st
 
 
 # What reaches a worker --------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_on_its_way_to_a_worker_shows_nothing():
-    sealed = Sealed.of(max, b"a very secret seed")
-    for text in (repr(sealed), str(sealed), f"{sealed!r}", repr((sealed,))):
-        assert "secret" not in text
-    assert sealed.opened()(b"") == b"a very secret seed"
 
 
 def test_nothing_with_the_ledger_the_keys_or_the_noise_of_a_party_can_be_sent():
@@ -367,58 +316,6 @@ def test_a_worker_that_comes_later_is_looked_at_before_it_gets_a_row(client, mon
             asked()
 
 
-def test_a_cluster_without_workers_gets_no_row_until_some_are_there(client, monkeypatch):
-    cluster, asked = Cluster(client), []
-    honest = Cluster._known
-
-    def known(self):
-        asked.append(1)
-        return {} if len(asked) < 4 else honest(self)
-
-    monkeypatch.setattr(Cluster, "_known", known)
-    assert cluster.threads == 2
-    assert len(asked) > 4
-
-
-def test_a_service_needs_tls_on_the_loopback_interface_too():
-    with pytest.raises(BadInput, match="loopback interface without TLS") as raised:
-        Cluster.of("tcp://127.0.0.1:8786", loopback=False)
-    assert "--tls-ca-file" in raised.value.remedy
-    dask_cluster._require_private(["tls://127.0.0.1:8786"], loopback=False)
-
-
-def test_a_client_is_closed_where_its_cluster_is_refused(monkeypatch):
-    closed = []
-
-    class Open:
-        def __init__(self, *_, **__):
-            self.scheduler = type("Scheduler", (), {"address": "tcp://127.0.0.1:8786"})
-
-        def scheduler_info(self, **_):
-            return {"workers": ABROAD}
-
-        def close(self):
-            closed.append(self)
-
-    monkeypatch.setattr("distributed.Client", Open)
-    with pytest.raises(BadInput, match="without TLS"):
-        Cluster.of("tcp://127.0.0.1:8786")
-    assert len(closed) == 1
-
-
-@pytest.mark.full
-def test_a_scheduler_is_reached_with_the_partys_own_files(tmp_path):
-    with tls_cluster(n_workers=1, processes=False) as (made, security):
-        for files in (None, tmp_path):
-            with pytest.raises(BadInput, match=r"ca\.pem") as raised:
-                Cluster.of(made.scheduler_address, files)
-            assert "dask=client" in raised.value.remedy
-        write_files(security, tmp_path)
-        cluster = Cluster.of(made.scheduler_address, tmp_path, loopback=False)
-        assert cluster.begin(max, [1, 3, 2])() == 3
-        cluster._client.close()
-
-
 def test_what_a_cluster_cannot_take_is_refused_with_a_remedy(client, monkeypatch):
     frame, age = pd.DataFrame({"id": [1, 2], "age": [3, 4]}), cn.Schema(age=cn.Numeric(0, 120))
     with pytest.raises(BadInput, match="memory="):
@@ -458,52 +355,3 @@ def test_a_partition_that_changes_is_noticed(client):
     ):
         with pytest.raises(BadInput, match="other rows"):
             read()
-
-
-RAISED = {"by": 0.0}
-
-
-def part_of_the_day(number):
-    """As many rows every time, and not the same."""
-    some = people(90).iloc[number * 30 : number * 30 + 30]
-    return some.assign(income=some["income"] + RAISED["by"])
-
-
-def test_rows_that_are_others_when_a_lost_range_is_computed_again_are_noticed(client, monkeypatch):
-    cluster = Cluster(client)
-    source = Source(dd.from_map(part_of_the_day, range(3), meta=frames(people(90))._meta))
-    table = DaskTable(source, SCHEMA, np.arange(90), cluster)
-    assert table.fold(np.zeros(3, dtype=np.int64), count).sum() > 0
-    monkeypatch.setitem(RAISED, "by", 1.0)
-    others = DaskTable(source, SCHEMA, np.arange(90), cluster)
-    table._ranges = others._ranges  # what Dask has after workers were lost
-    for asked in (
-        lambda: table.load(["level"]),
-        lambda: table.fold(np.zeros(3, dtype=np.int64), count),
-        lambda: table.values("income"),
-    ):
-        with pytest.raises(BadInput, match="other rows"):
-            asked()
-
-
-def test_a_cluster_without_workers_is_given_up(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "LOOK", 0.01)
-    monkeypatch.setattr(dask_cluster, "PATIENCE", 0.0)
-    cluster = Cluster(client)
-    monkeypatch.setattr(Cluster, "_known", lambda self: {})
-    for asked in (lambda: cluster._result(client.submit(_sleeps, pure=False)), lambda: cluster.threads):
-        with pytest.raises(BadInput, match="no workers"):
-            asked()
-
-
-def test_a_worker_that_hangs_is_given_up(client, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "LOOK", 0.01)
-    monkeypatch.setattr(dask_cluster, "LONGEST", 0.0)
-    with pytest.raises(BadInput, match="TimeoutError"):
-        Cluster(client)._result(client.submit(_sleeps, pure=False))
-
-
-def _sleeps():
-    import time
-
-    time.sleep(0.5)

@@ -13,11 +13,9 @@ import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.party import Party
 from colonnade.party.refusals import AWAY
-from colonnade.party.table.dask_cluster import Cluster
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription, Refused
 from colonnade.secure import shamir
-from colonnade.secure.residues import Arithmetic
 from tests.federations import federation
 from tests.party.test_gate import spent
 from tests.party.test_one_door import shares
@@ -96,20 +94,6 @@ def test_a_node_whose_workers_fail_has_one_constant_message(monkeypatch):
             said.add(notes[-1])
             assert codec.decode_reply(notes[-1]).message == "The node failed while answering."
     assert len(said) == 1
-
-
-def test_chunks_under_way_are_bounded_over_all_studies(client, monkeypatch):
-    arithmetic = Arithmetic.for_headroom(10**6, nodes=3)
-    monkeypatch.setattr(shamir, "FEWEST_COLUMNS", 1)
-    studies = [shamir.Products(arithmetic, [3, 2], workers=Cluster(client)) for _ in range(3)]
-    chunk = [np.ones((width, 70), dtype=np.uint64) for width in (3, 2)]
-    size = sum(part.nbytes for part in chunk)
-    monkeypatch.setattr(shamir, "MOST_UNDER_WAY", 4 * size)
-    for _ in range(5):
-        for study in studies:
-            study.add(chunk)
-            assert sum(len(one._sums._under_way) for one in studies) <= 4
-    assert all(np.array_equal(study.elements(), studies[0].elements()) for study in studies)
 
 
 def test_a_cluster_that_is_lost_costs_nothing(client, monkeypatch):

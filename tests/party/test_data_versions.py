@@ -44,12 +44,6 @@ def rows(f: cn.Federation, party: str = "bank") -> list[tuple[str, str, int | No
 # What is declared -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [0, -1, 1.0, True, "2", None])
-def test_a_version_is_a_whole_number_from_one(version):
-    with pytest.raises(BadInput):
-        cn.Party(frames(20)["bank"], schema=SCHEMAS["bank"], version=version)
-
-
 def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(tmp_path):
     for _ in range(2):
         with opened(folder=tmp_path, versions={"bank": 3}) as f:
@@ -59,12 +53,6 @@ def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(
             reply = codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetDescription())))
             assert isinstance(reply, Described)
             assert reply.version == 3
-
-
-def test_a_row_of_a_release_says_which_version_was_read():
-    with opened(versions={"bank": 2}) as f:
-        cn.PatternCount(list(COUNT), method="independent", epsilon=1.0).fit(f)
-        assert [version for kind, _, version in rows(f) if kind == "reserve"] == [2]
 
 
 def test_a_version_never_goes_back(tmp_path):
@@ -163,23 +151,6 @@ def test_any_change_of_ids_or_declared_columns_is_noticed(change, tmp_path):
         opened(change(tables), folder=tmp_path)
 
 
-def test_a_column_outside_the_schema_and_the_kind_of_source_do_not_matter(tmp_path):
-    opened(folder=tmp_path / "ledgers").close()
-    bank = frames(60)["bank"].assign(diary="…")
-    bank.to_csv(tmp_path / "bank.csv", index=False)
-    opened({**frames(60), "bank": bank}, folder=tmp_path / "ledgers").close()
-    opened({**frames(60), "bank": tmp_path / "bank.csv"}, folder=tmp_path / "ledgers").close()
-
-
-def test_a_column_that_is_declared_later_is_added_and_watched_from_then_on(tmp_path):
-    narrow = {**SCHEMAS, "bank": cn.Schema({name: SCHEMAS["bank"][name] for name in ("age", "segment")})}
-    opened(folder=tmp_path, schema=narrow).close()
-    opened(changed(frames(60)), folder=tmp_path).close()
-    with pytest.raises(BadInput, match="data version 1"):
-        opened(folder=tmp_path)
-    opened(folder=tmp_path, schema=narrow).close()
-
-
 def test_the_fingerprint_is_for_this_user_alone_and_keyed_anew_at_every_party(tmp_path):
     for folder in ("one", "two"):
         opened(folder=tmp_path / folder).close()
@@ -189,15 +160,6 @@ def test_the_fingerprint_is_for_this_user_alone_and_keyed_anew_at_every_party(tm
     one, two = (file.read_text() for file in files if file.name == "bank.fingerprint")
     hashes = [set(part.split('"')) for part in (one, two)]
     assert not [word for word in hashes[0] & hashes[1] if len(word) == 64]
-
-
-def test_a_lost_fingerprint_is_made_again_and_a_broken_one_is_refused_to_the_owner(tmp_path):
-    opened(folder=tmp_path).close()
-    (tmp_path / "bank.fingerprint").unlink()
-    opened(folder=tmp_path).close()
-    (tmp_path / "bank.fingerprint").write_text("{}")
-    with pytest.raises(BadInput, match=r"bank\.fingerprint"):
-        opened(folder=tmp_path)
 
 
 # A running guard takes up a new version ---------------------------------------------------------------------------------------
@@ -249,18 +211,6 @@ def test_a_run_under_way_ends_with_its_version(tmp_path, moved):
     site.close()
 
 
-def test_orders_of_the_old_version_are_gone_from_memory_and_from_the_folder(tmp_path):
-    with opened(folder=tmp_path) as f:
-        train, _ = f.split(test=0.5)
-        assert len(list((tmp_path / "bank.alignments").glob("*.alignment"))) == 2
-        replace(f, frames(60)["bank"], 2)
-        assert not list((tmp_path / "bank.alignments").glob("*.alignment"))
-        reply = codec.decode_reply(
-            guards(f)["bank"].handle(codec.encode(GetDescription(alignment=train._driver.alignment)))
-        )
-        assert reply.code == "plan-mismatch"
-
-
 def test_a_guard_refuses_its_owner_another_schema_and_a_version_that_is_not_higher():
     with opened(versions={"bank": 2}) as f:
         for version in (1, 2):
@@ -272,12 +222,3 @@ def test_a_guard_refuses_its_owner_another_schema_and_a_version_that_is_not_high
         with pytest.raises(SchemaMismatch):
             guard.replace(other, order, version=3)
         assert isinstance(f._driver.accounts()["bank"], Accounted)
-
-
-def test_two_processes_on_one_ledger_the_older_one_is_refused(tmp_path):
-    """A second process takes up version 2; the first goes on with its table, and can write nothing more."""
-    with opened(folder=tmp_path) as old, opened(folder=tmp_path, versions=dict.fromkeys(SCHEMAS, 2)) as new:
-        reply = ask(old, a_plan(old))
-        assert isinstance(reply, Refused)
-        assert spent(old) == 0
-        assert ask(new, a_plan(new)).loss is not None

@@ -70,16 +70,6 @@ def test_a_person_replaced_moves_twice_as_many(rows, others, data):
     assert np.square(moved).sum() <= 2 * counts.step.sensitivity
 
 
-@given(ROWS)
-def test_groups_add_up_their_bins_and_nothing_but_the_plan_decides_the_shape(rows):
-    counts = made(PrivateColumnCounts, ("income",), len(rows))
-    found = counts.compute(table(rows))
-    groups, bins, missing = found[:2], found[2:10], found[10:]
-    assert found.shape == (counts.step.cells,) == (11,)
-    np.testing.assert_array_equal(groups, bins.reshape(2, 4).sum(axis=1))
-    assert bins.sum() + missing.sum() == len(rows)
-
-
 def test_a_missing_value_is_counted_by_itself_and_not_at_its_fill_value():
     rows = [(40.0, np.nan, None, None, None), (40.0, 0.0, "2020-06-01", "gold", "a")]
     (found,) = (made(PrivateColumnCounts, ("income",), 2).compute(table(rows)),)
@@ -98,14 +88,6 @@ def test_a_person_removed_changes_their_own_place_among_the_quantiles_and_nobody
     assert np.all(after[person] == -1)
     np.testing.assert_array_equal(np.delete(before, person, axis=0), np.delete(after, person, axis=0))
     assert np.all(before < [cells.number for cells in half.step.cells.values()])
-
-
-def test_a_value_comes_back_from_its_cell():
-    half = made(PrivateQuantilePositions, NUMBERS, 1, quantiles=(0.5,))
-    rows = [(44.0, 731.4, "2020-03-01", "gold", "a")]
-    places = half.compute(table(rows)).mapped()[0]
-    age, income, day = (cells.value(int(place)) for place, cells in zip(places, half.step.cells.values(), strict=True))
-    assert (age, income, day) == (44.0, 731.4, 60.0)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e9), st.booleans(), st.floats(0, 1))
@@ -139,20 +121,6 @@ def test_cells_cover_the_bounds_and_a_value_is_near_its_cell(low, span, whole, p
 def test_a_step_that_says_something_else_is_refused_before_anything_is_read(kind, changes, error):
     with pytest.raises(error):
         made(kind, **changes)
-
-
-def test_quantiles_that_do_not_rise_are_refused_by_the_law_before_anything_is_paid():
-    with pytest.raises(BadInput):
-        made(PrivateQuantilePositions, ("age",), quantiles=(0.5, 0.2)).law(Price.of(1.0))
-
-
-def test_the_noise_of_counts_is_that_of_the_cells_that_one_person_is_in():
-    step = made(PrivateColumnCounts)
-    assert step.law(Price.of(0.5)).scale == 2 * 8
-    gaussian = step.law(Price.of(1.0, 1e-6))
-    assert gaussian.loss.epsilon(1e-6) <= 1.0
-    assert step.step.replaced_loss(step.law(Price.of(0.5)).loss).epsilon(0.0) == 1.0
-    assert step.step.replaced_loss(gaussian.loss).renyi[5] == 2 * gaussian.loss.renyi[5]
 
 
 def test_released_counts_have_the_noise_of_their_law_and_not_that_of_half_the_sensitivity():

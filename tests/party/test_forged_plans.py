@@ -1,6 +1,5 @@
 """Plans that no honest coordinator writes: each would have told something for nothing, and is refused or tells nothing."""
 
-import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,6 @@ from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.kind import number_list
-from colonnade.steps.local import GroupKey
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.papers.test_gradient import PLAN as DESCENT
@@ -83,17 +81,6 @@ def test_a_permission_is_for_what_leaves(kind):
         Policy(nonprivate=("align",)).admit(plan, plan.steps[0], TERMS)
 
 
-def test_a_study_called_coreset_may_not_show_an_exact_size():
-    step = a_step("matching", columns=(), size="public", capacity=100)
-    with pytest.raises(PlanMismatch):
-        Policy(nonprivate=("Coreset",)).admit(a_plan(step, task="coreset", method="uniform"), step, TERMS)
-    rules = Policy(nonprivate=("Coreset",), alignments=("intersection",))
-    with pytest.raises(NonPrivateRefused):
-        rules.admit(
-            a_plan(step, task="alignment", method="intersection"), step, dataclasses.replace(TERMS, capacity=100)
-        )
-
-
 @pytest.mark.parametrize("parties", [PARTIES, PARTIES[:2]])
 def test_naming_few_parties_or_nodes_lowers_no_floor(parties):
     """Two of three nodes that collude would hold enough shares to read raw rows, however few members a plan names."""
@@ -108,26 +95,10 @@ def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_ba
         GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), STEP)
 
 
-def test_nobody_but_a_data_party_agrees_on_a_key():
-    steps = [a_step("group-key", party=party, columns=(), name="key") for party in ("bank", "coordinator")]
-    with pytest.raises(PlanMismatch, match="data parties"):
-        GroupKey.members(a_plan(*steps), "key")
-
-
 @pytest.mark.parametrize("number", [1.7e308, -1e300, float("nan"), float("inf"), 2.0**201])
 def test_weights_that_could_overflow_past_a_clamp_are_refused(number):
     with pytest.raises(BadInput):
         number_list({"weights": (1.0, number)}, "weights")
-
-
-@pytest.mark.parametrize("tiny", [1e-320, 0.0, -1.0])
-def test_what_scores_are_divided_by_is_of_ordinary_size(tiny):
-    from tests.party.test_score_statistics import coding, squared
-
-    with pytest.raises((BadInput, PlanMismatch)):
-        coding([[1.0, 1.0]], [tiny], [10])
-    with pytest.raises((BadInput, PlanMismatch)):
-        squared(3, [1.0], largest=tiny)
 
 
 def test_a_declared_size_is_what_was_declared_and_never_what_was_found():

@@ -103,18 +103,6 @@ def test_one_partys_own_totals_move_by_no_more_than_the_law_is_made_for(records,
     assert half.law(PRICE).loss.epsilon(1e-5) <= 1.0
 
 
-def test_rows_are_what_the_table_says():
-    records = [("basic", "east", 1_000.0, 50.0), ("gold", "west", 500.0, np.nan), ("gold", None, 0.0, 0.0)]
-    half = bank_half(["bank.segment", "bank.region", "telco.plan"], ["bank.income", "bank.savings"], 3)
-    rows = half.rows(table(records), 0, 3).reshape(3, 3, 2, 3)
-    scale, height = half.step.group_terms.scale, half.step.part.height
-    assert rows[0, 0, 0].tolist() == [height, 0, 0]
-    assert rows[0, 1, 1].tolist() == [0, height, 0]  # nobody is in a group without a region
-    assert rows[1, 0, 0, 0] == rows[2, 0, 0, 0] == scale
-    assert rows[1, 1, 1, 1] == rows[2, 1, 1, 1] == 0
-    assert not rows[..., 2].any()
-
-
 def test_a_helper_shares_nothing_but_zeros():
     plan = plan_of(["bank.segment"], ["telco.bill"], 3)
     step = Step(
@@ -146,12 +134,4 @@ def test_a_step_about_other_groups_than_the_schema_has_is_refused(change, error)
     columns = change.get("by", first.columns)
     forged = replaced(first, parameters={**first.parameters, **change}, columns=columns)
     with pytest.raises(error):
-        kit.private(PrivateGroupSums, replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)
-
-
-def test_a_category_is_not_added_up():
-    plan = plan_of(["telco.plan"], ["bank.income"], 3)
-    first = plan.steps[0]
-    forged = replaced(first, columns=("segment",), parameters={**first.parameters, "values": ("segment",)})
-    with pytest.raises(SchemaMismatch):
         kit.private(PrivateGroupSums, replaced(plan, steps=(forged, *plan.steps[1:])), forged, BANK)

@@ -1,6 +1,5 @@
 """A party in a process of its own, reached through a Unix socket: the same study, the same answers."""
 
-import contextlib
 import signal
 import stat
 import subprocess
@@ -12,10 +11,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import ProtocolError
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Refused
 from colonnade.transport.direct import Direct, UnixEndpoint
-from tests.federations import federation, frames
+from tests.federations import federation
 
 COLUMNS = ["bank.segment", "telco.plan"]
 
@@ -79,21 +76,6 @@ def over_the_socket(folder, local: cn.Federation) -> cn.Federation:
     return cn.Federation(Direct(endpoints), parties=local.parties)
 
 
-def test_the_same_study_runs_against_a_party_in_another_process(folder):
-    study = cn.PatternCount(COLUMNS, method="response", epsilon=1.0)
-    with federation() as local:
-        here = study.fit(local).counts_
-    child = start(folder)
-    try:
-        with federation() as local:
-            f = over_the_socket(folder, local)
-            there = cn.PatternCount(COLUMNS, method="response", epsilon=1.0).fit(f)
-            pd.testing.assert_series_equal(there.counts_, here)
-            assert f.budget("telco").spent == pytest.approx(0.5)
-    finally:
-        stop(child)
-
-
 def test_only_its_own_user_can_open_the_socket(folder):
     child = start(folder)
     try:
@@ -117,25 +99,3 @@ def test_a_killed_guard_answers_the_repeated_study_with_the_same_bytes_after_its
             assert f.budget("telco").spent == pytest.approx(0.5)
         finally:
             stop(child)
-
-
-def test_a_malformed_frame_ends_the_conversation_and_not_the_guard(folder):
-    import socket
-
-    child = start(folder)
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.connect(str(folder / "telco.sock"))
-            connection.sendall(b"\xff" * 64)
-            connection.settimeout(10)
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(10) == b""
-        reply = codec.decode_reply(UnixEndpoint(folder / "telco.sock").handle(b"not a message"))
-        assert isinstance(reply, Refused)
-        assert child.poll() is None
-    finally:
-        stop(child)
-
-
-def test_frames_are_the_same_in_both_processes():
-    assert frames()["bank"].equals(frames()["bank"])

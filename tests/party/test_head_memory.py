@@ -158,16 +158,6 @@ def test_a_memory_that_was_cut_off_while_it_was_written_is_the_one_before(tmp_pa
         SqliteLedger.open(tmp_path / "bank.ledger")
 
 
-def test_a_memory_as_older_versions_wrote_it_is_read_and_goes_on(tmp_path):
-    with fresh(tmp_path) as ledger:
-        ledger.debit(b"one", BODY, TENTH, label="x")
-        (tmp_path / "bank.head").write_bytes(msgspec.json.encode(ledger.head()))
-        assert remembered(tmp_path / "bank.head") == ledger.head()
-        ledger.debit(b"two", BODY, TENTH, label="x")
-        ledger.remember_head()
-        assert remembered(tmp_path / "bank.head") == ledger.head()
-
-
 def test_a_memory_that_is_damaged_is_not_written_over(tmp_path):
     with fresh(tmp_path) as ledger:
         ledger.remember_head()

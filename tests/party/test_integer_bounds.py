@@ -50,7 +50,7 @@ def every_kind_keeps_its_bound(draws, part=0):
 
 
 def test_no_column_no_reading_and_no_cell_takes_any_kind_of_step_past_its_bound():
-    every_kind_keeps_its_bound(1_000)
+    every_kind_keeps_its_bound(500)
 
 
 @pytest.mark.full

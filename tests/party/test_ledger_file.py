@@ -4,7 +4,6 @@ import os
 import shutil
 import stat
 import threading
-from datetime import UTC, datetime
 
 import pytest
 
@@ -17,28 +16,6 @@ from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
 # Reading.
-
-
-def test_entries_show_what_when_and_at_what_price(tmp_path):
-    times = iter([0.0, 1_700_000_000.25, 1_600_000_000.0])  # a clock may go back; rows are ordered by number
-    with fresh(tmp_path, clock=lambda: next(times)) as ledger:
-        ledger.debit(b"q", BODY, TENTH, label="histogram of age")
-        set_cap(ledger, Budget(epsilon=2.0))
-        first, debit, cap = ledger.entries()
-    assert (first.sequence, first.kind, first.budget) == (0, "genesis", Budget(epsilon=1.0))
-    assert (debit.kind, debit.label, debit.loss, debit.request) == ("debit", "histogram of age", TENTH, b"q")
-    assert not debit.sealed
-    assert debit.when == datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=UTC)
-    assert (cap.kind, cap.budget, cap.when.year) == ("cap", Budget(epsilon=2.0), 2020)
-
-
-@pytest.mark.parametrize("now", [float("nan"), float("inf"), -1.0, 1e300])
-def test_a_clock_that_gives_no_time_is_refused(tmp_path, now):
-    with pytest.raises(BadInput):
-        fresh(tmp_path, clock=lambda: now)
-    with fresh(tmp_path) as ledger, pytest.raises(BadInput):
-        ledger._clock = lambda: now
-        ledger.debit(b"q", BODY, TENTH, label="x")
 
 
 def test_the_head_moves_with_every_row_and_shows_the_total(tmp_path):
@@ -74,23 +51,7 @@ def test_a_ledger_continues_every_head_it_ever_had_and_no_other(tmp_path):
         assert not any(ledger.continues(head) for head in heads)
 
 
-def test_a_ledger_s_text_says_nothing_about_its_content(tmp_path):
-    with fresh(tmp_path) as ledger:
-        assert repr(ledger) == "SqliteLedger(party='bank', test=False)"
-
-
 # The file.
-
-
-def test_test_or_production_is_decided_at_creation_for_good(tmp_path):
-    for flag in (True, False):
-        with SqliteLedger.create(tmp_path / f"{flag}", party="bank", budget=Budget(epsilon=1.0), test=flag) as ledger:
-            assert ledger.test is flag
-        with SqliteLedger.open(tmp_path / f"{flag}") as ledger:
-            assert ledger.test is flag
-    for odd in (1, 0, "yes", None):
-        with pytest.raises(BadInput):
-            SqliteLedger.create(tmp_path / "odd", party="bank", budget=Budget(epsilon=1.0), test=odd)
 
 
 def test_every_ledger_has_an_identity_of_its_own_that_survives_reopening(tmp_path):
@@ -128,12 +89,6 @@ def test_a_ledger_is_not_created_through_a_dangling_link_nor_in_a_missing_folder
     assert not (tmp_path / "elsewhere").exists()
     with pytest.raises(BadInput):
         fresh(tmp_path / "missing")
-
-
-def test_a_missing_ledger_is_not_made_by_opening_it(tmp_path):
-    with pytest.raises(BadInput):
-        SqliteLedger.open(tmp_path / "bank.ledger")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_ledger_of_another_party_is_refused(tmp_path):
@@ -178,16 +133,6 @@ def test_a_link_to_a_ledger_is_refused(tmp_path):
             SqliteLedger.open(tmp_path / name)
     with pytest.raises(LedgerCorrupt):
         SqliteLedger.open(tmp_path)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("name", ["a b?c#d%41.ledger", "ünïcode", "x&mode=ro"])
-def test_a_path_with_any_letters_names_that_file_and_no_other(tmp_path, name):
-    with SqliteLedger.create(tmp_path / name, party="bank", budget=Budget(epsilon=1.0)) as ledger:
-        ledger.debit(b"q", BODY, TENTH, label="x")
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    with SqliteLedger.open(tmp_path / name) as ledger:
-        assert ledger.spent() == TENTH
 
 
 def test_sqlite_grants_every_setting_that_durability_rests_on(tmp_path):
@@ -274,22 +219,6 @@ def test_a_request_id_that_is_none_is_refused(tmp_path, request_id):
         assert len(ledger.entries()) == 1
 
 
-@pytest.mark.parametrize("body", [None, "q" * 32, b"", bytes(31), bytes(33), bytearray(32)])
-def test_a_body_hash_that_is_none_is_refused(tmp_path, body):
-    with fresh(tmp_path) as ledger:
-        for call in (lambda: ledger.debit(b"q", body, TENTH, label="x"), lambda: ledger.answer_to(b"q", body)):
-            with pytest.raises(BadInput):
-                call()
-
-
-@pytest.mark.parametrize("label", [None, "", "two\nlines", "x" * 201, b"bytes", "\x1b[2J", "\ud800"])
-def test_a_label_or_a_party_that_cannot_be_shown_on_a_line_is_refused(tmp_path, label):
-    with pytest.raises(BadInput):
-        SqliteLedger.create(tmp_path / "odd", party=label, budget=Budget(epsilon=1.0))
-    with fresh(tmp_path) as ledger, pytest.raises(BadInput):
-        ledger.debit(b"q", BODY, TENTH, label=label)
-
-
 @pytest.mark.parametrize("answer", [None, "text", bytearray(b"x"), 1, bytes(1_001)])
 def test_an_answer_that_cannot_be_kept_is_refused_and_the_refusal_says_what_was_paid(tmp_path, monkeypatch, answer):
     monkeypatch.setattr(ledger_module, "LARGEST_ANSWER", 1_000)
@@ -300,15 +229,6 @@ def test_an_answer_that_cannot_be_kept_is_refused_and_the_refusal_says_what_was_
         assert refusal.value.spent == {"bank": 0.1}
         assert ledger.seal(b"q", b"") == b""  # an empty answer is an answer
         assert ledger.answer_to(b"q", BODY) == b""
-
-
-def test_a_large_answer_is_kept_whole(tmp_path):
-    answer = os.urandom(5_000_000)
-    with fresh(tmp_path) as ledger:
-        ledger.debit(b"q", BODY, TENTH, label="x")
-        ledger.seal(b"q", answer)
-    with SqliteLedger.open(tmp_path / "bank.ledger") as ledger:
-        assert ledger.answer_to(b"q", BODY) == answer
 
 
 def test_no_refusal_repeats_what_it_was_given(tmp_path):

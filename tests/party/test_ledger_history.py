@@ -7,10 +7,9 @@ import time
 import msgspec
 import pytest
 
-from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import first_row
-from colonnade.party.ledger.file import HeadMemory, LedgerFile
+from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Genesis
 from colonnade.privacy.accounting import GRID, Budget, Loss
@@ -87,44 +86,7 @@ def made(folder, genesis: Genesis) -> SqliteLedger:
     return ledger
 
 
-def test_a_ledger_of_before_there_were_salts_gets_one_by_a_row_of_its_own_once(tmp_path):
-    """As 0.2.0 wrote it: the same tables and rows, no salt in the first one, and a memory without a root."""
-    unsalted = made(tmp_path, Genesis(FORMAT, GRID, "0" * 32, "bank", False, Ceiling.of(Budget(epsilon=1.0))))
-    grow(unsalted, 3)
-    state = unsalted._read()
-    HeadMemory(tmp_path / "bank.ledger").keep(rows.Head(state.genesis.ledger, state.sequence, state.hash, state.nano))
-    with unsalted._file.writing():
-        for name in rows.LATER:
-            unsalted._file.run(f"DROP TABLE {name}")
-    unsalted.close()
-    with SqliteLedger.open(tmp_path / "bank.ledger", party="bank") as ledger:
-        assert [entry.kind for entry in ledger.entries()] == ["genesis", "debit", "debit", "debit", "migrated"]
-        assert ledger.answer_to(b"nothing", BODY) is None
-        head = ledger.head()
-        ledger.remember_head()
-    with SqliteLedger.open(tmp_path / "bank.ledger") as again:
-        assert again.head() == head
-        grow(again, 1, b"next")
-        assert again.continues(head)
-
-
-def test_a_salt_is_given_once(tmp_path):
-    with fresh(tmp_path) as ledger:
-        state = ledger._read()
-        detail = msgspec.json.encode(msgspec.structs.replace(state.pinned, salt="33" * 32)).decode()
-        with ledger._file.writing():
-            ledger._chain.append(state.row("migrated", 10**15, "migrated", detail=detail))
-        with pytest.raises(LedgerCorrupt, match="Row 1 "):
-            ledger.head()
-
-
-@pytest.mark.parametrize("salt", ["33", "not hexadecimal", "33" * 33])
-def test_a_salt_is_32_bytes(salt, tmp_path):
-    genesis = Genesis(FORMAT, GRID, "0" * 32, "bank", False, Ceiling.of(Budget(epsilon=1.0)), salt)
-    with pytest.raises(LedgerCorrupt, match="Row 0 "):
-        made(tmp_path, genesis)
-
-
+@pytest.mark.full
 def test_heads_and_proofs_stay_cheap_in_long_ledgers(tmp_path):
     """Written past the ledger's syncs, which take the time; what is measured only reads."""
     with fresh(tmp_path) as ledger:

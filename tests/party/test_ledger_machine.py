@@ -165,5 +165,5 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TestLedgerMachine = LedgerMachine.TestCase
 TestLedgerMachine.settings = hypothesis.settings(
-    max_examples=300 if os.environ.get("COLONNADE_FRESH") else 40, stateful_step_count=40, deadline=None
+    max_examples=300 if os.environ.get("COLONNADE_FRESH") else 25, stateful_step_count=40, deadline=None
 )

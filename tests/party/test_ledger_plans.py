@@ -6,13 +6,11 @@ import sqlite3
 import pytest
 
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError
-from colonnade.party.ledger import chain as kept_plans
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import TRIGGERS
 from colonnade.plan import About, Plan
-from colonnade.privacy.accounting import NANO, NOTHING, Loss
+from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec
-from tests.federations import federation
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, fresh
 
@@ -58,20 +56,6 @@ def test_a_plan_is_written_once_with_the_first_row_that_refers_to_it(tmp_path):
         assert ledger.entries()[-1].about is None  # and nothing was said this time
 
 
-def test_a_new_title_is_kept_beside_the_old_one_and_the_plan_stays_one(tmp_path):
-    digest, content = plan_of()
-    with fresh(tmp_path) as ledger:
-        for number, title in enumerate(("first", "second", "first")):
-            ledger.keep_plan(digest, content, About(title=title))
-            ledger.keep_plan(digest, content)  # says nothing new
-            ledger.debit(b"%d" % number, BODY, TENTH, label="x", plan=digest)
-        ledger.verify()
-        assert [entry.about.title for entry in ledger.entries()[1:]] == ["first", "second", "first"]
-    with contextlib.closing(sqlite3.connect(tmp_path / "bank.ledger")) as file:
-        assert file.execute("SELECT COUNT(*) FROM plans").fetchone() == (1,)
-        assert file.execute("SELECT COUNT(*) FROM abouts").fetchone() == (2,)
-
-
 def test_a_plan_under_another_hash_or_not_handed_over_is_refused_and_nothing_is_written(tmp_path):
     digest, content = plan_of()
     with fresh(tmp_path) as ledger:
@@ -86,19 +70,6 @@ def test_a_plan_under_another_hash_or_not_handed_over_is_refused_and_nothing_is_
             ledger.debit(b"q", BODY, Loss.of_pure(2 * NANO), label="x", plan=digest)
         assert ledger.plan(digest) is None
         ledger.verify()
-
-
-def test_plans_that_never_get_a_row_do_not_fill_the_memory(tmp_path, monkeypatch):
-    plans = [plan_of(f"task {number}") for number in range(100)]
-    with fresh(tmp_path) as ledger:
-        for digest, content in plans:
-            ledger.keep_plan(digest, content)
-        at_hand = ledger._chain.plans._at_hand
-        assert list(at_hand) == [digest for digest, _ in plans[-kept_plans.MOST_AT_HAND :]]
-        monkeypatch.setattr(kept_plans, "LARGEST_PLAN", 3 * len(plans[-1][1]))
-        ledger.keep_plan(*plans[0])
-        assert len(at_hand) == 3
-        ledger.debit(b"q", BODY, TENTH, label="x", plan=plans[0][0])
 
 
 def with_plans(folder):
@@ -178,49 +149,3 @@ def test_declared_versions_grow_and_rows_name_the_current_one(tmp_path):
         assert ledger.current_version() == 3
         assert [entry.version for entry in ledger.entries()] == [None, 1, 1, 3, 3, None]
         assert ledger.spent() == spent == TENTH + TENTH + TENTH  # a budget spans versions
-
-
-def test_a_forfeit_is_charged_and_releases_nothing(tmp_path):
-    with fresh(tmp_path) as ledger:
-        ledger.forfeit(TENTH, label="lost with the disk")
-        assert ledger.spent() == TENTH
-        with pytest.raises(BudgetExceeded):
-            ledger.forfeit(Loss.of_pure(NANO), label="too much")
-        for wrong in (None, 1.0, NOTHING):
-            with pytest.raises(BadInput):
-                ledger.forfeit(wrong, label="x")
-    with SqliteLedger.open(tmp_path / "bank.ledger") as ledger:
-        assert ledger.spent() == TENTH
-        assert [(entry.kind, entry.request) for entry in ledger.entries()[1:]] == [("forfeit", None)]
-
-
-def test_every_party_keeps_the_plan_and_the_title_of_a_study(tmp_path):
-    import colonnade as cn
-
-    with federation(60, ledger_dir=tmp_path) as f:
-        studies = [
-            cn.PatternCount(["bank.segment", "telco.plan"], epsilon=1.0).fit(f),
-            cn.PatternCount(["bank.segment"], epsilon=1.0, method="response").fit(f),
-        ]
-    for study in studies:
-        for party in study.plan_.parties:
-            with SqliteLedger.open(tmp_path / f"{party}.sqlite") as ledger:
-                digest = codec.digest(study.plan_)
-                assert codec.decode(ledger.plan(digest), Plan) == study.plan_
-                titles = {entry.about.title for entry in ledger.entries() if entry.plan == digest}
-                assert titles == {"Pattern count"}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"title": "x" * 201},
-        {"requester": "x" * 201},
-        {"purpose": "x" * 1_001},
-        {"title": "a\nb"},
-        {"purpose": "\x1b[2J"},
-    ],
-)
-def test_words_that_do_not_fit_on_a_line_are_refused(words):
-    with pytest.raises(BadInput):
-        About(**words)

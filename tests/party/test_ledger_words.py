@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.cli import ledgers
 from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.rows import Entry
 from colonnade.party.ledger.words import Reading, Requester, Standing, read_rows
@@ -90,24 +89,6 @@ def test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen(text):
         assert len(words) < 1_000
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", " =1+1", "\t=1", "=cmd|'/C calc'!A1"])
-def test_no_cell_is_a_formula(text):
-    assert ledgers._cell(text) == f"'{text}"
-    assert ledgers._cell([text, "b"]) == f"'{text} b"
-
-
-def test_ordinary_cells_are_written_as_they_are():
-    assert [ledgers._cell(value) for value in ("a=b", 0.5, None, "", ["x", "y"], True)] == [
-        "a=b",
-        0.5,
-        "",
-        "",
-        "x y",
-        True,
-    ]
-
-
 def test_every_row_of_a_busy_ledger_is_said_and_nothing_in_it_is_an_answer():
     with federation(epsilon=100.0, analyst=ANALYST) as f:
         cn.PCA(2, epsilon=1.0, delta=1e-5).fit(f)
@@ -129,14 +110,6 @@ def test_every_row_of_a_busy_ledger_is_said_and_nothing_in_it_is_an_answer():
     assert any("key agreed on: group key" in one for one in words)
     assert any("ε ∞ (not differentially private)" in one for one in words)
     assert all("asked by analyst@telco" in row.sentence() for row in rows if row.requester is not None)
-
-
-def test_an_account_has_words_where_they_are_asked_for_and_only_there():
-    with federation(analyst=ANALYST) as f:
-        cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f.asking(title="Segments"))
-        plain, said = f._driver.accounts()["bank"].entries, f._driver.accounts(in_words=True)["bank"].entries
-    assert [line.words for line in plain] == [""]
-    assert "Segments: randomised response, of 1 column (1 of bank's) · asked by analyst@telco" in said[0].words
 
 
 # What an alignment told -----------------------------------------------------------------------------------------------
@@ -161,12 +134,3 @@ def test_an_intersection_says_that_membership_left_and_to_whom(size, rows):
         )
         assert row.readers == "to the coordinator"
         assert row.is_private == noisy
-
-
-def test_an_alignment_that_waits_or_was_refused_is_said_whole():
-    with federation(60, aligned=False) as f:
-        plan = f.align(epsilon=0.5).aligned_.findings.plan
-    words = reading(plan).study(plan)
-    assert words.startswith(
-        "which of its own ids all parties have, told to every party exactly; the number of people, with"
-    )

@@ -14,7 +14,6 @@ from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws.local_clustering import COUNTS, LocalClustering, Nearest, Query, clustering_schedule, fold
-from colonnade.privacy.samplers import ExactSampler
 from tests import kit
 
 SCALE = 4096
@@ -82,22 +81,9 @@ def test_the_questions_of_a_conversation_cost_exactly_the_budget(price, width, p
     assert mechanism.loss.fits(price.nano, price.delta)
 
 
-@pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
-def test_the_method_follows_from_public_facts(price):
-    assert clustering_schedule(1, 20_000, 5, price).method == "mesh"
-    assert clustering_schedule(8, 20_000, 5, price).method == "forest"
-    assert clustering_schedule(8, 50, 5, price).method == "lloyd"
-
-
 def test_a_price_that_buys_only_noise_too_large_to_draw_is_refused_before_data_is_read():
     with pytest.raises(BadInput):
         LocalClustering(Price(1, 0.0), np.full(4096, -(2**14)), 2**14, 4096, people=100, clusters=2)
-
-
-@pytest.mark.parametrize("clusters", [0, 1_025])
-def test_numbers_of_clusters_out_of_range_are_refused(clusters):
-    with pytest.raises(BadInput):
-        clustering(PRICES["gaussian"], 2, people=100, clusters=clusters)
 
 
 # What one person can change -------------------------------------------------------------------------------------------------
@@ -136,15 +122,6 @@ def test_a_record_zeroed_out_moves_one_cell_of_each_question_within_its_bound(co
         assert length <= mechanism.sensitivity(query)
 
 
-def test_the_property_would_notice_a_radius_that_is_not_kept():
-    rows = rows_of([[1.0, 1.0]])
-    counts, sums = fold(
-        rows, np.zeros(1, dtype=np.int32), np.zeros((1, 2), dtype=np.int64), 10**6, squared=True, squares=0
-    )
-    assert counts.tolist() == [1]
-    assert int((sums**2).sum()) > 100**2
-
-
 @given(st.lists(values, min_size=1, max_size=5), st.integers(0, 10**5), st.booleans())
 def test_a_clipped_displacement_keeps_its_radius_and_its_direction(row, radius, squared):
     rows = np.array([[1, *row]], dtype=np.int16)
@@ -156,22 +133,6 @@ def test_a_clipped_displacement_keeps_its_radius_and_its_direction(row, radius, 
     whole = np.array(row, dtype=np.int64)
     if ((whole**2).sum() if squared else np.abs(whole).sum()) <= (radius**2 if squared else radius):
         assert sums[0].tolist() == row
-
-
-def test_what_is_handed_in_out_of_bounds_is_clamped():
-    mechanism = clustering(PRICES["gaussian"], 2, people=1, indicators=1)
-    checked = next(iter(mechanism._checked(np.array([[7, -30_000, -5]], dtype=np.int16))))
-    assert checked.tolist() == [[1, -SCALE, 0]]
-
-
-def test_a_missing_record_is_in_no_cell():
-    rows = rows_of(np.ones((3, 2)))
-    rows[1, 0] = 0
-    counts, sums = fold(
-        rows, np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64), 2**20, squared=True, squares=0
-    )
-    assert counts.tolist() == [2]
-    assert sums.tolist() == [[2 * SCALE, 2 * SCALE]]
 
 
 # How much noise there is ----------------------------------------------------------------------------------------------------
@@ -263,17 +224,3 @@ def test_degenerate_blocks_give_centres_within_the_box(price, width):
         centres = mechanism.release(rows, kit.sampler(f"degenerate {width}"))
         assert centres.shape == (4, width)
         assert np.abs(centres).max() <= SCALE
-
-
-def test_the_same_randomness_gives_the_same_centres():
-    points = mixture("repeat", 2_000, 4)
-    mechanism = clustering(PRICES["gaussian"], 4, people=2_000)
-    one, two = (mechanism.release(rows_of(points), ExactSampler(kit.KeyedRandomness(b"r" * 32))) for _ in range(2))
-    assert np.array_equal(one, two)
-
-
-@pytest.mark.parametrize("rows", [np.zeros((5, 2), dtype=np.int16), np.zeros((4, 3), dtype=np.int16), np.zeros((4, 2))])
-def test_rows_of_another_shape_or_kind_are_refused(rows):
-    mechanism = clustering(PRICES["gaussian"], 1, people=4)
-    with pytest.raises(BadInput):
-        mechanism.release(rows, kit.sampler("shape"))

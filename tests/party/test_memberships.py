@@ -5,13 +5,12 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.errors import PlanMismatch, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports, category_codes, require_centres
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.steps.kind import nothing_earlier
 from colonnade.steps.local import Membership, category_of
 from tests import kit
 from tests.estimators.clustering_samples import coded, federated, groups, joined, split
@@ -66,17 +65,6 @@ def test_everybody_belongs_to_the_nearest_centre_and_nobody_without_a_value_to_a
     assert category_codes(membership(the_plan()), table()).tolist() == [0, 1, 2, -1, 2]
 
 
-def test_a_slice_of_memberships_is_a_slice_of_all_of_them():
-    category = membership(the_plan())
-    assert category_codes(category, table(), 1, 4).tolist() == category_codes(category, table()).tolist()[1:4]
-
-
-def test_a_person_whom_the_table_lacks_has_no_membership():
-    order = np.array([1, -1, 0])
-    plan = the_plan()
-    assert category_codes(membership(plan), table(order)).tolist() == [1, -1, 0]
-
-
 def test_a_histogram_counts_only_those_with_a_record():
     plan = the_plan()
     counts = kit.private(PrivateHistogram, plan, plan.step("bank", "count"), SCHEMA, earlier).compute(table())
@@ -94,32 +82,12 @@ def test_reports_are_uniformly_random_for_those_without_a_record():
     ]
 
 
-@pytest.mark.parametrize("statistic", [PrivateHistogram, PrivateReports])
-def test_without_an_earlier_release_nothing_is_prepared(statistic):
-    plan = the_plan()
-    step = plan.step("bank", "count")
-    for made in (
-        kit.private(statistic, plan, step, SCHEMA),
-        kit.private(statistic, plan, step, SCHEMA, nothing_earlier),
-    ):
-        with pytest.raises(ProtocolError):
-            made.require_earlier()
-
-
 @pytest.mark.parametrize("kept", [{}, {"value": CENTRES[:2]}, {"value": CENTRES[:, :1]}, {"other": CENTRES}])
 def test_centres_of_another_shape_are_refused(kept):
     plan = the_plan()
     category = category_of(plan, plan.step("bank", "count"), SCHEMA, lambda _: kept)
     with pytest.raises(ProtocolError):
         require_centres(category)
-
-
-@pytest.mark.parametrize(
-    "plan", [the_plan(clusters=4), the_plan(centres_of="count"), the_plan(centres_of="none"), the_plan(columns=("x",))]
-)
-def test_memberships_of_something_else_are_refused(plan):
-    with pytest.raises(PlanMismatch):
-        category_of(plan, plan.step("bank", "count"), SCHEMA, earlier)
 
 
 @pytest.mark.every(2)
@@ -151,9 +119,3 @@ def test_secure_weights_are_the_true_counts_of_the_released_centres_memberships(
     pair = pd.crosstab(labels["party0"][10:], labels["party1"][10:]).to_numpy()
     found = study.grid_weights_.groupby(level=["party0", "party1"]).sum().unstack().to_numpy()
     np.testing.assert_allclose(found, pair, atol=3)
-
-
-def test_plain_categories_look_back_at_nothing():
-    plan = the_plan()
-    step = Step(name="plain", party="bank", kind="histogram", columns=("kind",), price=Price.of(1.0))
-    assert kit.private(PrivateHistogram, plan, step, SCHEMA).compute(table()).tolist() == [1, 1]

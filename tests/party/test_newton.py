@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import colonnade as cn
-from colonnade.errors import PlanMismatch, ReleaseLost, SchemaMismatch
+from colonnade.errors import PlanMismatch, SchemaMismatch
 from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -92,7 +92,7 @@ def _triangle(weight: int, row: np.ndarray) -> np.ndarray:
     return weight * row[first].astype(float) * row[second] / np.where(first == second, np.sqrt(2), 1.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data) -> None:
     """A whole record, a record at one party, and the others' records towards a coalition of one party."""
@@ -124,16 +124,6 @@ def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data
             for number in (0, CURVATURE):
                 difference = whole[number == CURVATURE] - less[number == CURVATURE]
                 assert difference @ difference <= float(noise.moved_by(number, **limit)) * (1 + 1e-9)
-
-
-def test_a_null_record_adds_nothing_to_a_round() -> None:
-    """Not even the constant column."""
-    weights = np.linspace(-1, 1, _half("bank").terms.columns)
-    for party, fields in FIELDS.items():
-        row, part, label = _first(party, dict.fromkeys(fields), weights)
-        assert not row.any()
-        assert part == 0
-        assert label == (-1 if party == "bank" else 0)
 
 
 def test_parts_are_scores_in_whole_steps_clipped_to_the_window() -> None:
@@ -264,10 +254,3 @@ def test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once(opened) -> 
     again.begin()
     assert all(np.array_equal(again.noise(number), drawn) for number, drawn in enumerate(first))
     assert opened.gate.ledger.spent().epsilon(1e-5) == again._half.loss.epsilon(1e-5)
-
-
-def test_a_concluded_run_is_not_taken_again(opened) -> None:
-    opened.part.begin()
-    opened.gate.conclude(opened.plan, STEP, {})
-    with pytest.raises(ReleaseLost):
-        opened.gate.join(opened.plan, STEP).begin()

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.driver import StudyWords
 from colonnade.errors import BadInput, LoosePermissions, ProtocolError
 from colonnade.plan import About, checked_analyst_name
 from colonnade.protocol import codec
@@ -32,13 +31,6 @@ def test_a_study_is_kept_with_its_plan_title_purpose_and_signed_requester():
                 assert entry.about.signer(hashed) == ANALYST.public
         cn.PCA(2, epsilon=0.5, delta=1e-5).fit(f)  # `asking` returned another federation
         assert entries(f)[-1].about.title == "PCA"
-
-
-def test_without_an_analyst_nobody_has_signed():
-    with federation() as f:
-        cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f.asking(title="Churn"))
-        about = entries(f)[0].about
-        assert (about.title, about.requester, about.signature) == ("Churn", "", b"")
 
 
 def test_a_new_title_or_requester_is_not_a_new_draw():
@@ -89,12 +81,6 @@ def test_words_that_the_named_analyst_has_not_signed_for_this_plan_are_refused_a
         assert not isinstance(codec.decode_reply(accepted), Refused)
 
 
-def test_titles_and_purposes_are_bounded_lines_and_refused_before_anything_is_asked():
-    for title, purpose in (("x" * 201, ""), ("", "x" * 1001), ("two\nlines", ""), ("\x1b[31mred", ""), (7, "")):
-        with pytest.raises(BadInput):
-            StudyWords().saying(title, purpose)
-
-
 def test_an_analysts_key_is_for_one_user_alone_and_its_name_a_plain_word(tmp_path):
     path = tmp_path / "analyst.key"
     made = cn.Analyst.create(path, name="ana.lyst+1@telco")
@@ -112,13 +98,3 @@ def test_an_analysts_key_is_for_one_user_alone_and_its_name_a_plain_word(tmp_pat
     for name in ("", "two words", "=1+1", "x" * 101, "a\x00b", 3):
         with pytest.raises(BadInput):
             checked_analyst_name(name)
-
-
-def test_a_model_remembers_the_federation_and_not_the_one_that_only_said_its_title():
-    with federation() as f:
-        asked = f.asking(title="one").asking(purpose="two")
-        assert (asked._driver.words.title, asked._driver.words.purpose) == ("one", "two")
-        assert asked._origin is f
-        model = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(asked)
-        del asked
-        assert model._fitted_on() is f

@@ -8,7 +8,7 @@ import colonnade as cn
 from colonnade.errors import PlanMismatch
 from colonnade.party.table.row_order import RowOrder
 from tests.federations import federation
-from tests.party.test_gate import gate_of, guards
+from tests.party.test_gate import gate_of
 
 
 def with_half(f: cn.Federation) -> cn.Federation:
@@ -36,15 +36,6 @@ def test_a_federation_on_a_further_order_counts_those_people_and_pays_from_the_s
     assert f.budget("bank")["spent"] == half.budget("bank")["spent"] > 0
 
 
-def test_the_same_study_on_another_order_is_another_request():
-    f = federation(people=400)
-    half = with_half(f)
-    cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(f)
-    before = f.budget("bank")["spent"]
-    cn.PatternCount(["bank.segment", "telco.plan"], method="independent", epsilon=1.0).fit(half)
-    assert f.budget("bank")["spent"] > before
-
-
 def test_an_order_that_nobody_agreed_to_is_refused():
     f = federation()
     with pytest.raises(PlanMismatch):
@@ -69,11 +60,3 @@ def test_orders_survive_a_restart_for_this_user_alone(tmp_path):
         kept = gate_of(again).row_orders.order("ab" * 32)
         assert np.array_equal(kept.rows, order)
         assert kept.ids.equals(pa.array(kept.ids.to_pylist(), type=kept.ids.type))
-
-
-def test_agreeing_twice_to_one_order_keeps_the_first():
-    f = federation()
-    with_half(f)
-    orders = guards(f)["bank"]._row_orders
-    first = orders.gate_for("ab" * 32)
-    assert orders.add(RowOrder("ab" * 32, 1, np.array([0]))) is first

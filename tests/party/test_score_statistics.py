@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from colonnade.audit import distinguish
-from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
+from colonnade.coordinator.protocols.score_releases import ScoreHistogramRelease
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.estimation.scoring import coded_weights, party_scores
 from colonnade.estimators.frames import design_matrix
@@ -24,7 +23,6 @@ from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.schema.features import features_of
 from colonnade.steps.kind import BoundedScores, ScoreWeights
-from colonnade.steps.products import NOBODY
 from tests import kit
 
 SCHEMA = Schema(
@@ -64,17 +62,6 @@ def test_a_partial_score_is_the_models_own_product_on_the_coded_columns(records,
     expected = design_matrix(frame, features_of(columns)[1:], columns, coded=False) @ own + intercept
     found = partial_scores(scores, table(records), 0, len(records), 0) + shifted[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
-
-
-@given(RECORDS, WEIGHTS)
-def test_a_part_never_leaves_the_range_that_the_schema_gives_it_and_nothing_scores_nothing(record, weights):
-    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
-    (part,) = party_scores(columns, np.array([weights]))
-    scores = ScoreWeights(COLUMNS, SCHEMA, tuple(weights))
-    found, null = partial_scores(scores, table([record, NOTHING]), 0, 2, 0)
-    slack = 1e-9 * max(1.0, float(part.largest[0]))
-    assert part.low[0] - slack <= found <= part.high[0] + slack
-    assert null == 0
 
 
 # Score columns of a Gram matrix ---------------------------------------------------------------------------------------------
@@ -144,17 +131,6 @@ def test_a_record_zeroed_out_moves_a_sum_of_squares_by_at_most_its_height(record
     mechanism = statistic.law(Price.of(1.0))
     assert moved <= statistic.step.height
     assert mechanism.scale >= Fraction(statistic.step.height)
-
-
-def test_a_sum_of_squares_is_the_squared_distance_from_a_point():
-    point = np.array([0.1, 0.2, 0.0, -0.5, 0.3])
-    records = [("gold", 60.0, 3.0, "no"), ("basic", 20.0, 9.0, "no"), (None, 95.0, 0.0, "no")]
-    columns = {f"bank.{name}": SCHEMA[name] for name in COLUMNS}
-    frame = pd.DataFrame(records, columns=[*columns, "default"])
-    exact = ((design_matrix(frame, features_of(columns)[1:], columns, coded=True) - point) ** 2).sum()
-    statistic = squared(3, (-2 * point).tolist(), height=10**6)
-    found = statistic.compute(table(records))[0] * 20.0 / 10**6 + 3 * point @ point
-    assert found == pytest.approx(exact, abs=1e-4)
 
 
 # The histogram --------------------------------------------------------------------------------------------------------------
@@ -251,14 +227,6 @@ def test_a_record_zeroed_out_at_one_party_or_at_all_moves_one_count_by_one(parti
         assert fresh[parties[0]].step.joint.noise.moved() == fresh[parties[0]].step.joint.noise.moved(parties[0]) == 1
 
 
-@given(st.lists(RECORDS, min_size=2, max_size=4), st.integers(0, 3), RECORDS)
-def test_whatever_a_record_is_nobody_is_counted_twice(records, place, other):
-    made, parts = statistics(("telco", "bank", "insurer"), len(records))
-    counts = histogram(made, parts, dict.fromkeys(parts, table(records)), "any")
-    assert counts.min() >= 0
-    assert counts.sum() <= len(records)
-
-
 def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
     """Each by itself: a chi-square test over all residues, for scores that are all alike and for nobody at all."""
     people = 40_000
@@ -272,31 +240,6 @@ def test_what_left_and_right_are_given_is_uniform_whatever_the_scores_are():
             assert len(counts) == modulus
             assert kit.chi_square_p(counts, np.full(modulus, 1 / modulus)) > kit.ALPHA
         assert len(set(((shares[0].astype(int) + shares[1]) % modulus).tolist())) <= 2
-
-
-def test_rounding_has_no_direction():
-    """The public coins make the expected number of steps the exact one: a z-test over many people with one score."""
-    people = 20_000
-    _, parts = statistics(("telco", "bank"), people)
-    part = parts["telco"]
-    same = table([("gold", 61.3, 4.0, "no")] * people)
-    exact = (partial_scores(part.step.scores, same, 0, 1, 0)[0] - part.step.low) / part.step.bin_width
-    numbers = part.numbers(same, 0, people)
-    spread = np.sqrt((exact % 1) * (1 - exact % 1) / people)
-    assert set(np.unique(numbers)) <= {int(np.floor(exact)), int(np.ceil(exact))}
-    assert 2 * stats.norm.sf(abs(numbers.mean() - exact) / spread) > kit.ALPHA
-
-
-def test_a_guess_is_the_label_of_the_nearest_point():
-    points = np.array([[1.0, 0, 0, -1.0, 0], [0, 1.0, 0, 1.0, 0.5], [0, 0, 1.0, 0, 0]])
-    made = release(("telco", "bank"), label=GuessedLabel("bank", points, (4, 1, 1)))
-    made = ScoreHistogramRelease(made.name, made.parts, 0.0, made.label, (1, 4), made.price)
-    agreed = plan(made.steps(), 3)
-    parts = {step.party: kit.private(PrivateScoreHistogram, agreed, step, SCHEMA) for step in agreed.steps}
-    records = [("basic", 18.0, 5.0, None), ("gold", 95.0, 7.0, None), NOTHING]
-    rows = parts["bank"].rows(table(records), 0, 3)
-    assert rows.sum(axis=0).tolist() == [1, 1, 0]
-    assert (rows.argmax(axis=0) % 2)[:2].tolist() == [1, 0]  # label 4 is counted second, label 1 first
 
 
 CHANGES = {
@@ -336,27 +279,6 @@ def test_a_plan_that_its_parties_would_understand_differently_is_refused(what):
     with pytest.raises(ColonnadeError):
         for step in agreed.steps:
             kit.private(PrivateScoreHistogram, agreed, step, SCHEMA)
-
-
-def test_a_histogram_is_refused_where_two_parties_may_collude():
-    made = release(("telco", "bank", "insurer"))
-    nodes = ("bank", "telco", "insurer", "u", "v")
-    agreed = plan(made.steps(), 5, collusion=2, threshold=2, compute_nodes=nodes)
-    with pytest.raises(ColonnadeError, match="one colluding party"):
-        kit.private(PrivateScoreHistogram, agreed, agreed.steps[0], SCHEMA)
-
-
-def test_a_givers_letter_of_another_length_is_refused():
-    _, parts = statistics(("telco", "bank", "insurer"), 5)
-    with pytest.raises(BadInput):
-        parts["bank"].receive(memoryview(bytes(8)), 5)
-
-
-def test_nobody_has_a_number_without_a_record():
-    _, parts = statistics(("telco", "bank", "insurer"), 2)
-    numbers = parts["telco"].numbers(table([NOTHING, ("gold", np.nan, np.nan, None)]), 0, 2)
-    assert numbers[0] == NOBODY
-    assert numbers[1] >= 0
 
 
 # The noise ------------------------------------------------------------------------------------------------------------------

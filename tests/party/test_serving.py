@@ -151,39 +151,6 @@ def test_a_client_that_is_rude_loses_its_connection_and_nobody_else_notices(act,
     assert echo.failure is None
 
 
-@pytest.mark.parametrize("act", [hang_up, reset])
-def test_a_client_that_leaves_while_it_is_answered_is_not_waited_for(act, tmp_path):
-    """The answer is larger than any buffer, so that it cannot be written after the client is gone."""
-    working, go = threading.Event(), threading.Event()
-
-    def handle(data: bytes) -> bytes:
-        working.set()
-        assert go.wait(30)
-        return bytes(8 << 20)
-
-    served = Served(tmp_path / "g", handle)
-    with served.connect() as connection:
-        act(connection, b"x")
-        assert working.wait(30)
-    go.set()
-    assert len(served.ask(b"y")) == 8 << 20
-    served.stop()
-
-
-def test_a_slow_client_keeps_nobody_waiting(tmp_path, monkeypatch):
-    """One sends a byte and no more, one asks and never reads, one is connected and silent: others are answered meanwhile."""
-    monkeypatch.setattr(serving, "PATIENCE", 1_000.0)
-    served = Served(tmp_path / "g", lambda data: bytes(data) * 1000)
-    slow = [served.connect() for _ in range(3)]
-    slow[0].sendall(b"\0")
-    slow[1].sendall(framed(bytes(1 << 14)))  # 16 MB come back, and stay where they are
-    for _ in range(20):
-        assert served.ask(b"q") == b"q" * 1000
-    for connection in slow:
-        connection.close()
-    served.stop()
-
-
 def test_connections_are_bounded_and_the_one_that_waited_longest_makes_room(tmp_path, monkeypatch):
     now = [1.0]  # a clock that the test turns, so that exactly one client has waited too long
     monkeypatch.setattr(serving, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -227,22 +194,6 @@ def test_nobody_is_hung_up_on_whose_request_is_being_worked_on(tmp_path):
     served.stop()
 
 
-def test_a_silent_client_is_hung_up_on_after_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "SILENCE", 0.05)
-    served = Served(tmp_path / "g", lambda data: bytes(data))
-    with served.connect() as connection:
-        connection.sendall(b"\0\0")
-        assert ends(connection)
-    served.stop()
-
-
-def test_several_requests_on_one_connection_are_answered_in_order(echo):
-    with echo.connect() as connection, connection.makefile("rb") as stream:
-        connection.sendall(b"".join(framed(b"%d" % number) for number in range(50)))
-        for number in range(50):
-            assert codec.read_frame(stream) == b"echo %d" % number
-
-
 def test_an_error_of_the_guards_own_ends_the_server_and_any_other_only_the_connection(tmp_path):
     def handle(data: bytes) -> bytes:
         raise MemoryError if data == b"large" else RuntimeError
@@ -252,22 +203,6 @@ def test_an_error_of_the_guards_own_ends_the_server_and_any_other_only_the_conne
         with pytest.raises(ProtocolError, match="did not answer"):
             served.ask(data)
     served.stop()
-
-
-def test_a_machine_without_threads_to_spare_goes_on_with_those_it_has(tmp_path, monkeypatch):
-    """Clients wait for a thread that is there; once there are more again, they are started."""
-    served = Served(tmp_path / "g", lambda data: bytes(data))
-    assert served.ask(b"a") == b"a"
-    with monkeypatch.context() as patch, served.connect() as slow:
-        patch.setattr(serving.threading, "Thread", _no_thread)
-        slow.sendall(b"\0")
-        assert served.ask(b"b") == b"b"
-    assert served.ask(b"c") == b"c"
-    served.stop()
-
-
-def _no_thread(**_: object) -> None:
-    raise RuntimeError("can't start new thread")
 
 
 # Hostile frames -----------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import pytest
 import colonnade as cn
 from colonnade.papers.laws import PerturbedValues
 from colonnade.papers.private import PrivateValues
-from colonnade.party.steps import local as shards
 from colonnade.party.steps.local import PrivateReports
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -125,12 +124,6 @@ def test_a_shard_knows_its_own_people_and_whom_nobody_has_come_last():
     assert not undivided.sharded
 
 
-def test_a_shard_without_anybody_is_no_trouble():
-    whole = frame(10, 4)
-    table = PrivateTable(Source([whole.iloc[:5], whole.iloc[5:]]), SCHEMA, order=np.array([7, 6, 9]))
-    assert [places.tolist() for places, _ in table.shards()] == [[0, 1, 2]]
-
-
 def test_a_shard_that_cannot_be_read_costs_nothing(tmp_path):
     whole = frame(300, 5)
     whole.iloc[150:].to_csv(tmp_path / "rest.csv", index=False)
@@ -140,18 +133,3 @@ def test_a_shard_that_cannot_be_read_costs_nothing(tmp_path):
         with pytest.raises(cn.PartyAway):
             cn.Moment(["clinic.visits"], 2, epsilon=0.5).fit(federation)
         assert gate_of(federation, "clinic").ledger.spent() == NOTHING
-
-
-def test_only_statistics_of_one_value_a_person_are_divided():
-    whole = frame(10, 6)
-    table = PrivateTable(Source([whole.iloc[:5], whole.iloc[5:]]), SCHEMA)
-
-    class Counted:
-        def compute(self, table):
-            return np.array([table.people])
-
-    class Noise:
-        def release(self, nonprivate, _):
-            return nonprivate
-
-    assert shards.perturbed(Counted(), Noise(), table, None).tolist() == [10]

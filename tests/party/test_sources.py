@@ -1,6 +1,5 @@
 """Every kind of source reads the same rows, reads no more than it was asked for, and fails without quoting a cell."""
 
-import io
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
+from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
-from colonnade.schema.cells import UNREADABLE
 
 CANARY = "canary-4242"
 KINDS = ["pandas", "arrow", "polars", "parquet", "csv"]
@@ -65,35 +63,6 @@ def test_every_kind_of_source_gives_the_same_rows_in_blocks(kind: str, tmp_path:
     assert cells == [str(row) for row in range(10)]
 
 
-@pytest.mark.every(2)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_path_may_be_text_and_batches_may_be_read_again(kind: str, tmp_path: Path) -> None:
-    data = make(kind, frame(), tmp_path)
-    source = Source(str(data) if isinstance(data, Path) else data)
-    for _ in range(2):
-        assert sum(len(batch) for batch in source.batches(["age"], rows=3)) == 10
-
-
-def test_shards_follow_one_another_whatever_their_kinds(tmp_path: Path) -> None:
-    whole = frame(20)
-    pieces = [
-        make(kind, whole.iloc[start : start + 4], tmp_path) for kind, start in zip(KINDS, range(0, 20, 4), strict=True)
-    ]
-    source = Source(pieces)
-    assert source.count() == 20
-    assert source.rows is None  # one of them is a CSV file
-    cells = [str(cell) for batch in source.batches(["age"], rows=3) for cell in batch.column(0).to_pylist()]
-    assert cells == [str(row) for row in range(20)]
-    assert Source(pieces[:4]).rows == 16
-
-
-def test_a_column_that_one_shard_lacks_is_no_column() -> None:
-    source = Source([frame(), frame().drop(columns="plan")])
-    assert source.columns == ("age", "diary")
-    with pytest.raises(SchemaMismatch, match="'plan'"):
-        source.batches(["plan"])
-
-
 class Spy(pd.DataFrame):
     """A frame that remembers which columns were taken from it."""
 
@@ -125,37 +94,6 @@ def test_a_parquet_column_that_was_not_asked_for_may_be_rubble(tmp_path: Path) -
     assert sum(len(batch) for batch in source.batches(["age", "plan"])) == 1000
     with pytest.raises(BadInput):  # or else this test shows nothing
         list(source.batches(["diary"]))
-
-
-def test_a_csv_column_that_was_not_asked_for_is_not_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
-    genuine = pa.csv.ConvertOptions
-
-    def spy(**options: object) -> object:
-        asked.append(list(options["include_columns"]))
-        return genuine(**options)
-
-    monkeypatch.setattr(pyarrow.csv, "ConvertOptions", spy)
-    batch = next(iter(Source(make("csv", frame(), tmp_path)).batches(["age"])))
-    assert asked == [["age"]]
-    assert batch.schema.names == ["age"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_missing_column_is_named(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaMismatch, match="'income'") as caught:
-        Source(make(kind, frame(), tmp_path)).batches(["age", "income"])
-    assert caught.value.spent is None
-    assert CANARY not in everything_said(caught.value)
-
-
-def test_two_columns_of_one_name_are_refused_only_when_asked_for() -> None:
-    doubled = frame()
-    doubled.columns = pd.Index(["age", "plan", "plan"])
-    source = Source(doubled)
-    assert next(iter(source.batches(["age"]))).num_rows == 10
-    with pytest.raises(SchemaMismatch, match="more than one"):
-        source.batches(["plan"])
 
 
 @pytest.mark.parametrize("keep", [0, 3, 0.5, 0.99])
@@ -190,18 +128,6 @@ def test_a_damaged_csv_file_is_an_error_that_quotes_no_cell(damage: Callable[[st
     assert CANARY not in everything_said(caught.value)
 
 
-def test_a_csv_with_quoted_newlines_keeps_its_rows(tmp_path: Path) -> None:
-    odd = pd.DataFrame({"note": ['two\nlines, "quoted"', "plain"], "age": [1, 2]})
-    batch = next(iter(Source(make("csv", odd, tmp_path)).batches(["note", "age"])))
-    assert batch.to_pydict() == {"note": ['two\nlines, "quoted"', "plain"], "age": ["1", "2"]}
-
-
-def test_an_empty_csv_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(BadInput, match=r"empty\.csv"):
-        Source(tmp_path / "empty.csv")
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_file_that_changed_since_it_was_opened_is_refused(kind: str, tmp_path: Path) -> None:
     path = make(kind, frame(), tmp_path)
@@ -214,50 +140,11 @@ def test_a_file_that_changed_since_it_was_opened_is_refused(kind: str, tmp_path:
         list(source.batches(["age"]))
 
 
-def test_a_parquet_name_that_is_also_a_prefix_is_refused_rather_than_read_too_much(tmp_path: Path) -> None:
-    path = tmp_path / "dots.parquet"
-    pd.DataFrame({"zip": [1], "zip.code": [2], "age": [3]}).to_parquet(path)
-    source = Source(path)
-    assert next(iter(source.batches(["zip.code", "age"]))).to_pydict() == {"zip.code": [2], "age": [3]}
-    with pytest.raises(SchemaMismatch, match="'zip'"):
-        list(source.batches(["zip"]))
-
-
 @pytest.mark.parametrize("data", [None, 3, [], {"age": [1]}, np.zeros(3), "table.xlsx", "absent.csv", [None]])
 def test_what_is_no_data_source_is_refused(data: object) -> None:
     with pytest.raises(BadInput) as caught:
         Source(data)
     assert caught.value.code == "bad-input"
-
-
-@pytest.mark.parametrize(("columns", "rows"), [([], 1), (["age"], 0)])
-def test_reading_nothing_is_refused(columns: list[str], rows: int) -> None:
-    with pytest.raises(BadInput):
-        Source(frame()).batches(columns, rows)
-
-
-def test_mixed_objects_are_read_as_text_without_complaint() -> None:
-    mixed = pd.DataFrame({"x": [1, "a", None, 2.5, True, float("nan"), [CANARY], b"bytes"]}, dtype=object)
-    cells = next(iter(Source(mixed).batches(["x"]))).column(0)
-    assert cells.field("text").to_pylist() == ["1", "a", None, "2.5", "True", None, UNREADABLE, UNREADABLE]
-    assert cells.field("number").to_pylist() == [1.0, None, None, 2.5, 1.0, None, None, None]
-    assert Source(mixed).kinds("x") == [None]
-    assert Source(mixed).kinds("x", look=True) == [None]
-    assert Source(mixed.iloc[1:3]).kinds("x") == [None]
-    assert Source(mixed.iloc[1:3]).kinds("x", look=True) == [pa.large_string()]
-
-
-def test_a_column_that_arrow_cannot_hold_is_a_typed_error() -> None:
-    odd = pd.DataFrame({"z": np.array([1 + 2j, 3 + 4j])})
-    with pytest.raises(ColonnadeError) as caught:
-        Source(odd).kinds("z")
-    assert "'z'" in str(caught.value)
-    with pytest.raises(ColonnadeError):
-        list(Source(odd).batches(["z"]))
-
-
-def test_names_that_are_not_text_are_no_columns() -> None:
-    assert Source(pd.DataFrame({0: [1], "age": [2]})).columns == ("age",)
 
 
 # Written to another file -----------------------------------------------------------------------------------------------------
@@ -298,43 +185,3 @@ def test_columns_of_a_csv_file_are_written_cell_by_cell(tmp_path, separator, enc
     assert other.columns == tuple(columns)
     assert cells(other, columns) == cells(source, columns) == [ODD[::-1], ODD]
     assert "secret".encode(declared) not in (tmp_path / "other.csv").read_bytes()
-
-
-def test_a_cell_of_broken_text_is_written_as_broken_as_it_is(tmp_path):
-    (tmp_path / "one.csv").write_bytes(b"id,name\n1,\xff\xfe\n2,fine\n")
-    source = Source(tmp_path / "one.csv")
-    with (tmp_path / "other.csv").open("wb") as file:
-        source.write(["name"], file)
-    (batch,), (other,) = source.batches(["name"]), Source(tmp_path / "other.csv").batches(["name"])
-    assert [cell.as_buffer().to_pybytes() for cell in batch["name"]] == [
-        cell.as_buffer().to_pybytes() for cell in other["name"]
-    ]
-
-
-def test_columns_of_a_parquet_file_keep_their_types_and_nulls(tmp_path):
-    columns = {
-        "level": pa.array(["a", None, "b"] * 40_000).dictionary_encode(),
-        "day": pa.array([1, None, 3] * 40_000, type=pa.date32()),
-        "amount": pa.array([1, None, 3] * 40_000).cast(pa.decimal128(24, 2)),
-        "secret": pa.array(["canary"] * 120_000),
-    }
-    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "one.parquet", row_group_size=7_000)
-    source, names = Source(tmp_path / "one.parquet"), ["amount", "level", "day"]
-    with (tmp_path / "other.parquet").open("wb") as file:
-        source.write(names, file)
-    other = Source(tmp_path / "other.parquet")
-    assert [other.kinds(name) for name in names] == [source.kinds(name) for name in names]
-    assert cells(other, names) == cells(source, names)
-    assert other.columns == tuple(names)
-    assert b"canary" not in (tmp_path / "other.parquet").read_bytes()
-
-
-def test_only_one_file_is_written_and_only_columns_that_it_has(tmp_path):
-    pd.DataFrame({"a": [1]}).to_csv(tmp_path / "one.csv", index=False)
-    for data, columns in (
-        ([tmp_path / "one.csv"] * 2, ["a"]),
-        (pd.DataFrame({"a": [1]}), ["a"]),
-        (tmp_path / "one.csv", ["b"]),
-    ):
-        with pytest.raises(ColonnadeError):
-            Source(data).write(columns, io.BytesIO())

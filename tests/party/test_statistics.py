@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.errors import BadInput
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports, chosen
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
@@ -27,7 +27,6 @@ SCHEMA = Schema(
     flag=Category([0, 1]),
     age=Numeric(18, 95),
 )
-WIDE = Schema(many=Category(list(range(4_000))), some=Category(list(range(50))))
 COLUMNS = st.sampled_from([("segment",), ("flag",), ("segment", "flag"), ("flag", "segment")])
 
 # Cells as they arrive: declared levels, undeclared ones, near misses, nothing, and numbers that are none.
@@ -104,24 +103,6 @@ def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(ro
     assert np.abs(difference).sum() <= 2 * histogram.step.sensitivity
 
 
-@given(ROWS, COLUMNS)
-def test_the_shape_of_a_histogram_depends_on_the_schema_alone(rows, columns):
-    counts = made(PrivateHistogram, columns, len(rows)).compute(table(rows))
-    assert counts.shape == (np.prod([SCHEMA[name].size for name in columns]),)
-    assert counts.dtype == np.int64
-
-
-@given(ROWS)
-def test_what_is_no_level_is_in_no_cell(rows):
-    counts = made(PrivateHistogram, ("segment", "flag"), len(rows)).compute(table(rows))
-    levels = {"basic": 0, "gold": 1, "platinum": 2}
-    expected = np.zeros(6, dtype=int)
-    for word, flag, _ in rows:
-        if word in levels and flag in (0, 1):
-            expected[levels[word] * 2 + int(flag)] += 1
-    assert counts.tolist() == expected.tolist()
-
-
 def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
     mechanism = made(PrivateHistogram, ("segment",)).law(Price.of(0.25))
     assert mechanism.loss.pure == 250_000_000
@@ -156,36 +137,12 @@ def test_with_the_same_coins_a_person_removed_changes_their_own_bytes_and_no_oth
     np.testing.assert_array_equal(before[others], after[others])
 
 
-@given(ROWS, COLUMNS)
-def test_a_report_starts_from_a_level_or_from_nothing(rows, columns):
-    reports = made(PrivateReports, columns, len(rows))
-    codes = reports.compute(table(rows))
-    assert codes.shape == (len(rows),)
-    assert ((codes >= -1) & (codes < reports.step.size)).all()
-
-
-@given(st.floats(min_value=1e-12, max_value=0.99), st.integers(0, 300), st.binary(min_size=32, max_size=32))
-def test_who_is_sampled_is_a_public_function_of_seed_and_rate(rate, people, seed):
-    drawn = chosen(seed, rate, people)
-    assert drawn.shape == (people,)
-    np.testing.assert_array_equal(drawn, chosen(seed, rate, people))
-    assert not np.any(drawn & ~chosen(seed, (1 + rate) / 2, people))  # a higher rate takes the same people and more
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.99])
 def test_the_sample_has_the_rate_that_was_asked_for(rate):
     drawn = chosen(kit.source(f"sample {rate}").bytes(32), rate, 200_000).sum()
     assert stats.binomtest(int(drawn), 200_000, rate).pvalue > kit.ALPHA
     assert stats.binomtest(int(drawn), 200_000, rate * 0.9).pvalue < kit.ALPHA
-
-
-def test_a_sample_buys_no_privacy():
-    """Everybody can recompute who was chosen, so whoever was pays in full."""
-    price = Price.of(0.5)
-    sampled = made(PrivateReports, ("segment",), sample=0.01, seed="00" * 32)
-    assert sampled.law(price).loss == made(PrivateReports, ("segment",)).law(price).loss
-    assert sampled.law(price).loss.pure == price.nano
 
 
 # What both refuse -----------------------------------------------------------------------------------------------------------
@@ -212,18 +169,3 @@ def test_a_sample_buys_no_privacy():
 def test_a_parameter_that_makes_no_sense_is_refused_before_data_is_seen(kind, parameters):
     with pytest.raises(BadInput):
         made(kind, ("segment",), **parameters)
-
-
-@pytest.mark.parametrize("kind", [PrivateHistogram, PrivateReports])
-def test_numbers_are_not_counted(kind):
-    with pytest.raises(SchemaMismatch):
-        made(kind, ("age",))
-    with pytest.raises(SchemaMismatch):
-        made(kind, ("segment", "age"))
-
-
-@pytest.mark.parametrize("kind", [PrivateHistogram, PrivateReports])
-def test_a_joint_category_too_large_to_report_is_refused(kind):
-    plan, step, _ = a_plan(3, kind.kinds[0].name, ("many", "some"))
-    with pytest.raises(BadInput):
-        kit.private(kind, plan, step, WIDE)

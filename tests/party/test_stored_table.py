@@ -13,27 +13,19 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.party import KeptFingerprint
-from colonnade.party.table import sources as databases
 from colonnade.party.table import stored_table
 from colonnade.party.table.private_table import PrivateTable, places_of_rows
-from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source, memory_limit
+from colonnade.party.table.sources import BLOCK, SMALLEST_MEMORY, Source
 from colonnade.party.table.stored_table import (
-    SortedIds,
     StoredTable,
     common_list,
-    common_sorted,
-    ids_in_memory,
     ordered_table,
-    part_of,
     party_ids,
 )
-from colonnade.runtime.event_log import Pace
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Category, Date, Numeric, Schema
 from colonnade.schema.stored import form_of
 from tests import kit
-from tests.federations import federation
 from tests.party.test_table import cells_of
 
 SCHEMA = Schema(
@@ -110,20 +102,6 @@ def test_a_table_on_disk_reads_as_in_memory_in_the_same_order_under_the_same_nam
     require_same(table, stored)
 
 
-def test_a_list_of_numbers_and_a_party_of_texts_are_compared_as_in_memory() -> None:
-    frame = people(300)
-    for ids, listed in (
-        ([f" {number} " for number in frame["id"]], pa.array(np.arange(0, 600, 2))),
-        (frame["id"], pa.array([str(number) for number in range(0, 600, 2)])),
-        (["0" + str(number) for number in frame["id"]], pa.array(np.arange(0, 600, 2))),
-    ):
-        frame["id"] = ids
-        (order, table), (stored_order, stored) = both(Source(frame), common_list({"list": listed}), "cohort")
-        assert stored_order.identity == order.identity
-        assert stored_order.rows.tolist() == order.rows.tolist()
-        require_same(table, stored)
-
-
 def test_another_order_of_rows_is_the_same_too() -> None:
     source = Source(people())
     everybody = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
@@ -146,24 +124,6 @@ def test_an_order_is_inverted_on_disk_as_in_memory_however_far_apart_its_rows_ar
         rows = np.array(order, dtype=np.int64)
         found = stored_table._places_of_rows(rows, SMALLEST_MEMORY)
         assert found.mapped().tolist() == places_of_rows(rows, None).tolist()
-
-
-def test_an_order_with_a_row_twice_is_refused() -> None:
-    with pytest.raises(BadInput, match="twice"):
-        stored_table._places_of_rows(np.array([4, 1, 4]), SMALLEST_MEMORY)
-
-
-@pytest.mark.parametrize("ids", ["whole", "text"])
-def test_a_part_of_an_order_on_disk_is_that_part_in_memory_and_on_disk_too(ids: str) -> None:
-    source = Source(people(ids=ids))
-    common = common_list({"bank": party_ids(source, "id", party="bank", memory=None)})
-    (order, _), (stored, _) = both(source, common)
-    taken = kit.generator("a part").random(order.people) < 0.3
-    one, other = (part_of(whole, "part", taken) for whole in (order, stored))
-    assert isinstance(other.rows, np.memmap)
-    assert (one.identity, one.people) == (other.identity, other.people) == ("part", int(taken.sum()))
-    assert one.rows.tolist() == other.rows.tolist() == order.rows[taken].tolist()
-    assert one.ids.to_pylist() == other.ids.to_pylist()
 
 
 CELLS = st.lists(st.none() | st.sampled_from(["x", "y", "missing", "?", "", "z", "1", "1.0", "inf", "2020-02-03"]))
@@ -201,15 +161,6 @@ def finer_categories(column: Category) -> list[Category]:
     return [msgspec.structs.replace(column, missing="level")] if column.excludes else []
 
 
-def test_people_in_common_are_found_on_disk_as_in_memory() -> None:
-    drawn = kit.generator("lists")
-    lists = [np.unique(drawn.integers(0, 3 * BLOCK, 2 * BLOCK)) for _ in range(3)]
-    expected = sorted(set(lists[0].tolist()) & set(lists[1].tolist()) & set(lists[2].tolist()))
-    found = common_sorted([SortedIds.of(pa.array(one)) for one in lists])
-    assert found.mapped().to_pylist() == expected
-    assert len(found) == len(expected)
-
-
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
@@ -224,22 +175,6 @@ def test_ids_that_are_missing_or_repeated_are_refused_in_the_same_words(ids: lis
         with pytest.raises(BadInput, match=said) as refused:
             party_ids(source, "id", party="bank", memory=memory)
         assert refused.value.__cause__ is None
-
-
-def test_ids_on_disk_are_the_ids_of_the_source_in_its_order() -> None:
-    for ids in ("whole", "text"):
-        source = Source(people(ids=ids))
-        small, large = (party_ids(source, "id", party="bank", memory=memory) for memory in (None, SMALLEST_MEMORY))
-        assert ids_in_memory(large).equals(small)
-        assert len(large) == len(small)
-
-
-def test_a_kept_fingerprint_is_that_of_the_same_data(tmp_path: Path) -> None:
-    source = Source(people())
-    small, large = (party_ids(source, "id", party="bank", memory=memory) for memory in (None, SMALLEST_MEMORY))
-    kept = KeptFingerprint(tmp_path / "f")
-    kept.record(source, SCHEMA, small, version=1)
-    kept.require_same(source, SCHEMA, large, version=1)
 
 
 def test_a_folder_a_pattern_a_database_and_a_query_hold_the_same_rows(tmp_path: Path) -> None:
@@ -271,22 +206,6 @@ def test_a_folder_a_pattern_a_database_and_a_query_hold_the_same_rows(tmp_path: 
             assert np.array_equal(cells_of(table, name), cells_of(tables[0], name))
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (lambda folder: folder, "has no .parquet file"),
-        (lambda folder: f"{folder}/*.parquet", "No file is named by the pattern"),
-        (lambda folder: cn.DuckDB(folder / "none.duckdb"), "no DuckDB database"),
-        (lambda folder: cn.DuckDB(query="SELECT secret FROM nothing"), r"could not be read \(CatalogException\)"),
-        (lambda folder: cn.DuckDB(), "a database file with one table"),
-    ],
-)
-def test_a_source_that_is_not_there_is_refused_without_a_word_of_its_reader(tmp_path: Path, data, said) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(BadInput, match=said) as refused:
-        Source(data(tmp_path))
-    assert "secret" not in str(refused.value)
-
-
 def test_a_database_that_changes_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "bank.duckdb"
     for rows in (10, 20_000):
@@ -296,22 +215,6 @@ def test_a_database_that_changes_is_noticed(tmp_path: Path) -> None:
             source = Source(path)
     with pytest.raises(BadInput, match="changed since it was opened"):
         list(source.batches(["id"]))
-
-
-def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(databases.importlib, "import_module", absent)
-    with pytest.raises(BadInput) as refused:
-        party_ids(Source(people(5)), "id", party="bank", memory=SMALLEST_MEMORY)
-    assert "colonnade[large]" in refused.value.remedy
-
-
-@pytest.mark.parametrize("given", ["2", "much", "1KB", "-2GB", 0, True, 1.5])
-def test_a_limit_on_memory_that_is_none_is_refused(given: object) -> None:
-    with pytest.raises(BadInput, match="at least 64 MiB"):
-        memory_limit(given)  # type: ignore[arg-type]
 
 
 def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
@@ -338,33 +241,6 @@ def test_what_lies_on_disk_has_no_name_and_a_length_of_the_public_count(
     assert lengths[0] == lengths[1]
 
 
-def test_progress_says_rate_and_time_left_of_public_counts_alone() -> None:
-    said: list[str] = []
-    ticks = iter([0.0, 0.5, 4.0, 4.5, 5_000.0])
-    pace = Pace(1_000_000, said.append, "read", clock=lambda: next(ticks))
-    for done in (1_000, 100_000, 110_000, 200_000):
-        pace.reached(done)
-    assert said == [
-        "read: 100,000 of 1,000,000 rows, 25,000 per second, 36 s left",
-        "read: 200,000 of 1,000,000 rows, 40 per second, 5.6 h left",
-    ]
-
-
-def test_a_study_on_shares_says_how_many_rows_are_shared(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("colonnade.steps.kind.CHUNK_UNIT", 512)
-    monkeypatch.setattr("colonnade.steps.kind.CHUNK_ELEMENTS", 512)
-    monkeypatch.setenv("COLONNADE_PROGRESS", "lines")
-    moments = iter(range(10_000))
-    monkeypatch.setattr(Pace.__init__, "__kwdefaults__", {"clock": lambda: 2.0 * next(moments)})
-    with federation(3_000) as opened:
-        cn.PCA(2, epsilon=1.0, delta=1e-6).fit(opened)
-    counted = [line for line in capsys.readouterr().err.splitlines() if " rows, " in line]
-    assert len(counted) == 6
-    assert all("of 3,000 rows" in line and "per second" in line and "left" in line for line in counted)
-
-
 @pytest.mark.parametrize("memory", [None, 0])
 def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None) -> None:
     rows = kit.generator("spilled").integers(-100, 100, (5_000, 3)).astype(np.int16)
@@ -379,14 +255,3 @@ def test_rows_that_are_read_again_are_those_that_were_written(memory: int | None
     assert np.array_equal(kept.take(places), rows[places])
     assert kept.take(np.empty(0, dtype=np.int64)).shape == (0, 3)
     assert np.array_equal(kept.mapped(), rows)
-
-
-def test_single_numbers_whose_count_shows_only_as_they_come_are_kept_too() -> None:
-    kept = SpilledRows(None, None, np.int32)
-    assert kept.mapped().tolist() == kept.read(0, 5).tolist() == []
-    for count in (0, 3, 70_000):
-        kept.append(np.arange(len(kept), len(kept) + count))
-    assert (kept.shape, kept.on_disk) == ((70_003,), True)
-    assert np.array_equal(np.concatenate(list(kept)), np.arange(70_003))
-    assert kept.take(np.array([70_002, 1, 1])).tolist() == [70_002, 1, 1]
-    assert np.array_equal(kept.mapped(), np.arange(70_003))

@@ -92,20 +92,6 @@ def test_question_marks_for_missing_numbers(tmp_path: Path) -> None:
     assert (mean - 1_000 * share) / (1 - share) == pytest.approx(true[~gone].mean(), abs=30)
 
 
-def test_a_misspelt_level(tmp_path: Path) -> None:
-    true = segments()
-    path = written(tmp_path, "segment", np.where(true == "basic", "Basic ", true))
-    refused(
-        cn.Party(path, schema=cn.Schema(segment=cn.Category(["basic", "gold", "platinum"]))),
-        counts=f"segment: {(true == 'basic').sum():,} of 5,000 values",
-        remedy=f"{(true == 'basic').sum():,} differ from a level by case or by spaces at the ends only",
-    )
-    declared = cn.Category(["Basic ", "gold", "platinum"])
-    with opened(cn.Party(path, schema=cn.Schema(segment=declared))) as federation:
-        counts = cn.PatternCount(["bank.segment"], epsilon=20.0).fit(federation).counts_
-    np.testing.assert_allclose(counts, [(true == level).sum() for level in ("basic", "gold", "platinum")], atol=10)
-
-
 @pytest.mark.parametrize("rule", ["excluded", "level"])
 def test_empty_cells_of_a_category(rule: str, tmp_path: Path) -> None:
     true = pd.Series(segments(), dtype=object)
@@ -143,26 +129,6 @@ def test_decimal_commas_behind_semicolons_in_another_encoding(tmp_path: Path) ->
     assert bank.check("id").fits
     with opened(bank) as federation:
         assert cn.PCA(1, epsilon=200.0, delta=1e-6).fit(federation).mean_[0] == pytest.approx(true.mean(), abs=20)
-
-
-def test_a_separator_or_an_encoding_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, "balance", balances())
-    for wrong in (
-        {"separator": ""},
-        {"separator": ";;"},
-        {"separator": "a"},
-        {"encoding": "utf-9"},
-        {"encoding": "hex"},
-    ):
-        with pytest.raises(cn.BadInput, match=next(iter(wrong))):
-            cn.Party(path, schema=cn.Schema(balance=cn.Numeric(0, 1)), **wrong)
-
-
-def test_utf_16_is_noticed_by_its_first_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "bank.csv"
-    path.write_text("id,x\n1,2\n", encoding="utf-16")
-    assert Source(path).doubts() == ["The file 'bank.csv' begins as UTF-16 text does: encoding='utf-16'?"]
-    assert Source(path, encoding="utf-16").columns == ("id", "x")
 
 
 @pytest.mark.parametrize("column", [cn.Numeric(0, 1), cn.Category(["a", "b"]), cn.Date("2020-01-01", "2021-01-01")])
@@ -268,11 +234,6 @@ def test_what_a_check_suggests_for_numbers_reads_the_table() -> None:
     assert check_table(Source(pd.DataFrame({"x": cells})), cn.Schema(x=suggested)).fits
 
 
-def test_a_page_about_a_table_escapes_its_names() -> None:
-    party = cn.Party(pd.DataFrame({"<b>": [1, 2]}), schema=cn.Schema({"<b>": cn.Numeric(0, 1)}))
-    assert "<b>" not in party.check().to_html()
-
-
 def test_a_table_that_fits_says_so_and_refuses_nothing() -> None:
     frame = pd.DataFrame({"id": [1, 2, 3], "x": [1.0, 2.0, None]})
     found = cn.Party(frame, schema=cn.Schema(x=cn.Numeric(0, 9, missing=0))).check("id")
@@ -280,18 +241,6 @@ def test_a_table_that_fits_says_so_and_refuses_nothing() -> None:
     assert found.fits
     assert str(found).endswith("The table fits its schema.")
     assert "missing" not in str(found.faults)
-
-
-def test_a_check_reads_a_table_in_blocks_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pd.DataFrame({"x": np.arange(200_000) % 7, "unused": 1})
-    source, asked = Source(frame), []
-    honest = Source.batches
-    monkeypatch.setattr(
-        Source, "batches", lambda self, names, *rest: asked.append(list(names)) or honest(self, names, *rest)
-    )
-    found = check_table(source, cn.Schema(x=cn.Numeric(0, 6)))
-    assert asked == [["x"]]
-    assert (found.rows, found.columns[0].clipped, found.columns[0].missing) == (200_000, 0, 0)
 
 
 # At the command line, and when a party is served ------------------------------------------------------------------------------
@@ -303,27 +252,6 @@ def folder_of(path: Path, data: Path, columns: str, *options: str) -> PartyFolde
     schema = (path / "schema.toml").read_text()
     (path / "schema.toml").write_text(schema.replace("[columns]", f"[columns]\n{columns}"))
     return PartyFolder(path)
-
-
-def test_a_partys_folder_is_checked_at_the_command_line(tmp_path: Path) -> None:
-    data = written(tmp_path, "balance", ["1,234.50", "12"] * (PEOPLE // 2), sep=";")
-    folder = folder_of(tmp_path / "bank", data, "balance = { lower = 0, upper = 100000 }", "--separator", ";")
-    assert "No table was loaded" in call("party", "check", str(folder.path)).output
-    result = call("party", "check", str(folder.path), str(data), "--html", str(tmp_path / "page.html"))
-    assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
-    assert result.exit_code == 1
-    assert "2,500" in result.output
-    assert "thousands=','" in result.output
-    assert "<table" in (tmp_path / "page.html").read_text()
-    text = (folder.path / "schema.toml").read_text()
-    (folder.path / "schema.toml").write_text(text.replace("upper = 100000", 'upper = 100000, thousands = ","'))
-    assert call("party", "check", str(folder.path), str(data)).exit_code == 0
-    assert call("party", "load", str(folder.path), str(data)).exit_code == 0
-    assert call("party", "check", str(folder.path)).exit_code == 0
-    other_file = written(tmp_path / "bank", "balance", ["x"] * PEOPLE, sep=";")
-    result = call("party", "check", str(folder.path), str(other_file))
-    assert result.exit_code == 1
-    assert "5,000" in result.output
 
 
 def test_a_schema_file_declares_rules_dates_and_how_files_are_written(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.errors import BadInput
 from colonnade.privacy import samplers as _envelope
 from colonnade.privacy._exact import Threshold, is_below, of_rational, of_real, ratio
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
@@ -212,15 +211,6 @@ def test_exact_arithmetic_alone_gives_the_very_same_draws(law: Distribution) -> 
     assert quick.bytes(8) == exact.bytes(8)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_exact_arithmetic_alone_gives_the_very_same_draws_at_length(law: Distribution) -> None:
-    sources = [KeyedRandomness(KEY).spawn("at length") for _ in range(3)]
-    draws = [draw(law, 5_000, source, doubt=doubt) for source, doubt in zip(sources, (0, 0.01, CERTAINTY), strict=True)]
-    assert np.array_equal(draws[0], draws[1])
-    assert np.array_equal(draws[0], draws[2])
-
-
 def slow_draws(table: Table, trials: int, randomness: Randomness) -> list[int]:
     """The trials as the module's docstring describes them, one at a time, in whole numbers and 400-bit arithmetic."""
     law, kept = table.law, []
@@ -256,14 +246,13 @@ def test_a_slow_reference_fed_the_same_words_gives_the_same_draws(law: Distribut
 @pytest.mark.parametrize(
     ("law", "reach", "count"),
     [
-        (GaussianDistribution(Fraction(25)), 1.0, 8_000),
-        (GaussianDistribution(Fraction(1, 3)), 0.5, 8_000),
-        (LaplaceDistribution(Fraction(7, 2)), 1.0, 8_000),
-        (NegativeBinomialDistribution(Fraction(9), 2), 0.5, 4_000),
-        (PoissonDistribution(Fraction(40)), 0.5, 3_000),
-        (PoissonDistribution(Fraction(5000)), 1.0, 2_000),
+        (GaussianDistribution(Fraction(25)), 1.0, 2_000),
+        (LaplaceDistribution(Fraction(7, 2)), 1.0, 2_000),
+        (NegativeBinomialDistribution(Fraction(9), 2), 0.5, 1_500),
+        (PoissonDistribution(Fraction(40)), 0.5, 1_500),
+        pytest.param(GaussianDistribution(Fraction(1, 3)), 0.5, 8_000, marks=pytest.mark.full),
+        pytest.param(PoissonDistribution(Fraction(5000)), 1.0, 2_000, marks=pytest.mark.full),
     ],
-    ids=str,
 )
 def test_tails_have_the_law_too(law: Distribution, reach: float, count: int) -> None:
     """With cells over a part of the mass only, the rest comes from the tails and their blocks."""
@@ -308,18 +297,6 @@ class Script:
         return int(self.words(1)[0]).to_bytes(8, "little")
 
 
-def test_a_comparison_draws_no_more_bits_than_it_needs() -> None:
-    third = of_rational(Fraction(1, 3))
-    digit = FULL // 3
-    assert is_below(digit - 1, third, Script([])) is True
-    assert is_below(digit + 1, third, Script([])) is False
-    assert is_below(digit, third, Script([digit - 1])) is True
-    assert is_below(digit, third, Script([digit, digit, digit + 1])) is False
-    half = of_rational(Fraction(1, 2))
-    assert is_below(2**63 - 1, half, Script([])) is True
-    assert is_below(2**63, half, Script([])) is False
-
-
 @given(st.fractions(0, 1), st.integers(0, FULL - 1), st.lists(st.integers(0, FULL - 1), min_size=6, max_size=6))
 def test_a_comparison_is_right_whatever_the_bits(p: Fraction, first: int, rest: list[int]) -> None:
     uniform = Fraction(sum(word << 64 * (6 - index) for index, word in enumerate([first, *rest])), 2 ** (64 * 7))
@@ -341,28 +318,8 @@ def test_a_threshold_holds_the_first_64_bits_of_its_probability(exponent: str) -
 
 @pytest.mark.parametrize("exponent", ["1/3", "5/2", "41"])
 def test_a_tie_is_resolved_with_the_probability_that_is_left(exponent: str) -> None:
-    x, count = Fraction(exponent), 4_000
+    x, count = Fraction(exponent), 1_000
     threshold, source = Threshold.logistic(-x), kit.source(f"tie {exponent}")
     left = float(FULL / (1 + mpmath.exp(rational(x))) - threshold.floor)
     yes = sum(threshold.resolve(source) for _ in range(count))
     assert stats.binomtest(yes, count, left).pvalue > kit.ALPHA
-
-
-def test_probabilities_of_zero_and_one_are_never_doubted() -> None:
-    never, always = Threshold.rational(Fraction(0)), Threshold.rational(Fraction(1))
-    assert (never.floor, always.floor) == (0, FULL - 1)
-    assert never.resolve(Script([])) is False
-    assert always.resolve(Script([])) is True
-    assert Threshold.logistic(Fraction(0), 3).floor == 2**62
-    nearly = Threshold.logistic(Fraction(10_000), 4)
-    assert nearly.floor == FULL - 1
-    assert nearly.resolve(Script([12345])) is True
-
-
-def test_what_is_not_a_probability_is_refused() -> None:
-    for enclose in (of_real(lambda c: c.mpf(2)), of_real(lambda c: c.mpf(-1)), of_real(lambda c: c.mpf([0, 1]))):
-        with pytest.raises(BadInput):
-            Threshold(enclose)
-    for value in (Fraction(-1, 9), Fraction(10, 9)):
-        with pytest.raises(BadInput):
-            Threshold.rational(value)

@@ -7,14 +7,12 @@ import math
 from fractions import Fraction
 from itertools import combinations, product
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws import coefficients
 from colonnade.privacy.laws.coefficients import CoefficientNoise, Holding, emphasis_for
 
 
@@ -33,22 +31,6 @@ def epsilon(loss):
 # Known answers --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("features", [1, 2, 3, 5, 14])
-@pytest.mark.parametrize("emphasis", [1, 3])
-def test_replacement_among_numbers_is_reached_between_the_extremes(features, emphasis):
-    """A bound that nothing attains would waste noise: all columns at 1 against all at 2a − 1, for the best a."""
-    bound = coefficients._replaced_numbers(features, emphasis)
-
-    def moved(a, y):
-        other = 2 * a - 1
-        products = (math.comb(features, 2) + features) * abs(1 - other**2) + features * (1 - other)
-        return products + emphasis * (features * abs(1 - other * y) + 1 - y)
-
-    reached = max(moved(Fraction(k, 2_000), y) for k in range(2_001) for y in (-1, 1))
-    assert bound * Fraction(999_999, 1_000_000) <= reached <= bound
-
-
 def test_a_partys_part_of_fourteen_numbers_at_two_parties_is_the_known_one():
     """Upper triangle once: Δ^k = d_k(d_k+1)/2 + d_k(d − d_k) + d_k, plus d − d_k at the target's holder; then our sums."""
     d, own = 14, 7
@@ -58,16 +40,6 @@ def test_a_partys_part_of_fourteen_numbers_at_two_parties_is_the_known_one():
     assert noise.moved("one") == plain + (d - own) + own + 1  # and with that of the target
     assert noise.moved() == d * (d + 3) // 2 + d + 1
     assert epsilon(noise.loss(party="other")) == pytest.approx((plain + own) / (d * (d + 3) / 2 + d + 1), abs=1e-9)
-
-
-def test_the_papers_local_budget_counts_cross_pairs_once_and_ours_does_not():
-    """d = 14 at two parties: the paper says 0.5644 ε where its own noise gives 0.7822 ε (every ordered pair, with y²)."""
-    d, own = 14, 7
-    total = 2 * (d + 1) ** 2
-    assert 2 * (1 + 2 * d + own * d) / total == pytest.approx(0.5644, abs=5e-5)
-    assert 2 * (1 + 2 * d + own * (2 * d - own)) / total == pytest.approx(0.7822, abs=5e-5)
-    ordered = sum(2 for a in range(d) for b in range(d) if a != b and (a < own or b < own)) + 2 * own
-    assert (ordered + 2 * (2 * d + 1)) / total == pytest.approx(0.7822, abs=5e-5)
 
 
 def test_adults_coefficients_cost_what_its_schema_says_and_not_what_its_columns_count():
@@ -156,7 +128,7 @@ def distance(one, other, emphasis):
     return sum(abs(one[key][0] - other[key][0]) * (emphasis if one[key][1] else 1) for key in one)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data(), layouts(), st.sampled_from([1, 3, 50]), st.integers(1, 4))
 def test_nobody_moves_coefficients_by_more_than_the_noise_was_made_for(data, layout, gamma, emphasis):
     kinds, holder, target = layout
@@ -217,25 +189,6 @@ def test_bottom_up_every_part_costs_what_its_party_named_and_a_record_the_sum_of
         assert costs[one, other] == min(offers)
 
 
-@given(layouts())
-def test_bottom_up_with_the_parts_of_top_down_is_top_down(layout):
-    holdings = holdings_of(*layout)
-    above = noise_of(holdings, epsilon=float(noise_of(holdings).moved()), gamma=8)
-    below = noise_of(holdings, budgets={party: float(above.moved(party)) for party in holdings}, gamma=8)
-    assert {block: below.scale(block) for block in below.blocks} == {
-        block: above.scale(block) for block in above.blocks
-    }
-
-
-def test_two_parties_that_name_their_prices_compose_to_one_and_not_to_more():
-    """The paper's corollary gives 3.37 where the blocks' budgets add up to 1.0."""
-    holdings = {"one": Holding(7, 0, 1), "other": Holding(7, 0)}
-    parts = noise_of(holdings)
-    budgets = {party: round(epsilon(parts.loss(party=party)), 6) for party in holdings}
-    noise = noise_of(holdings, budgets=budgets)
-    assert epsilon(noise.loss()) == pytest.approx(1.0, abs=2e-6)
-
-
 @given(layouts(), st.data())
 def test_up_to_c_colluders_cost_nothing_and_for_more_nothing_is_claimed(layout, data):
     holdings = holdings_of(*layout)
@@ -249,12 +202,6 @@ def test_up_to_c_colluders_cost_nothing_and_for_more_nothing_is_claimed(layout, 
     own, pair = noise.blocks[0], noise.blocks[-1]
     factor = 1 if pair[0] == pair[1] else len(holdings) / (len(holdings) - collusion)
     assert noise.variance(pair) == pytest.approx(noise.variance(own) * factor)
-
-
-def test_slope_gets_less_noise_by_the_emphasis():
-    noise = noise_of({"one": Holding(2, 1, 1), "other": Holding(3, 0)}, emphasis=3)
-    for block in noise.blocks:
-        assert noise.scale(block) == 3 * noise.scale(block, slope=True)
 
 
 PLAIN = {"one": Holding(1, 0, 1), "other": Holding(1, 0)}
@@ -287,11 +234,3 @@ def test_noise_that_makes_no_sense_or_cannot_be_drawn_is_refused(change):
     }
     with pytest.raises(BadInput):
         CoefficientNoise(**{**plain, **change})
-
-
-def test_the_default_emphasis_is_about_where_the_error_of_the_weights_is_least():
-    for holdings in ({"a": Holding(3, 4, 1), "b": Holding(3, 4)}, {"a": Holding(400, 0, 1), "b": Holding(400, 0)}):
-        noises = {r: noise_of(holdings, emphasis=r) for r in range(1, 20)}
-        error = {r: one.variance(("a", "a")) + one.variance(("a", "a"), slope=True) for r, one in noises.items()}
-        assert error[emphasis_for(holdings)] <= 1.02 * min(error.values())
-        assert np.argmin(list(error.values())) + 1 in range(emphasis_for(holdings) - 1, emphasis_for(holdings) + 2)

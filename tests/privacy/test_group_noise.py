@@ -64,7 +64,7 @@ def test_the_division_between_counts_and_sums_is_the_best_for_means():
 # What a person moves ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_no_person_moves_more_than_the_law_says(data):
     """Zero-out and replacement, for any groups and values."""
@@ -131,7 +131,7 @@ def test_the_shares_that_are_drawn_have_the_variance_that_the_law_says(price):
     assert refuted(noise.opened_variance * 1.2)  # a wrong scale would be found out
 
 
-SAMPLES = 100_000
+SAMPLES = 50_000
 
 
 def views(noise: GroupNoise, share: Fraction, name: str) -> tuple[np.ndarray, np.ndarray]:

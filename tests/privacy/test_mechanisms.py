@@ -135,15 +135,6 @@ def test_wide_subsets_are_even_in_all_pairs(channel: Channel, category: int) -> 
     assert plausible(pairs, both, len(supports))
 
 
-def test_wide_codes_keep_the_truth_as_often_as_stated() -> None:
-    channel = Channel("grr", 1000, 1, 7 * ONE)
-    codes = np.arange(1000).repeat(100)
-    reports = RandomizedResponse(channel).release(codes, kit.sampler("wide codes")).view("<u2")[:, 0]
-    assert plausible((reports == codes).mean(), channel.p, len(codes))
-    others = np.bincount(reports[reports != codes], minlength=1000)
-    assert kit.chi_square_p(others, np.ones(1000)) > kit.ALPHA
-
-
 # The rare branches: ties and words left over ----------------------------------------------------------
 
 
@@ -192,18 +183,6 @@ def _fractional_part(channel: Channel) -> float:
         return float(mpmath.frac(p * mpmath.mpf(2) ** 64))
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("nano", [1, 60 * ONE, 10**13])
-@pytest.mark.parametrize("kind", ["grr", "subset", "oue"])
-def test_extreme_prices_still_release(kind: str, nano: int) -> None:
-    channel = Channel(kind, 6, 2 if kind == "subset" else 1, nano)
-    reports = RandomizedResponse(channel).release(np.arange(-1, 6).repeat(50), kit.sampler("extreme"))
-    supports = channel.supports(reports)
-    if nano >= 60 * ONE and kind != "oue":
-        people = np.arange(50, 350)
-        assert supports[people, np.arange(6).repeat(50)].all()
-
-
 # Data decides the output and nothing else -------------------------------------------------------------
 
 
@@ -231,17 +210,6 @@ def test_noise_does_not_depend_on_the_value(mechanism: DiscreteLaplace | Discret
     np.testing.assert_array_equal(*noise)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint64])
-def test_codes_of_any_whole_number_type_are_taken(dtype: type) -> None:
-    channel = Channel("subset", 5, 2, HALF)
-    codes = np.array([0, 1, 4, 3], dtype=dtype)
-    released = [
-        RandomizedResponse(channel).release(c, ExactSampler(KeyedRandomness(b"d" * 32)))
-        for c in (codes, codes.astype(int))
-    ]
-    np.testing.assert_array_equal(*released)
-
-
 @given(st.integers(-(2**63), 2**63 - 1).filter(lambda code: not 0 <= code < 5))
 def test_whatever_is_no_category_is_a_null_record(code: int) -> None:
     for channel in (Channel("grr", 5, 1, ONE), Channel("subset", 5, 2, HALF), Channel("oue", 5, 1, ONE)):
@@ -261,17 +229,6 @@ def test_noise_is_added_to_whole_numbers_only(mechanism: Mechanism) -> None:
     for bad in (np.array([0.5]), np.array([float("nan")]), np.array([True])):
         with pytest.raises(BadInput):
             mechanism.release(bad, kit.sampler("bad"))
-
-
-def test_sums_wrap_rather_than_fail() -> None:
-    for mechanism in ADDITIVE:
-        released = mechanism.release(np.full(1000, 2**63 - 1), kit.sampler("wrap"))
-        assert (released < 0).any()
-        assert (released > 0).any()
-
-
-def test_one_number_may_be_released_alone() -> None:
-    assert DiscreteLaplace(Price.of(1.0), 1).release(np.array(5), kit.sampler("alone")).shape == ()
 
 
 # Losses -----------------------------------------------------------------------------------------------
@@ -316,13 +273,3 @@ def test_known_answers_of_the_noise() -> None:
     assert f"{DiscreteLaplace(Price.of(0.5), 1).variance:.9f}" == "7.835396178"
     sigma = math.sqrt(DiscreteGaussian(Price.of(1.0, 1e-5), 1).variance)
     assert 4.04513 < sigma < 4.0458  # §1.2: 4.04513 with real orders; the ledger's grid adds its last digits
-
-
-# The protocol ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mechanism", [RandomizedResponse(CHANNELS[0]), ADDITIVE[0], ADDITIVE[2]], ids=str)
-def test_every_mechanism_keeps_the_protocol(mechanism: object) -> None:
-    assert isinstance(mechanism, Mechanism)
-    assert isinstance(mechanism.name, str)
-    assert isinstance(mechanism.loss, Loss)

@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.audit import distinguish
-from colonnade.errors import BadInput
-from colonnade.estimation.describing import search_errors
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import quantile_search
@@ -185,10 +183,12 @@ def _found(one: QuantileSearch, people: list[int], name: str, times: int) -> np.
 
 
 def test_the_truth_stands_and_half_the_noise_is_caught():
-    claim = 1.0
+    claim = 2.0
     for epsilon, caught in ((claim, False), (2 * claim, True)):
         one = law(epsilon)
-        first, second = (_found(one, people, f"audit {epsilon}", 12_000) for people in ([0] * 4, [0] * 4 + [5]))
+        first, second = (
+            _found(one, people, f"audit {epsilon}", 10_000 if caught else 3_000) for people in ([0] * 4, [0] * 4 + [5])
+        )
         finding = distinguish(first, second, alpha=kit.ALPHA)
         other_way = distinguish(second, first, alpha=kit.ALPHA)
         assert (max(finding.epsilon, other_way.epsilon) > claim) is caught
@@ -216,36 +216,6 @@ def test_the_curve_is_that_of_an_eighth_of_the_squared_step_and_never_above_the_
     assert float(2 * gaussian.step**2 / 8) == pytest.approx(float(ledger_rho(Price.of(1.0, 1e-6))), rel=1e-6)
 
 
-def test_the_relative_shares_are_those_of_the_people_that_are_left():
-    question = searched([0.1, 0.2, 0.9])
-    assert (question.place, question.share) == (1, Fraction(1, 5))
-    assert question.below.share == Fraction(1, 2)
-    assert question.above.share == Fraction(7, 8)
-
-
-def test_the_rank_error_is_the_one_that_is_foretold_where_values_are_spread_evenly():
-    shares, people = (0.1, 0.5, 0.9), 20_000
-    one, sampler = law(1.0, *shares, cells=(100_000,)), kit.sampler("rank errors")
-    cells = kit.generator("rank errors").permutation(people)[:, None] * 5
-    ranks = np.array([one.release(cells, sampler)[0] // PLACES / 5 for _ in range(60)])
-    measured = np.sqrt(np.mean((ranks - np.array(shares) * people) ** 2, axis=0))
-    expected = search_errors(one.questions, float(one.step), 3)
-    assert np.all((measured < 2 * expected) & (measured > expected / 2))
-
-
-@pytest.mark.parametrize("quantiles", [(), (0.0,), (1.0,), (0.5, 0.5), (0.7, 0.2)])
-def test_quantiles_that_do_not_rise_between_0_and_1_are_refused(quantiles):
-    with pytest.raises(BadInput):
-        QuantileSearch(Price.of(1.0), (Positions(8),), quantiles)
-
-
-def test_a_price_that_would_buy_noise_alone_is_refused():
-    with pytest.raises(BadInput, match="noise alone"):
-        law(0.000_01, 0.25, 0.5, 0.75)
-    with pytest.raises(BadInput, match="cells"):
-        Positions(quantile_search.LARGEST_CELLS + 1)
-
-
 # Positions ------------------------------------------------------------------------------------------------------------------
 
 
@@ -262,17 +232,6 @@ def test_every_position_belongs_to_one_cell_and_rounder_numbers_have_more_of_the
     assert starts[-1] == positions.number
     cell = data.draw(st.integers(0, cells - 1))
     assert positions.cell_of(int(starts[cell])) == positions.cell_of(int(starts[cell + 1]) - 1) == cell
-
-
-def test_people_at_round_numbers_are_found_there_where_noise_would_end_between_them():
-    people = np.repeat(np.arange(0, 1_000_000, 10_000), 30)[:, None]
-    sampler, round_, plain = kit.sampler("round"), Positions(1_000_001, scales=7), Positions(1_000_001)
-    at = {}
-    for positions in (round_, plain):
-        one = QuantileSearch(Price.of(0.1), (positions,), (0.5,))
-        found = [positions.cell_of(int(one.release(people, sampler)[0, 0])) for _ in range(60)]
-        at[positions] = sum(cell % 10_000 == 0 for cell in found)
-    assert at[round_] > 5 > 2 >= at[plain]  # nearly half of them, and one in ten thousand
 
 
 def test_positions_of_the_largest_column_fit_eight_bytes():

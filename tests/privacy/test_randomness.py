@@ -61,11 +61,6 @@ def test_the_keyed_stream_does_not_depend_on_how_calls_divide_it(counts: list[in
     assert b"".join(source.bytes(count) for count in counts) == KeyedRandomness(KEY).bytes(sum(counts))
 
 
-def test_words_are_little_endian_bytes_of_the_same_stream() -> None:
-    words = KeyedRandomness(KEY).words(100)
-    assert words.astype("<u8").tobytes() == KeyedRandomness(KEY).bytes(800)
-
-
 def test_a_new_key_is_derived_when_a_stretch_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(randomness, "REKEY_AFTER", 100)
     stretches = [derived(KEY, b"colonnade/randomness/stream/" + index.to_bytes(8, "big")) for index in range(3)]

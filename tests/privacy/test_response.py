@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation import counts as response
 from colonnade.estimation.counts import (
-    independent_counts,
     joint_counts,
     project_counts,
     project_to_simplex,
-    shrink_interactions,
     variance_of_counts,
 )
 from colonnade.privacy.accounting import Price
@@ -116,28 +113,6 @@ def test_no_channel_beats_the_best_one(categories: int, epsilon: float) -> None:
     assert best.v0 <= min(rival.v0 for rival in rivals)
 
 
-@pytest.mark.parametrize("nano", [1, 10**13])
-@pytest.mark.parametrize("categories", [2, 5, 4096])
-def test_extreme_prices_have_channels(nano: int, categories: int) -> None:
-    channel = best_channel(categories, Price(nano, 0.0))
-    assert 0 <= channel.q < channel.p <= 1
-    assert channel.spread > 0
-    assert channel.spread == pytest.approx(channel.p - channel.q, abs=1e-15)
-
-
-def test_reports_are_as_narrow_as_stated() -> None:
-    assert [Channel("grr", K, 1, ONE).report_width for K in (2, 256, 257, 65536)] == [1, 1, 2, 2]
-    assert [Channel("oue", K, 1, ONE).report_width for K in (2, 8, 9, 64, 65)] == [1, 1, 2, 8, 9]
-
-
-def test_bits_are_little_endian() -> None:
-    channel = Channel("oue", 10, 1, ONE)
-    supports = channel.supports(np.array([[0b00000010, 0b00000010]], dtype=np.uint8))
-    assert np.flatnonzero(supports[0]).tolist() == [1, 9]
-    wide = Channel("grr", 300, 1, ONE).supports(np.array([[1, 1]], dtype=np.uint8))
-    assert np.flatnonzero(wide[0]).tolist() == [257]
-
-
 @pytest.mark.parametrize(
     ("kind", "categories", "size", "nano"),
     [
@@ -177,22 +152,6 @@ def test_bytes_that_are_no_report_are_refused(channel: Channel, row: list[int]) 
         channel.supports(rows)
     with pytest.raises(ProtocolError):
         joint_counts([rows], [channel])
-
-
-def test_reports_of_the_wrong_shape_or_number_are_refused() -> None:
-    channel = Channel("grr", 5, 1, ONE)
-    good = np.zeros((4, 1), dtype=np.uint8)
-    for bad in (good[:, 0], good.astype(np.int64), np.zeros((4, 2), dtype=np.uint8)):
-        with pytest.raises(ProtocolError):
-            joint_counts([bad], [channel])
-    with pytest.raises(ProtocolError):
-        joint_counts([good, good[:3]], [channel, channel])
-    with pytest.raises(BadInput):
-        joint_counts([good], [channel, channel])
-    with pytest.raises(BadInput):
-        joint_counts([], [])
-    with pytest.raises(BadInput, match="cells"):
-        joint_counts([good] * 11, [channel] * 11)
 
 
 # The joint estimator ----------------------------------------------------------------------------------
@@ -247,63 +206,6 @@ def test_the_joint_estimate_is_unbiased_and_its_variance_exact(channels: list[Ch
     assert 0.6 < ratio.min() <= ratio.max() < 1.6
 
 
-@pytest.mark.parametrize("channels", MIXES[:3], ids=range(3))
-def test_both_ways_of_counting_agree(channels: list[Channel]) -> None:
-    columns = people("agree", 1000, [channel.categories for channel in channels])
-    randomness = kit.sampler("agree")
-    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
-    by_histogram = response._from_histogram(reports, channels)
-    by_blocks = response._from_blocks(reports, channels)
-    np.testing.assert_allclose(by_histogram, by_blocks, atol=1e-8)
-    np.testing.assert_allclose(joint_counts(reports, channels), by_blocks, atol=1e-8)
-
-
-def test_the_histogram_is_the_kronecker_inverse_of_the_law() -> None:
-    channels = [Channel("grr", 3, 1, ONE), Channel("grr", 4, 1, HALF)]
-    generator = kit.generator("inverse")
-    reports = [generator.integers(0, c.categories, (500, 1)).astype(np.uint8) for c in channels]
-    observed = table_of([r[:, 0] for r in reports], [3, 4]).ravel()
-    inverse = np.linalg.inv(np.kron(*(report_law(channel)[1].T for channel in channels)))
-    np.testing.assert_allclose(joint_counts(reports, channels).ravel(), inverse @ observed, atol=1e-8)
-
-
-@pytest.mark.parametrize("kind", ["grr", "subset"])
-def test_estimates_add_up_to_the_number_of_people_and_to_the_margins(kind: str) -> None:
-    channel = Channel(kind, 5, 1 if kind == "grr" else 2, HALF)
-    randomness = kit.sampler("margins")
-    reports = [RandomizedResponse(channel).release(x, randomness) for x in people("margins", 300, [5, 5])]
-    table = joint_counts(reports, [channel, channel])
-    assert table.sum() == pytest.approx(300, abs=1e-8)
-    np.testing.assert_allclose(table.sum(axis=1), joint_counts(reports[:1], [channel]), atol=1e-8)
-
-
-def test_nobody_reports_gives_an_empty_table() -> None:
-    channel = Channel("grr", 3, 1, ONE)
-    np.testing.assert_array_equal(joint_counts([np.zeros((0, 1), dtype=np.uint8)], [channel]), np.zeros(3))
-
-
-def test_null_records_spread_evenly_and_keep_the_total() -> None:
-    channel = Channel("subset", 5, 2, TWO)
-    reports = RandomizedResponse(channel).release(np.full(200_000, -1), kit.sampler("null"))
-    counts = joint_counts([reports], [channel])
-    z = (counts - 40_000) / math.sqrt(200_000 * (channel.v0 + 1))
-    assert 2 * stats.norm.sf(np.abs(z).max()) * 5 > kit.ALPHA
-    assert counts.sum() == pytest.approx(200_000, abs=1e-6)
-
-
-def test_a_variance_needs_counts_of_the_right_shape() -> None:
-    with pytest.raises(BadInput):
-        variance_of_counts(np.zeros((3, 3)), [Channel("grr", 3, 1, ONE)])
-
-
-@given(st.integers(0, 10**6))
-def test_the_variance_of_projected_counts_is_never_negative(seed: int) -> None:
-    channels = [Channel("grr", 3, 1, TWO), Channel("oue", 2, 1, ONE)]
-    estimate = np.random.default_rng(seed).normal(0, 50, (3, 2))
-    counts = project_counts(estimate, 100, channels)
-    assert np.all(variance_of_counts(counts, channels) >= 0)
-
-
 # Projection -------------------------------------------------------------------------------------------
 
 tables = st.integers(0, 10**6).map(lambda seed: np.random.default_rng(seed).normal(20, 60, (4, 3)))
@@ -317,19 +219,6 @@ def test_the_simplex_projection_is_the_nearest_feasible_table(table: np.ndarray,
     assert projected.sum() == pytest.approx(total, rel=1e-9, abs=1e-9)
     gradient = projected - table  # optimal iff no feasible direction descends
     assert (gradient * projected).sum() <= gradient.min() * total + 1e-6 * (1 + total) * (1 + np.abs(gradient).max())
-
-
-@given(tables, st.integers(1, 5000))
-def test_projected_counts_are_feasible(table: np.ndarray, total: int) -> None:
-    projected = project_counts(table, total, GRID)
-    assert projected.min() >= 0
-    assert projected.sum() == pytest.approx(total, rel=1e-9)
-
-
-@given(tables)
-def test_a_table_that_is_feasible_already_stays(table: np.ndarray) -> None:
-    counts = np.abs(table) * 1000 / np.abs(table).sum()
-    np.testing.assert_allclose(project_counts(counts, 1000, GRID), counts, atol=1e-3)
 
 
 @given(tables, st.integers(50, 1000))
@@ -348,79 +237,3 @@ def test_the_projection_solves_its_quadratic_programme(estimate: np.ndarray, tot
     gap = gradient @ counts - gradient.min() * total
     assert gap >= -1e-9 * total
     assert math.sqrt(2 * max(gap, 0) * np.linalg.eigvalsh(covariance).max()) <= 1e-3 * total
-
-
-def errors(name: str, channels: list[Channel], count: int, runs: int) -> dict[str, float]:
-    sizes = [channel.categories for channel in channels]
-    randomness, found = kit.sampler(name), {"clipped": 0.0, "plain": 0.0, "fitted": 0.0, "shrunk": 0.0}
-    for run in range(runs):
-        columns = people(f"{name} {run}", count, sizes)
-        truth = table_of(columns, sizes)
-        reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
-        estimate = joint_counts(reports, channels)
-        ways = {
-            "clipped": np.maximum(estimate, 0),
-            "plain": project_to_simplex(estimate, count),
-            "fitted": project_counts(estimate, count, channels),
-            "shrunk": project_counts(shrink_interactions(estimate, count, channels), count, channels),
-        }
-        for way, counts in ways.items():
-            found[way] += np.abs(counts - truth).sum() / count / runs
-    return found
-
-
-def test_the_fit_to_margins_beats_plain_projection_and_clipping() -> None:
-    pair = errors("pair", [Channel("grr", 5, 1, HALF)] * 2, 100_000, 10)
-    assert pair["fitted"] < 0.95 * pair["plain"] < 0.95 * pair["clipped"]
-    triple = errors("triple", [Channel("subset", 5, 2, HALF)] * 3, 100_000, 5)
-    assert triple["fitted"] < 0.75 * triple["plain"] < 0.75 * triple["clipped"]
-    assert triple["shrunk"] < triple["fitted"]
-
-
-def test_projection_keeps_margins_that_plain_projection_loses() -> None:
-    channels = [Channel("subset", 5, 2, HALF)] * 3
-    columns = people("margin", 100_000, [5, 5, 5])
-    truth, randomness = table_of(columns, [5, 5, 5]), kit.sampler("margin")
-    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
-    estimate = joint_counts(reports, channels)
-
-    def margin_error(table: np.ndarray) -> float:
-        return float(np.abs((table - truth).sum(axis=(1, 2))).sum())
-
-    assert (
-        margin_error(project_counts(estimate, 100_000, channels))
-        < margin_error(project_to_simplex(estimate, 100_000)) / 2
-    )
-
-
-def test_shrinking_leaves_strong_interactions_and_margins_alone() -> None:
-    channels = [Channel("grr", 3, 1, 5 * ONE)] * 2
-    columns = people("strong", 100_000, [3, 3])
-    randomness = kit.sampler("strong")
-    reports = [RandomizedResponse(c).release(x, randomness) for c, x in zip(channels, columns, strict=True)]
-    estimate = joint_counts(reports, channels)
-    shrunk = shrink_interactions(estimate, 100_000, channels)
-    np.testing.assert_allclose(shrunk, estimate, atol=0.005 * 100_000)
-    np.testing.assert_allclose(shrunk.sum(axis=0), estimate.sum(axis=0), atol=1e-6)
-
-
-@given(st.lists(st.floats(-50, 200), min_size=3, max_size=3), st.lists(st.floats(-50, 200), min_size=2, max_size=2))
-def test_independent_counts_have_the_projected_margins(first: list[float], second: list[float]) -> None:
-    table = independent_counts([np.array(first), np.array(second)], 150)
-    assert table.min() >= 0
-    np.testing.assert_allclose(table.sum(axis=1), project_to_simplex(np.array(first), 150), atol=1e-6)
-    np.testing.assert_allclose(table.sum(axis=0), project_to_simplex(np.array(second), 150), atol=1e-6)
-
-
-def test_projections_of_nobody_are_empty() -> None:
-    np.testing.assert_array_equal(project_counts(np.full((4, 3), -1.0), 0, GRID), np.zeros((4, 3)))
-    np.testing.assert_array_equal(independent_counts([np.array([1.0, -1.0])], 0), np.zeros(2))
-
-
-def test_projections_refuse_what_does_not_fit() -> None:
-    with pytest.raises(BadInput):
-        project_counts(np.zeros((3, 4)), 10, GRID)
-    with pytest.raises(BadInput):
-        project_to_simplex(np.zeros(3), float("nan"))
-    with pytest.raises(BadInput):
-        independent_counts([], 10)

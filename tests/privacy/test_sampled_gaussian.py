@@ -50,26 +50,6 @@ def test_one_sampled_step_has_the_known_divergence() -> None:
     assert math.isclose(_without_the_factor(8, 0.01, 0.05), 4.2342274898e-5, rel_tol=1e-9)
 
 
-@pytest.mark.parametrize(("rate", "steps", "certified"), [(0.001, 5_000, 1.033), (0.05, 200, 1.887), (0.1, 100, 2.63)])
-def test_noise_that_the_paper_calibrates_to_one_is_certified_for_more(
-    rate: float, steps: int, certified: float
-) -> None:
-    """A6: calibrated without the factor 3, then accounted with it."""
-
-    def epsilon(rho: float) -> float:
-        return min(
-            steps * _without_the_factor(alpha, rate, rho)
-            + (math.log(1e5) + (alpha - 1) * math.log1p(-1 / alpha) - math.log(alpha)) / (alpha - 1)
-            for alpha in range(2, 129)
-        )
-
-    low, high = 1e-6, 10.0
-    for _ in range(60):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if epsilon(middle) <= 1 else (low, middle)
-    assert math.isclose(sampled_loss(Fraction(low), rate, steps).epsilon(1e-5), certified, rel_tol=0.01)
-
-
 @settings(max_examples=30, deadline=None)
 @given(rho=st.floats(1e-8, 3.0), rate=st.floats(1e-5, 0.9), order=st.sampled_from([1.125, 2, 2.5, 7.75, 64, 256]))
 def test_it_is_the_general_theorem_and_never_below_it(rho: float, rate: float, order: float) -> None:

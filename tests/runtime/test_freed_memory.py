@@ -1,7 +1,5 @@
 """What members free is kept, and only where nobody has said otherwise."""
 
-import sys
-
 import pytest
 
 from colonnade.runtime import workers
@@ -16,18 +14,4 @@ def fresh(monkeypatch):
 
 def test_limits_that_whoever_started_the_process_has_set_are_left_alone(fresh, monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1000000")
-    assert fresh() is False
-
-
-def test_another_system_is_left_alone(fresh, monkeypatch):
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert fresh() is False
-
-
-@pytest.mark.parametrize("missing", [OSError, AttributeError])
-def test_a_library_without_the_setting_is_no_error(fresh, monkeypatch, missing):
-    def absent(_: object) -> object:
-        raise missing
-
-    monkeypatch.setattr(workers.ctypes, "CDLL", absent)
     assert fresh() is False

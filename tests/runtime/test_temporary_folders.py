@@ -43,15 +43,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_folder_is_for_this_user_alone_and_goes_with_its_holder(temporary: Path) -> None:
-    folder = TemporaryFolder()
-    assert [folder.path] == list(temporary.iterdir())
-    assert folder.path.stat().st_mode & 0o077 == 0
-    (folder.path / "rows").write_bytes(b"somebody")
-    del folder
-    assert names(temporary) == []
-
-
 def test_a_folder_that_somebody_holds_stays_and_one_that_nobody_holds_goes(temporary: Path) -> None:
     held = TemporaryFolder()
     left = temporary / "colonnade-left"

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
-from colonnade.secure.mail import Handshake, Hello, RunTerms, _signed
+from colonnade.errors import BadInput, PlanMismatch, ProtocolError
+from colonnade.secure.mail import Hello, RunTerms, _signed
 from tests.secure import runs
 
 P = 2**255 - 19
@@ -49,34 +49,6 @@ def test_a_restarted_party_regenerates_its_hello_and_its_keys_from_the_seed() ->
     assert one._incoming == other._incoming
 
 
-@pytest.mark.parametrize("change", ["federation", "run", "plan"])
-def test_a_seed_used_in_two_runs_still_gives_unrelated_keys(change: str) -> None:
-    first, second = runs.terms(), runs.terms(**{change: runs.seed("another")})
-    hellos = runs.handshake("ana", first).hello, runs.handshake("ana", second).hello
-    assert hellos[0].ephemeral != hellos[1].ephemeral
-
-
-def test_another_seed_of_one_party_changes_every_key_of_the_run() -> None:
-    terms = runs.terms()
-    relayed = runs.hellos(terms)
-    before = runs.handshake("ana", terms).agree(relayed, runs.pinned())
-    relayed["cy"] = runs.handshake("cy", terms, drawn=runs.seed("another")).hello
-    after = runs.handshake("ana", terms).agree(relayed, runs.pinned())
-    assert before.transcript != after.transcript
-    assert before._outgoing["bo"] != after._outgoing["bo"]
-
-
-def test_parties_may_be_listed_in_any_order_and_pins_may_name_more() -> None:
-    agreed = runs.terms(parties=("cy", "ana", "bo"))
-    assert agreed == runs.terms()
-    assert agree(dict(reversed(runs.hellos(agreed).items()))).parties == ("ana", "bo", "cy")
-
-
-def test_hellos_survive_the_wire_and_come_back_equal() -> None:
-    hello = runs.handshake("ana", runs.terms()).hello
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(hello), type=Hello) == hello
-
-
 # --- a coordinator gone bad ---
 
 
@@ -87,15 +59,6 @@ def test_different_plans_shown_to_different_parties_are_caught_by_both(change: s
     for name, terms in (("ana", shown), ("bo", other), ("cy", shown)):
         with pytest.raises(PlanMismatch):
             agree(relayed, name, terms)
-
-
-def test_different_lists_of_parties_shown_to_different_parties_are_caught() -> None:
-    relayed = runs.hellos(runs.terms()) | {"bo": runs.handshake("bo", runs.terms(4)).hello}
-    with pytest.raises(PlanMismatch):
-        agree(relayed)
-    relayed = runs.hellos(runs.terms()) | {"dee": runs.handshake("dee", runs.terms(4)).hello}
-    with pytest.raises(PlanMismatch):
-        agree(relayed, "dee", runs.terms(4))
 
 
 def test_a_hello_replayed_from_an_earlier_run_is_refused() -> None:
@@ -112,21 +75,10 @@ def test_a_missing_hello_is_refused(missing: str) -> None:
         agree(relayed)
 
 
-def test_an_extra_hello_is_refused() -> None:
-    with pytest.raises(ProtocolError):
-        agree(runs.hellos(runs.terms(4)))
-
-
 def test_a_hello_reflected_to_its_own_author_is_refused() -> None:
     relayed = runs.hellos(runs.terms())
     with pytest.raises(ProtocolError):
         agree(relayed | {"bo": relayed["ana"]})
-
-
-def test_swapped_hellos_are_refused() -> None:
-    relayed = runs.hellos(runs.terms())
-    with pytest.raises(ProtocolError, match="another party's name"):
-        agree(relayed | {"bo": relayed["cy"], "cy": relayed["bo"]})
 
 
 def test_a_key_signed_by_nobody_is_refused() -> None:
@@ -157,12 +109,6 @@ def test_a_hello_signed_under_another_name_is_refused() -> None:
         agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=signature)})
 
 
-def test_swapped_pinned_identities_are_refused() -> None:
-    pins = runs.pinned()
-    with pytest.raises(ProtocolError, match="signature"):
-        agree(runs.hellos(runs.terms()), bo=pins["cy"], cy=pins["bo"])
-
-
 def test_one_identity_for_two_parties_is_refused() -> None:
     pins = runs.pinned()
     terms = runs.terms()
@@ -170,27 +116,6 @@ def test_one_identity_for_two_parties_is_refused() -> None:
     relayed = runs.hellos(terms) | {"cy": signed_by("bo", terms, key, party="cy")}
     with pytest.raises(ProtocolError, match="same identity"):
         agree(relayed, cy=pins["bo"])
-
-
-def test_a_party_without_a_pinned_identity_is_refused() -> None:
-    relayed = runs.hellos(runs.terms())
-    with pytest.raises(ProtocolError, match="no pinned identity"):
-        runs.handshake("ana", runs.terms()).agree(relayed, runs.pinned(2))
-
-
-def test_an_own_hello_from_another_seed_is_refused() -> None:
-    terms = runs.terms()
-    relayed = runs.hellos(terms) | {"ana": runs.handshake("ana", terms, drawn=runs.seed("other")).hello}
-    with pytest.raises(ProtocolError, match="own hello"):
-        agree(relayed)
-
-
-def test_a_signature_for_another_purpose_is_not_a_hello() -> None:
-    terms = runs.terms()
-    true = runs.hellos(terms)["bo"]
-    elsewhere = runs.identity("bo").sign(true.signed().replace(b"colonnade hello v3", b"colonnade paper v3"))
-    with pytest.raises(ProtocolError, match="signature"):
-        agree(runs.hellos(terms) | {"bo": msgspec.structs.replace(true, signature=elsewhere)})
 
 
 # --- a party gone bad ---
@@ -252,16 +177,6 @@ def test_terms_that_cannot_be_meant_are_refused(changes: dict[str, object]) -> N
         runs.terms(**changes)
 
 
-def test_terms_out_of_canonical_order_are_refused() -> None:
-    with pytest.raises(BadInput):
-        RunTerms(bytes(32), bytes(16), ("bo", "ana"), bytes(32))
-
-
-def test_a_party_outside_the_run_cannot_shake_hands() -> None:
-    with pytest.raises(BadInput):
-        runs.handshake("hal", runs.terms())
-
-
 @pytest.mark.parametrize(
     "alter",
     [
@@ -277,24 +192,3 @@ def test_a_malformed_hello_does_not_decode(alter: Callable[[dict], dict]) -> Non
     raw = msgspec.msgpack.decode(msgspec.msgpack.encode(runs.handshake("ana", runs.terms()).hello))
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(msgspec.msgpack.encode(alter(raw)), type=Hello)
-
-
-def test_every_honest_party_stops_at_the_same_fault() -> None:
-    terms = runs.terms(5)
-    other = runs.terms(5, plan=runs.seed("another"))
-    relayed = runs.hellos(terms)
-    relayed["bo"] = runs.handshake("bo", other).hello
-    relayed["cy"] = msgspec.structs.replace(relayed["cy"], signature=bytes(64))
-    faults = set()
-    for name in ("ana", "dee", "eva"):
-        with pytest.raises(ColonnadeError) as caught:
-            agree(relayed, name, terms)
-        faults.add(str(caught.value))
-    assert len(faults) == 1
-
-
-def test_an_attacker_in_the_middle_with_its_own_identity_gets_nowhere() -> None:
-    terms = runs.terms()
-    impostor = Handshake(runs.identity("hal"), "bo", terms, runs.seed("impostor"))
-    with pytest.raises(ProtocolError, match="signature"):
-        agree(runs.hellos(terms) | {"bo": impostor.hello})

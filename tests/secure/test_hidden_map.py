@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.secure.matching import HiddenMap, slots_for
 from tests import kit
 
@@ -48,18 +48,6 @@ def test_how_many_salts_are_tried_depends_on_the_number_of_keys_only():
     ]
     tried = np.array([np.bincount(np.minimum(one, 2), minlength=3) for one in salts])
     assert abs(tried[0, 0] - tried[1, 0]) < 60  # both are mostly placed at once
-
-
-def test_a_key_written_twice_is_refused():
-    keys = words(10, "keys")
-    keys[3] = keys[7]
-    with pytest.raises(BadInput, match="twice"):
-        HiddenMap.write(keys, words(10, "values"), kit.source("filling"))
-
-
-def test_keys_and_values_of_different_numbers_are_refused():
-    with pytest.raises(BadInput):
-        HiddenMap.write(words(3, "keys"), words(2, "values"), kit.source("filling"))
 
 
 @pytest.mark.parametrize(("salt", "slots"), [(-1, 99), (1_000, 99), (0, 100)])

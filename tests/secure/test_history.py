@@ -3,13 +3,11 @@
 import hashlib
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.errors import BadInput
 from colonnade.secure import history
-from colonnade.secure.history import Earlier, History, extends
+from colonnade.secure.history import History, extends
 
 LARGEST = 64
 
@@ -48,16 +46,6 @@ def test_every_size_extends_every_smaller_one_and_no_other_history_of_any_length
                 assert not extends(first, whole.root(first), size, other.root(), other.proof(first))
                 assert not extends(first, whole.root(first), size, other.root(), proof)
                 assert not extends(first, other.root(first), size, whole.root(size), proof)
-
-
-def test_a_proof_is_of_two_sizes_and_of_no_others():
-    whole = History(digests(40))
-    for first in range(1, 41):
-        for size in range(first, 41):
-            proof = whole.proof(first, size)
-            for a, b in ((first, size + 1), (first + 1, size), (first - 1, size), (size, first), (0, size), (-1, size)):
-                if (a, b) != (first, size):
-                    assert not extends(a, whole.root(first), b, whole.root(size), proof)
 
 
 def damages(proof: tuple[bytes, ...], draw: random.Random) -> list[tuple[bytes, ...]]:
@@ -112,18 +100,3 @@ def test_no_inner_node_passes_for_a_row():
     leaves = b"".join(bytes(two._levels[0][place : place + 32]) for place in (0, 32))
     assert History([leaves]).root() != two.root()
     assert history._leaf(leaves) != history._node(leaves[:32], leaves[32:])
-
-
-def test_what_a_history_does_not_have_is_refused():
-    three = History(digests(3))
-    for wrong in (lambda: three.root(0), lambda: three.root(4), lambda: three.proof(2, 1), History().root):
-        with pytest.raises(BadInput):
-            wrong()
-    for fields in (
-        (-1, bytes(32), ()),
-        (0, bytes(31), ()),
-        (0, bytes(32), (bytes(33),)),
-        (0, bytes(32), (bytes(32),) * 129),
-    ):
-        with pytest.raises(BadInput):
-            Earlier(*fields)

@@ -2,10 +2,8 @@
 
 import itertools
 import math
-import tracemalloc
 from fractions import Fraction
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +15,7 @@ from colonnade.secure.keys import SeedStream
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, gram_bound, noise_tail
 from colonnade.secure.shamir import Products, entry_pairs
 from tests import kit
-from tests.secure.arithmetics import ALL, every_arithmetic
+from tests.secure.arithmetics import every_arithmetic
 
 
 def elements(values):
@@ -62,19 +60,6 @@ def test_moduli_are_different_primes(arithmetic):
     assert len(set(arithmetic.moduli)) == len(arithmetic.moduli)
 
 
-def test_products_of_moduli_are_the_documented_ones():
-    bits = [round(math.log2(a.modulus), 1) for a in ALL]
-    assert bits == [23.0, 32.0, 40.0, 44.0, 46.0, 52.0, 63.0, 39.5, 47.3, 55.1]
-    assert [a.element_bits for a in ALL] == [23, 32, 40, 44, 46, 52, 63, 40, 48, 56]
-
-
-@every_arithmetic
-def test_a_block_of_products_fits_its_accumulator(arithmetic):
-    half = (max(arithmetic.moduli) - 1) // 2
-    slack = 1 if arithmetic.modulus >= _kernels.ROUNDED_RIGHT else 0
-    assert _kernels.BLOCK_ROWS * (half + slack) ** 2 + 2 * max(arithmetic.moduli) < 2**53
-
-
 @pytest.mark.parametrize(
     "moduli",
     [
@@ -94,14 +79,6 @@ def test_a_block_of_products_fits_its_accumulator(arithmetic):
 def test_moduli_that_would_not_be_exact_are_refused(moduli):
     with pytest.raises(BadInput):
         Arithmetic(moduli)
-
-
-@every_arithmetic
-def test_an_arithmetic_survives_a_plan_and_is_validated_on_arrival(arithmetic):
-    data = msgspec.json.encode(arithmetic)
-    assert msgspec.json.decode(data, type=Arithmetic) == arithmetic
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(data.replace(b"]", b",9]"), type=Arithmetic)
 
 
 # Headroom, at plan time
@@ -133,42 +110,11 @@ def test_a_gram_entry_exactly_at_the_bound_decodes(arithmetic):
             arithmetic.decode(product.elements(), bound - 1)
 
 
-def test_headroom_counts_the_noise():
-    rows, largest = 1000, 4096
-    room = (math.prod(PRIME_SETS[-1]) - 1) // 2 - rows * largest**2
-    variance = (room - 10) ** 2 // 256  # just fits at sixteen standard deviations, not with the rest of the tail
-    assert gram_bound(rows, largest, 10**12) == rows * largest**2 + noise_tail(10**12)
-    with pytest.raises(BadInput):
-        Arithmetic.for_headroom(gram_bound(rows, largest, variance), 3)
-    assert Arithmetic.for_headroom(gram_bound(rows, largest, variance * 99 // 100), 3)
-
-
 @given(st.integers(0, 10**30))
 def test_the_noise_tail_solves_its_inequality_and_is_not_wasteful(variance):
     tail = noise_tail(variance)
     assert Fraction(tail) ** 2 / (2 * (variance + Fraction(tail, 3))) >= 128
     assert tail <= 16.001 * math.sqrt(variance) + 90
-
-
-def test_the_noise_tail_covers_skellam_noise():
-    from scipy import stats
-
-    for variance in (1, 10, 1000):  # a difference of two Poisson variables of half the variance each
-        tail = noise_tail(variance)
-        log_mass = [stats.skellam.logpmf(tail, variance / 2, variance / 2)]
-        assert max(log_mass) < -128
-
-
-@pytest.mark.parametrize("bound", [0, -1, 1.5, True, None])
-def test_a_bound_that_is_not_one_is_refused(bound):
-    with pytest.raises(BadInput):
-        Arithmetic.for_headroom(bound, 3)
-
-
-@pytest.mark.parametrize("nodes", [0, -1, 227, 3.0, True])
-def test_more_nodes_than_evaluation_points_are_refused(nodes):
-    with pytest.raises(BadInput):
-        ALL[-1].require_nodes(nodes)
 
 
 def test_no_more_shares_are_added_up_than_float64_adds_exactly():
@@ -185,12 +131,6 @@ def test_no_more_shares_are_added_up_than_float64_adds_exactly():
         arithmetic.weighted(np.vstack([shares, shares]), np.hstack([weights, weights]))
 
 
-@pytest.mark.parametrize("arguments", [(0, 1), (1, 0), (1.0, 1), (1, True), (1, 1, -1), (1, 1, 0.5)])
-def test_bounds_of_nonsense_are_refused(arguments):
-    with pytest.raises(BadInput):
-        gram_bound(*arguments)
-
-
 # Integers to elements and back
 
 
@@ -203,20 +143,6 @@ def test_integers_round_trip_at_the_edges_and_not_beyond(arithmetic):
     for beyond in (arithmetic.largest + 1, -arithmetic.largest - 1, 2**63 - 1, -(2**63)):
         with pytest.raises(BadInput):
             arithmetic.encode(np.array([0, beyond]))
-
-
-@every_arithmetic
-def test_a_declared_bound_is_enforced_on_both_sides(arithmetic):
-    arithmetic.encode(np.array([7, -7]), 7)
-    for beyond in (8, -8):
-        with pytest.raises(BadInput):
-            arithmetic.encode(np.array([beyond]), 7)
-
-
-@pytest.mark.parametrize("values", [np.array([1.0]), np.array([1], np.int32), np.array([1], np.uint64)])
-def test_only_signed_words_are_encoded(values):
-    with pytest.raises(BadInput):
-        ALL[0].encode(values)
 
 
 @every_arithmetic
@@ -253,15 +179,6 @@ def test_a_product_refuses_shares_out_of_range_or_of_another_shape(arithmetic):
 
 
 @every_arithmetic
-def test_garner_inverts_residues_at_the_edges(arithmetic):
-    edges = edge_elements(arithmetic)
-    residues = np.array([[e % p for e in edges] for p in arithmetic.moduli])
-    assert arithmetic.from_residues(residues).tolist() == edges
-    centred = np.array([[(e % p) - p for e in edges] for p in arithmetic.moduli])
-    assert arithmetic.from_residues(centred).tolist() == edges
-
-
-@every_arithmetic
 def test_planes_hold_centred_residues_at_the_edges(arithmetic):
     edges = edge_elements(arithmetic)
     values = np.concatenate([elements(edges), arithmetic.uniform(SeedStream(bytes(32)), 20_000)])[None]
@@ -287,24 +204,6 @@ def test_words_are_reduced_exactly_next_to_every_kind_of_multiple(arithmetic):
     assert found.tolist() == [w % modulus for w in (*words, 2**64 - 1)]
 
 
-@every_arithmetic
-def test_weighted_sums_are_those_of_python(arithmetic):
-    edges = edge_elements(arithmetic)
-    shares = np.array([edges, edges[::-1], edges[3:] + edges[:3]], dtype=np.uint64)
-    weights = np.array([[p - 1, p - 2, 1] for p in arithmetic.moduli])
-    expected = [(-a - 2 * b + c) % arithmetic.modulus for a, b, c in zip(*shares.astype(object), strict=True)]
-    assert arithmetic.weighted(shares, weights).tolist() == expected
-
-
-@every_arithmetic
-def test_sums_of_elements_are_those_of_python(arithmetic):
-    edges = elements(edge_elements(arithmetic))
-    found = arithmetic.add(edges, edges[::-1].copy(), edges)
-    assert found.tolist() == [
-        (2 * int(a) + int(b)) % arithmetic.modulus for a, b in zip(edges, edges[::-1], strict=True)
-    ]
-
-
 # Products
 
 
@@ -323,7 +222,7 @@ def test_products_of_extreme_residues_are_exact(arithmetic, rows):
 
 
 @every_arithmetic
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_products_of_any_shape_are_exact(arithmetic, data):
     widths = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=5))
@@ -344,54 +243,6 @@ def test_wide_products_are_exact_whatever_the_tiling(arithmetic):
         product = Products(arithmetic, widths, within=within)
         product.add(chunk)
         assert product.elements().tolist() == exact_products(arithmetic, chunk, within)
-
-
-@every_arithmetic
-def test_chunks_of_rows_can_be_cut_anywhere(arithmetic):
-    rows = 20_000
-    chunk = [arithmetic.uniform(SeedStream(bytes(32), q), w * rows).reshape(w, rows) for q, w in enumerate((3, 4))]
-    whole, cut = Products(arithmetic, [3, 4]), Products(arithmetic, [3, 4])
-    whole.add(chunk)
-    for start, stop in itertools.pairwise((0, 1, 513, 3000, 3000, 17_389, rows)):
-        cut.add([part[:, start:stop] for part in chunk])
-    assert (whole.elements() == cut.elements()).all()
-
-
-@every_arithmetic
-def test_products_of_encoded_integers_are_their_integer_products(arithmetic):
-    largest = min(4096, math.isqrt(arithmetic.largest // 3000))
-    values = np.random.default_rng(0).integers(-largest, largest + 1, (5, 3000))
-    product = Products(arithmetic, [2, 3])
-    product.add([arithmetic.encode(values[:2]), arithmetic.encode(values[2:])])
-    assert arithmetic.decode(product.elements()).tolist() == (values[:2] @ values[2:].T).reshape(-1).tolist()
-
-
-def test_pairs_come_row_by_row_and_only_across_owners():
-    first, second = entry_pairs([2, 1, 1])
-    assert list(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-    first, second = entry_pairs([2, 1], within=True)
-    assert (first.tolist(), second.tolist()) == tuple(part.tolist() for part in np.triu_indices(3))
-
-
-@pytest.mark.parametrize("widths", [[], [0, 1], [1, -1], [1.0], [True]])
-def test_owners_without_columns_are_refused(widths):
-    with pytest.raises(BadInput):
-        entry_pairs(widths)
-
-
-@every_arithmetic
-def test_memory_does_not_grow_with_rows(arithmetic):
-    rows = 30_000
-    product = Products(arithmetic, [3, 3])
-    parts = [arithmetic.uniform(SeedStream(bytes(32), q), 3 * rows).reshape(3, rows) for q in range(2)]
-    product.add(parts)
-    tracemalloc.start()
-    for _ in range(10):
-        product.add(parts)
-        product.elements()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 100_000  # the shares themselves are 1.4 MB
 
 
 # Randomness
@@ -431,19 +282,11 @@ def test_words_above_the_last_whole_multiple_are_drawn_again(arithmetic):
     assert script.words(1).tolist() == [9]
 
 
-@every_arithmetic
-def test_a_rejected_word_of_a_stream_is_replaced_deterministically(arithmetic):
-    count = 200_000  # with three primes of 21 bits, about five rejections
-    first, again = (arithmetic.uniform(SeedStream(bytes(32), 3), count) for _ in range(2))
-    assert (first == again).all()
-    assert int(first.max()) < arithmetic.modulus
-
-
 # Bytes
 
 
 @every_arithmetic
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_bytes_round_trip_and_are_one_stream_of_bits_lowest_first(arithmetic, data):
     values = data.draw(st.lists(st.integers(0, arithmetic.modulus - 1), max_size=150))
@@ -479,11 +322,3 @@ def test_sums_and_products_of_elements_are_those_of_long_integers(arithmetic):
     residues = np.array([[weight % p for weight in weights] for p in arithmetic.moduli], dtype=np.int64)
     expected = sum(weight * row for weight, row in zip(weights, whole, strict=True)) % modulus
     assert arithmetic.weighted(drawn, residues).tolist() == expected.tolist()
-
-
-def test_public_factors_that_would_not_be_exact_are_refused():
-    arithmetic = Arithmetic(PRIME_SETS[-1])
-    shares = np.zeros((2, 3), dtype=np.uint64)
-    for factors in (np.full((2, 3), 2**28), np.zeros((2, 4), dtype=np.int64)):
-        with pytest.raises(BadInput, match="small"):
-            arithmetic.weighted_by_person(shares, factors)

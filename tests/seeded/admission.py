@@ -2,12 +2,8 @@
 
 import dataclasses
 import hashlib
-import inspect
-import tempfile
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -67,7 +63,6 @@ from tests.protocol import test_codec as codecs
 from tests.report import test_report as reports
 from tests.seeded.bug import Bug, Plant, replaced, wrapped
 from tests.service import test_privacy_officer as officer
-from tests.service.served import Site
 
 
 def _draws_before_it_debits(self, ask):
@@ -177,16 +172,6 @@ def _known_by_beginning(honest, plan):
     return honest(names.replaced(plan, method=meant[0] if meant else plan.method))
 
 
-def in_a_folder(test: Callable[..., None], **options: object) -> Callable[[], None]:
-    """Turn a test that takes a folder into one without arguments."""
-
-    def victim() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            test(tmp_path=Path(folder), **options)
-
-    return victim
-
-
 def both(*plants: Plant) -> Plant:
     """Make several changes."""
 
@@ -210,14 +195,6 @@ def _quoting(error: Exception, spent: float | None) -> Refused:
 def _takes_nulls_for_misfits(check):
     """A column of nothing but nulls was refused as one that holds something else than declared."""
     return [(f"{check.name}: none of its rows holds a number", "Compare it.")] if check.missing == check.rows else []
-
-
-def _in_a_folder(test: Callable[..., None]) -> Callable[[], None]:
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            test(tmp_path=Path(folder))
-
-    return run
 
 
 def _links_instead_of_copying(files, folder, copy):
@@ -262,48 +239,8 @@ def _any_approval(honest, self, plan):
     return any(isinstance(entry.decision, Approval) for entry in self.entries)
 
 
-def _decided_in_a_folder():
-    with tempfile.TemporaryDirectory() as folder:
-        approvals.test_a_decision_that_nobody_signed_for_this_ledger_is_not_recorded(
-            approvals.DECISIONS[0], Path(folder)
-        )
-
-
 def _bound_to_no_plan(self, plan):
     return frame("colonnade study request v1", self.title, self.purpose, self.requester)
-
-
-def _in_a_federation(test):
-    """Run a test that takes a served federation."""
-
-    def run():
-        with tempfile.TemporaryDirectory() as folder:
-            takes = (Site(Path(folder)), Path(folder))
-            test(*takes[: len(inspect.signature(test).parameters)])
-
-    return run
-
-
-def _given(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
-    """Run a test with what it asks for: a folder, a ledger of five rows, a ledger's file."""
-
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            made: dict[str, Callable[[], object]] = {
-                "tmp_path": lambda: Path(folder),
-                "path": lambda: copies.a_ledger(Path(folder)),
-                "ledger": _a_ledger,
-            }
-            wanted = [name for name in inspect.signature(test).parameters if name in made]
-            test(**{name: made[name]() for name in wanted}, **arguments)
-
-    return run
-
-
-def _a_ledger() -> heads.Ledger:
-    made = heads.Ledger()
-    made.add(5)
-    return made
 
 
 def _as_before(honest, self, party, statement, floor):
@@ -459,19 +396,19 @@ BUGS = [
     Bug(
         "a reservation is bound to the values of its columns, and says so",
         both(replaced(Terms, "require_version", lambda *_: None), attacks.as_it_was),
-        in_a_folder(attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed),
+        attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed,
         slow=True,
     ),
     Bug(
         "a step that is pending is resumed on another version of the data",
         replaced(Terms, "require_version", lambda *_: None),
-        in_a_folder(attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed),
+        attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed,
         slow=True,
     ),
     Bug(
         "a kept order outlives its version",
         wrapped(guard, "_read_order", _any_version),
-        in_a_folder(
+        partial(
             forged.test_an_order_that_was_kept_for_an_older_version_is_not_used_whether_or_not_rows_have_changed,
             flip=False,
         ),
@@ -479,12 +416,12 @@ BUGS = [
     Bug(
         "a version goes back",
         replaced(Gate, "declare_version", lambda _: False),
-        in_a_folder(versions.test_a_version_never_goes_back),
+        versions.test_a_version_never_goes_back,
     ),
     Bug(
         "what is raised among rows is said",
         replaced(gate, "among_rows", nullcontext),
-        in_a_folder(
+        partial(
             refusals.test_a_file_that_changed_under_a_party_stops_it_and_neither_its_name_nor_what_changed_is_said,
             kind="csv",
             change="a cell",
@@ -511,14 +448,12 @@ BUGS = [
     Bug(
         "a party reads the file that was loaded and not a copy",
         replaced(party_folder, "_copied", _links_instead_of_copying),
-        _in_a_folder(loads.test_what_happens_to_the_file_afterwards_matters_to_nobody),
+        loads.test_what_happens_to_the_file_afterwards_matters_to_nobody,
     ),
     Bug(
         "a copy is not compared with its hashes",
         replaced(Snapshots, "files", _opens_what_is_there),
-        _in_a_folder(
-            partial(loads.test_a_copy_that_is_not_what_was_loaded_is_not_answered_from, damage=loads.without_sums)
-        ),
+        partial(loads.test_a_copy_that_is_not_what_was_loaded_is_not_answered_from, damage=loads.without_sums),
     ),
     # showing
     Bug(
@@ -559,7 +494,10 @@ BUGS = [
     Bug(
         "a decision needs no signature",
         replaced(decisions._Decision, "signer", lambda *_: approvals.OWNER),
-        _decided_in_a_folder,
+        partial(
+            approvals.test_a_decision_that_nobody_signed_for_this_ledger_is_not_recorded,
+            decision=approvals.DECISIONS[0],
+        ),
     ),
     Bug(
         "a revoked analyst still asks",
@@ -568,26 +506,26 @@ BUGS = [
             "analyst_keys",
             lambda self: {name: one.key for name, one in self.analysts.items()},
         ),
-        _in_a_federation(officer.test_a_revoked_analyst_asks_for_nothing_more_and_what_was_asked_stays_readable),
+        officer.test_a_revoked_analyst_asks_for_nothing_more_and_what_was_asked_stays_readable,
         slow=True,
     ),
     # history
-    Bug("row numbers alone are compared", wrapped(LedgerHeads, "_measure", _as_before), _given(ROLLED_BACK, rows=1)),
+    Bug("row numbers alone are compared", wrapped(LedgerHeads, "_measure", _as_before), partial(ROLLED_BACK, rows=1)),
     Bug(
         "every proof holds",
         replaced(memory, "extends", lambda *_: True),
-        _given(heads.test_the_peers_own_root_sent_back_proves_nothing),
+        heads.test_the_peers_own_root_sent_back_proves_nothing,
     ),
     Bug(
         "rows are shown without salt",
         replaced(rows, "row_digest", lambda salt, row: row),
-        _given(shown.test_nobody_without_the_salt_can_try_out_what_a_row_says),
+        shown.test_nobody_without_the_salt_can_try_out_what_a_row_says,
     ),
     Bug(
         "nobody signs a forfeit",
         wrapped(
             backup.Forfeit, "signed", lambda honest, self, ledger, owner: msgspec.structs.replace(self, signature="")
         ),
-        _given(copies.test_a_forfeit_charges_the_highest_total_and_its_owner_signs_for_it, lost=1),
+        partial(copies.test_a_forfeit_charges_the_highest_total_and_its_owner_signs_for_it, lost=1),
     ),
 ]

@@ -1,15 +1,10 @@
 """Bugs in what parties work out together: rounds, masks, alignments, and runs that are taken up again."""
 
-import inspect
 import secrets
-import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from distributed import Client
 
 from colonnade.conversations import endpoint
 from colonnade.conversations import newton as conversation
@@ -43,7 +38,6 @@ from tests.conversations import test_newton_run as runs
 from tests.conversations import test_opened_once as once
 from tests.conversations import test_side_by_side as side_by_side
 from tests.conversations import test_tiles as tiles
-from tests.conversations.sites import Site
 from tests.coordinator import test_align as aligned
 from tests.estimators import test_prediction as prediction
 from tests.papers import test_coreset as studies
@@ -61,20 +55,6 @@ from tests.secure import test_summation as masks
 from tests.seeded.bug import Bug, replaced, wrapped
 
 
-def _at_a_party(test):
-    """Run a test that needs a party with a ledger."""
-
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            opened = parts.Opened(Path(folder))
-            try:
-                test(opened)
-            finally:
-                opened.federation.close()
-
-    return run
-
-
 def _unclipped(self, rows, weights):
     return np.rint(weights @ rows.astype(float) / self.terms.scale / self.terms.bounds.link.step).astype(np.int64)
 
@@ -83,30 +63,8 @@ def _fresh(honest, self, number):
     return honest(self, number) + secrets.randbelow(2**20)
 
 
-def _in_a_folder(test):
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            test(Path(folder))
-
-    return run
-
-
 def _as_given(parts, words):
     return np.vstack([0 * words, (parts % 2**16).astype(np.uint16)[None]])
-
-
-def _at_a_party_of_gradient(test, **given):
-    """Run a test that needs a party with a ledger."""
-
-    def run(monkeypatch) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            opened = parts_of_gradient._Open(Path(folder))
-            try:
-                test(opened, **({"monkeypatch": monkeypatch} if given else {}))
-            finally:
-                opened.federation.close()
-
-    return run
 
 
 def _without_the_factor(rho, rate, orders):
@@ -164,24 +122,6 @@ def _price_or_not(honest, self, plan, kind, step, terms):
         honest(self, plan, kind, step, terms)
 
 
-def _with_a_site(test: Callable[..., None], **arguments: object) -> Callable[[], None]:
-    """Run a test of studies side by side on a federation of its own."""
-
-    def run() -> None:
-        wanted = set(inspect.signature(test).parameters)
-        with tempfile.TemporaryDirectory() as name:
-            takes: dict[str, object] = {"now": [0.0]} if "now" in wanted else {}
-            if "tmp_path" in wanted:
-                takes["tmp_path"] = Path(name)
-            elif "audited" in wanted:
-                takes["audited"] = Site(Path(name), parties=("bank", "telco"), nodes=("auditor",))
-            else:
-                takes["site"] = Site(Path(name))
-            test(**takes, **arguments)
-
-    return run
-
-
 def _draws_again(honest, self, *rest):
     honest(self, *rest)
     return Reservation(self.random_bytes(32))
@@ -196,38 +136,10 @@ def _off_the_account(patch):
     patch.setattr(OrderRecords, "disclose", lambda *_: None)
 
 
-def _in_a_folder_of_aligning(test):
-    """Run a test that keeps ledgers in a folder of its own."""
-
-    def run():
-        with tempfile.TemporaryDirectory() as folder:
-            test(tmp_path=Path(folder))
-
-    return run
-
-
 def _read_by_a_preview(honest, file, folder, align):
     for name, member in file.members.items():
         party_ids(member.party().source, "person_id", party=name, memory=None)
     return honest(file, folder, align)
-
-
-def _preview_of_rows_to_be_matched() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        previews.test_a_preview_of_rows_to_be_matched_reads_no_data_and_draws_nothing(
-            Path(folder), "epsilon = 0.25", ""
-        )
-
-
-def _on_a_cluster(test, *, tables: bool = False):
-    def run(monkeypatch):
-        with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0") as client:
-            if tables:
-                test(dask.made_tables(client, monkeypatch))
-            else:
-                test(client, monkeypatch)
-
-    return run
 
 
 def _quoting(error):
@@ -259,19 +171,19 @@ BUGS = [
     Bug(
         "the noise of a round is another after a restart",
         wrapped(NewtonPart, "noise", _fresh),
-        _at_a_party(parts.test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once),
+        parts.test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once,
         slow=True,
     ),
     Bug(
         "a round may be run again at other weights",
         replaced(endpoint, "inputs_digest", lambda inputs: b""),
-        _in_a_folder(kills.test_a_round_that_was_begun_is_not_run_again_at_other_weights),
+        kills.test_a_round_that_was_begun_is_not_run_again_at_other_weights,
         slow=True,
     ),
     Bug(
         "rounds are shared unpaid",
         replaced(AdmittedStep, "reserve", lambda self, **options: None),
-        _at_a_party(parts.test_all_rounds_are_paid_for_before_the_first_is_shared),
+        parts.test_all_rounds_are_paid_for_before_the_first_is_shared,
         slow=True,
     ),
     Bug(
@@ -304,12 +216,12 @@ BUGS = [
     Bug(
         "the noise of a step is another after a restart",
         wrapped(DescentPart, "share", _fresh_of_gradient),
-        _at_a_party_of_gradient(parts_of_gradient.test_after_a_restart_a_step_is_shared_as_before_and_paid_once),
+        parts_of_gradient.test_after_a_restart_a_step_is_shared_as_before_and_paid_once,
     ),
     Bug(
         "steps are shared unpaid",
         replaced(AdmittedStep, "reserve", lambda self, **options: None),
-        _at_a_party_of_gradient(parts_of_gradient.test_all_steps_are_paid_for_before_the_first_is_shared),
+        parts_of_gradient.test_all_steps_are_paid_for_before_the_first_is_shared,
     ),
     # wide
     Bug(
@@ -340,9 +252,7 @@ BUGS = [
     ),
     Bug(
         "parts of scores travel without masks",
-        lambda patch: patch.setattr(
-            PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)
-        ),
+        replaced(PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)),
         prediction.test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart,
     ),
     # coresets
@@ -370,7 +280,7 @@ BUGS = [
     Bug(
         "a member says something else after a restart",
         replaced(RunRecords, "secret", lambda self, plan, step, drawn: drawn),
-        _with_a_site(
+        partial(
             side_by_side.test_a_member_that_was_killed_as_the_others_opened_opens_too_when_it_is_asked_again,
             name="auditor",
         ),
@@ -384,7 +294,11 @@ BUGS = [
     Bug(
         "a preview reads the ids that are still to be matched",
         wrapped(study_file, "_to_be_matched", _read_by_a_preview),
-        _preview_of_rows_to_be_matched,
+        partial(
+            previews.test_a_preview_of_rows_to_be_matched_reads_no_data_and_draws_nothing,
+            table="epsilon = 0.25",
+            more="",
+        ),
     ),
     Bug(
         "shares of zero under the leader's keys only: it sees who holds what",
@@ -409,7 +323,7 @@ BUGS = [
     Bug(
         "a list that has changed is refused, and only such a one",
         refusals._refuses_a_changed_list,
-        _in_a_folder_of_aligning(refusals.test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come),
+        refusals.test_a_match_under_a_new_version_is_refused_whether_or_not_anybody_has_come,
         slow=True,
     ),
     Bug(
@@ -424,12 +338,7 @@ BUGS = [
     Bug(
         "an error counts the ids that repeat",
         replaced(agreements, "comparable_ids", refusals._counting(agreements.comparable_ids)),
-        partial(
-            refusals.test_neighbouring_lists_leave_the_same_transcript_and_the_same_rows,
-            name="cohort",
-            rule="fold",
-            which=refusals.SOME,
-        ),
+        refusals.test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts,
     ),
     Bug(
         "an intersection is not in the account",
@@ -465,11 +374,11 @@ BUGS = [
     Bug(
         "a worker that quotes a cell when it fails",
         replaced(Failure, "of", _quoting),
-        _on_a_cluster(lambda client, _: dask.test_a_task_that_fails_says_so_without_a_cell_and_never_raises(client)),
+        partial(dask.test_a_task_that_fails_says_so_without_a_cell_and_never_raises),
     ),
     Bug(
         "workers that are reached over a network without TLS",
         replaced(dask_cluster, "_require_private", lambda addresses, **_: None),
-        _on_a_cluster(dask.test_every_worker_counts_not_the_scheduler_alone),
+        dask.test_every_worker_counts_not_the_scheduler_alone,
     ),
 ]

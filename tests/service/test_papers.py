@@ -4,7 +4,6 @@ import shutil
 from contextlib import contextmanager
 
 import msgspec
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,6 @@ from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
     NotEnoughComputeNodes,
-    PlanMismatch,
     PolicyRefusal,
     ProtocolError,
     SchemaMismatch,
@@ -31,8 +29,6 @@ from colonnade.service.party_folder import PartyFolder
 from colonnade.service.served_party import stricter
 from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Direct
-from tests.federations import frames
-from tests.party.test_alignment_refusals import Seen
 from tests.service.served import Site, unserved
 
 
@@ -482,36 +478,9 @@ def test_a_served_party_answers_no_question_about_the_length_of_its_list(site, m
         assert federation.budget().nonprivate.tolist() == [0] * len(site.parties)
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("change", ["somebody came", "somebody went", "somebody else"])
-def test_served_parties_leave_the_same_transcript_for_neighbouring_lists(tmp_path, change):
-    """Everything but contents: who says what to whom in which turn, how long it is, and which rows it leaves."""
-    tables = frames(60)
-    changed = {
-        "somebody came": pd.concat([tables["bank"], tables["bank"].tail(1).assign(person_id=10**9)]),
-        "somebody went": tables["bank"].iloc[:-1],
-        "somebody else": tables["bank"].assign(person_id=[*tables["bank"]["person_id"][:-1], 10**9]),
-    }
-    found = []
-    for name, bank in (("as it is", tables["bank"]), (change, changed[change])):
-        (tmp_path / name).mkdir()
-        site = Site(tmp_path / name, tables={**tables, "bank": bank})
-        with opened(site) as federation:
-            seen = federation._driver.transport = Seen(federation._driver.transport)
-            federation.align(size="hidden")
-            federation.align("cohort", ids=["1", "2"])
-            said = heard(lambda f=federation: f.align(size="hidden", capacity=30))
-            rows = federation._driver.transport._endpoints["bank"]._guard._gate.ledger.entries()
-            kept = [(row.kind, row.label.rsplit(" ", 1)[0][:24], row.version, row.sealed) for row in rows]
-        found.append(([line[:6] for line in seen.noted], said, kept, federation.people))
-    assert found[0] == found[1]
-
-
-def test_a_coordinator_that_presents_other_papers_is_refused(site):
-    """They may even be signed by everybody: parties answer to the papers that they were started with."""
-    first = site.papers
-    other = msgspec.structs.replace(first, name="another", signatures={})
-    for name, member in site.members.items():
-        other = other.signed_by(name, member.identity())
-    with opened(site, papers=other.check()) as federation, pytest.raises(PlanMismatch):
-        counts().fit(federation)
+def test_a_list_longer_than_the_declared_capacity_is_refused_to_the_owner_who_starts_the_party(site):
+    with_rules(site, f"capacity = {len(site.tables['bank']) - 1}")
+    with pytest.raises(BadInput, match="more ids than the declared capacity"):
+        site.members["bank"].guard()
+    with_rules(site, f"capacity = {len(site.tables['bank'])}")
+    site.members["bank"].guard().close()

@@ -7,15 +7,12 @@ from contextlib import contextmanager
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput, ProtocolError
+from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.codec import read_frame, write_frame
-from colonnade.protocol.messages import Ask, Released
-from colonnade.transport import direct
 from colonnade.transport.direct import Direct, UnixEndpoint
-from tests.federations import as_if_agreed, federation
-from tests.party.test_gate import a_plan, spent
-from tests.transport.contract import Echo, TransportContract, echoes
+from tests.federations import federation
+from tests.transport.contract import TransportContract
 
 
 class TestInThisProcess(TransportContract):
@@ -75,52 +72,6 @@ class Server:
                 write_frame(stream, b"stop")
         self._thread.join()
         self._listener.close()
-
-
-def test_a_federation_needs_a_party():
-    with pytest.raises(BadInput):
-        Direct({})
-
-
-def test_closing_closes_every_endpoint_that_can_be_closed():
-    class Closable(Echo):
-        closed = 0
-
-        def close(self) -> None:
-            self.closed += 1
-
-    endpoints = {"bank": Closable("bank"), "telco": Echo("telco"), "insurer": Closable("insurer")}
-    Direct(endpoints).close()
-    assert [getattr(endpoint, "closed", None) for endpoint in endpoints.values()] == [1, None, 1]
-
-
-def test_the_same_question_over_a_transport_is_answered_with_the_same_bytes_and_paid_once():
-    with federation() as f:
-        plan = a_plan(f)
-        for name in ("bank", "telco"):
-            as_if_agreed(f._driver.transport._endpoints[name], plan)
-        data = codec.encode(Ask(plan=plan, step="reports"))
-        replies = [dict(f._driver.transport.exchange({"bank": data, "telco": data})) for _ in range(3)]
-        assert replies[0] == replies[1] == replies[2]
-        assert isinstance(codec.decode_reply(replies[0]["bank"]), Released)
-        assert spent(f) == pytest.approx(0.5)
-
-
-def test_four_copies_of_a_question_at_once_are_paid_once():
-    with federation(epsilon=0.5, delta=0.0) as f:
-        data = codec.encode(Ask(plan=as_if_agreed(f._driver.transport._endpoints["bank"], a_plan(f)), step="reports"))
-        answers: list[bytes] = []
-        threads = [
-            threading.Thread(target=lambda: answers.append(f._driver.transport.exchange({"bank": data})["bank"]))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(set(answers)) == 1
-        assert isinstance(codec.decode_reply(answers[0]), Released)
-        assert f.budget("bank").releases == 1
 
 
 @pytest.mark.parametrize(
@@ -190,28 +141,3 @@ def test_a_study_whose_transport_loses_a_reply_fails_and_is_paid_once_when_repea
         assert f.budget("bank").spent == pytest.approx(0.5)
         assert f.budget("bank").releases == 1
         assert "nothing spent" in study.receipt_
-
-
-def test_an_error_after_a_lost_reply_does_not_claim_that_nothing_was_spent():
-    with federation() as f:
-        f._driver.transport = Lossy(f._driver.transport, round_=4)
-        with pytest.raises(ProtocolError) as failure:
-            cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
-        assert failure.value.spent is not None
-        assert failure.value.spent["bank"] >= 0.5
-
-
-def test_an_endpoint_is_anything_with_one_method():
-    transport = Direct(echoes(("bank",)))
-    assert transport.exchange({"bank": b"x"}) == {"bank": b"bank:x"}
-    transport.close()
-
-
-def test_a_guard_that_takes_no_connection_is_given_up_long_before_one_that_works_on_an_answer(tmp_path, monkeypatch):
-    monkeypatch.setattr(direct, "CONNECT", 0.2)
-    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
-        listener.bind(str(tmp_path / "g.sock"))
-        listener.listen(0)
-        first.connect(str(tmp_path / "g.sock"))  # the line is full, and nobody takes from it
-        with pytest.raises(ProtocolError, match="did not answer"):
-            UnixEndpoint(tmp_path / "g.sock", timeout=3_600).handle(b"anything")

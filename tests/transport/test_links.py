@@ -1,8 +1,6 @@
 """Direct links: the same release with them and without, and what a stranger, an impostor or a failing link brings about."""
 
 import contextlib
-import io
-import json
 import os
 import socket
 import ssl
@@ -18,7 +16,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Opened, Posted, Ticket
+from colonnade.protocol.messages import LARGEST_SEALED, Blob, Opened, Posted, Ticket
 from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import provision
 from colonnade.transport import links as linking
@@ -173,60 +171,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
     assert linked.held == 0, "letters are erased when a study is concluded"
 
 
-@pytest.mark.full
-def test_a_preview_says_what_goes_directly_and_what_is_left_to_the_coordinator(linked):
-    study = cn.PCA(2, epsilon=1.0, delta=1e-6)
-    assert "direct" not in str(study.preview(linked.federation))
-    linked.federation._driver.linked = frozenset(PARTIES)  # as the papers of a federation across machines say
-    foretold = study.preview(linked.federation)
-    said = study.fit(linked.federation).transcript_
-    assert foretold.traffic.direct == pytest.approx(sum(said.direct.values()), rel=0.05)
-    assert foretold.traffic.relayed == pytest.approx(said.bytes, rel=0.05)
-    assert f"with every direct link up about {foretold.traffic.relayed:,}" in str(foretold)
-
-
-def test_a_simulation_has_no_links_and_says_nothing_of_them(plain):
-    assert not plain.transcript_.direct
-    assert "directly" not in plain.receipt_
-    assert "direct" not in repr(plain.transcript_)
-
-
-@pytest.mark.full
-def test_a_study_of_many_steps_goes_through_as_well(linked):
-    def model() -> cn.LogisticRegression:
-        return cn.LogisticRegression(target="bank.default", method="newton", epsilon=2.0, delta=1e-6)
-
-    found, wanted = model().fit(linked.federation), model().fit(federation(people=2_000))
-    np.testing.assert_array_equal(found.coef_, wanted.coef_)
-    assert sum(found.transcript_.direct.values()) > wanted.transcript_.bytes / 4
-    assert linked.held == 0
-
-
-@pytest.mark.full
-def test_the_coordinator_learns_only_the_length_and_hash_of_a_letter_that_went_directly(linked):
-    pca(linked.federation)
-    letters = [
-        letter
-        for _, replies in linked.transport.rounds
-        for data in replies.values()
-        if isinstance(reply := codec.decode_reply(data), Posted)
-        for letter in reply.letters.values()
-    ]
-    tickets = [Ticket.read(letter) for letter in letters]
-    assert max(len(letter) for letter in letters) < SHORTEST_DIRECT
-    assert sum(ticket is not None for ticket in tickets) >= 3
-
-
 # Links that fail --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.full
-def test_a_member_that_cannot_be_reached_gets_its_letters_from_the_coordinator(linked, plain):
-    linked.members["telco"].listener.close()
-    found = pca(linked.federation)
-    same(found, plain)
-    assert found.transcript_.direct, "the others still have theirs"
-    assert found.transcript_.direct["telco"] > 0, "it can still send"
 
 
 @pytest.mark.parametrize("turn", [2, pytest.param(3, marks=pytest.mark.full)])
@@ -258,33 +203,6 @@ def test_a_relay_that_is_killed_and_started_again_still_has_the_letters_that_cam
     same(found, plain)
     assert found.transcript_.direct
     assert linked.held == 0
-
-
-@pytest.mark.full
-def test_a_letter_that_is_gone_is_a_refusal_that_costs_nothing_twice(linked, plain):
-    def lose(requests):
-        first = codec.decode_request(next(iter(requests.values())))
-        if getattr(first, "turn", None) == 2:
-            for member in linked.members.values():
-                for path in (member.folder / member.name).iterdir():
-                    path.unlink()
-        return requests
-
-    linked.transport.before = lose
-    with pytest.raises(ProtocolError, match="not here any more"):
-        pca(linked.federation)
-    spent = linked.federation.budget().spent
-    linked.transport.before = None
-    same(pca(linked.federation), plain)
-    assert linked.federation.budget().spent.equals(spent)
-
-
-def test_a_mailbox_that_is_opened_again_has_the_letters_that_came(tmp_path):
-    letter = os.urandom(5_000)
-    with Mailbox(tmp_path / "mail", ["telco"], spare=0).place("telco", STUDY, Ticket.of(letter)) as place:
-        place.file.write(letter)
-        place.whole = True
-    assert Mailbox(tmp_path / "mail", ["telco"], spare=0).find("telco", STUDY, Ticket.of(letter)) == letter
 
 
 def test_half_a_letter_is_no_letter(kits, tmp_path):
@@ -337,31 +255,6 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
     ]
     assert "Opened" not in kinds
     assert "Refused" in kinds
-
-
-@pytest.mark.full
-def test_a_turn_asked_again_is_answered_with_the_same_tickets_and_its_letters_travel_once(linked, plain):
-    def twice(replies):
-        requests, first = linked.transport.rounds[-1]
-        again = linked.transport.inner.exchange(requests)
-        assert dict(again) == dict(first)
-        return replies
-
-    linked.transport.after = twice
-    found = pca(linked.federation)
-    same(found, plain)
-    sent = sum(link.bytes_out for member in linked.members.values() for link in member.links.values())
-    assert sent == sum(found.transcript_.direct.values())
-
-
-def test_a_ticket_is_not_a_letter_nor_a_letter_a_ticket():
-    ticket = Ticket.of(b"x" * 2_000)
-    blob = ticket.blob()
-    assert Ticket.read(blob) == ticket
-    for changed in (bytes(blob.view)[:-1], bytes(blob.view) + b"x", b"x" + bytes(blob.view)[1:], b""):
-        assert Ticket.read(Blob(changed)) is None
-    for size in (0, LARGEST_SEALED + 1, 2**63):
-        assert Ticket.read(Ticket(size, b"x" * 32).blob()) is None
 
 
 # Who may connect ----------------------------------------------------------------------------------------------------------
@@ -508,30 +401,6 @@ def test_a_member_that_the_papers_do_not_name_any_more_is_hung_up_on(kits, bank)
     assert refused_again(lambda: dialled(kits / "outsider", bank))
 
 
-def test_strangers_do_not_fill_the_log(kits, tmp_path, monkeypatch):
-    stream, address = io.StringIO(), free_address()
-    listener = Listener(
-        address, Kit(kits / "bank"), ["telco"], Mailbox(tmp_path / "m", []), Log(stream, "bank", "relay")
-    )
-
-    def knock() -> None:
-        host, port = address.split(":")
-        with socket.create_connection((host, int(port)), timeout=10) as stranger:
-            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            with contextlib.suppress(OSError):
-                while stranger.recv(100):
-                    pass
-        until(lambda: not listener._callers, "the stranger is gone")
-
-    for _ in range(5):
-        knock()
-    assert stream.getvalue().count("link-refused") == 1
-    monkeypatch.setattr(linking, "LOG_PAUSE", 0.0)
-    knock()
-    assert [json.loads(line)["times"] for line in stream.getvalue().splitlines()] == [1, 5]
-    listener.close()
-
-
 # What a peer may send -----------------------------------------------------------------------------------------------------
 
 
@@ -564,32 +433,6 @@ def hand_over(connection, letter: bytes) -> linking.Answer:
     return answer
 
 
-def test_a_letter_that_is_too_short_to_go_directly_ends_the_connection(kits, bank):
-    """A peer that sends bytes one by one would have a file made for each of them."""
-    with dialled(kits / "telco", bank) as connection:
-        announce(connection, Ticket.of(b"x" * (SHORTEST_DIRECT - 1)))
-        with contextlib.suppress(OSError):
-            assert connection.recv(1) == b""
-    with dialled(kits / "telco", bank) as connection:
-        assert hand_over(connection, os.urandom(SHORTEST_DIRECT)) == linking.Answer.KEPT
-    assert len(bank.mailbox) == 1
-
-
-def test_a_peer_has_so_many_letters_and_each_counts_as_a_file(kits, bank, monkeypatch):
-    monkeypatch.setattr(mailbox_module, "LETTERS", 3)
-    with dialled(kits / "telco", bank) as connection:
-        found = [hand_over(connection, os.urandom(1_024)) for _ in range(5)]
-        assert found == [linking.Answer.KEPT] * 3 + [linking.Answer.NO] * 2
-        bank.mailbox.forget(STUDY)
-        assert hand_over(connection, os.urandom(1_024)) == linking.Answer.KEPT
-    with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
-        assert hand_over(connection, os.urandom(1_024)) == linking.Answer.KEPT
-    monkeypatch.setattr(mailbox_module, "LETTERS", 1_000)
-    with dialled(kits / "telco", bank) as connection:
-        found = [hand_over(connection, os.urandom(1_024)) for _ in range(40)]
-        assert found.count(linking.Answer.KEPT) == 150_000 // mailbox_module.LEAST_COUNTED - 1  # one is there already
-
-
 def test_the_room_of_a_peer_is_what_its_letters_leave_whatever_became_of_them(tmp_path):
     random = np.random.default_rng(3)
     box = Mailbox(tmp_path / "mail", ["telco", "bank"], spare=0)
@@ -619,12 +462,6 @@ def test_the_room_of_a_peer_is_what_its_letters_leave_whatever_became_of_them(tm
     assert box._coming == 0
 
 
-def test_a_folder_among_the_letters_keeps_no_member_from_serving(tmp_path):
-    (tmp_path / "mail" / "lost+found" / "deeper").mkdir(parents=True)
-    (tmp_path / "mail" / f"{STUDY.hex()}.telco.00").mkdir()
-    assert len(Mailbox(tmp_path / "mail", ["telco"], spare=0)) == 0
-
-
 def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
     letter = os.urandom(5_000)
     with dialled(kits / "telco", bank) as connection:
@@ -634,19 +471,6 @@ def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
         with contextlib.suppress(OSError):
             assert connection.recv(1) == b""
     assert len(bank.mailbox) == 0
-
-
-def test_the_same_letter_twice_is_one_and_stays_its_senders(kits, bank):
-    letter = os.urandom(5_000)
-    ticket = Ticket.of(letter)
-    link = Link("bank", bank.addresses["bank"], Kit(kits / "telco"), SILENT)
-    assert link.send(STUDY, ticket, letter)
-    assert link.send(STUDY, ticket, letter)
-    assert (len(bank.mailbox), link.bytes_out) == (1, 5_000)
-    assert bank.mailbox.find("telco", STUDY, ticket) == letter
-    assert bank.mailbox.find("insurer", STUDY, ticket) is None
-    assert bank.mailbox.find("telco", b"t" * 32, ticket) is None
-    link.close()
 
 
 def test_slow_strangers_keep_no_peer_out_and_are_hung_up_on(kits, bank, monkeypatch):
@@ -662,29 +486,6 @@ def test_slow_strangers_keep_no_peer_out_and_are_hung_up_on(kits, bank, monkeypa
         stranger.close()
     until(lambda: len(bank.listener._callers) == 1, "only the peer is left")
     link.close()
-
-
-def test_a_letter_that_trickles_is_given_up_and_its_room_is_free_again(kits, bank, monkeypatch):
-    monkeypatch.setattr(linking, "GRACE", 0.2)
-    monkeypatch.setattr(linking, "LEAST_RATE", 1 << 30)
-    with dialled(kits / "telco", bank) as connection:
-        announce(connection, Ticket(140_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.SEND
-        with contextlib.suppress(OSError):
-            for _ in range(400):
-                connection.sendall(b"x")
-                time.sleep(0.02)
-            pytest.fail("a byte at a time is taken for ever")
-    until(lambda: bank.mailbox._shares["telco"].letters == 0, "the room is given back")
-
-
-def test_a_peer_has_two_connections_and_the_newest_ones(kits, bank):
-    with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(dialled(kits / "telco", bank)) for _ in range(4)]
-        for connection in opened[-1:]:
-            announce(connection, Ticket(2_000, b"x" * 32))
-            assert connection.recv(1)[0] == linking.Answer.SEND
-        until(lambda: len(bank.listener._callers) == linking.CONNECTIONS, "older ones are hung up on")
 
 
 def test_mail_that_nobody_asks_for_is_erased_and_half_letters_do_not_outlive_a_restart(tmp_path):
@@ -703,30 +504,6 @@ def test_mail_that_nobody_asks_for_is_erased_and_half_letters_do_not_outlive_a_r
     now[0] += 3_601
     box.tick()
     assert not list((tmp_path / "mail").iterdir())
-
-
-def test_no_letter_is_taken_where_the_disk_would_be_full(tmp_path):
-    box = Mailbox(tmp_path / "mail", ["telco"], spare=1 << 60)
-    with box.place("telco", STUDY, Ticket(1_000, b"x" * 32)) as place:
-        assert place is None
-
-
-@pytest.mark.full
-def test_studies_side_by_side_share_links(linked):
-    """Three threads and six links: everyone gets the release that it gets without links."""
-    found: dict[int, cn.PCA] = {}
-
-    def run(number: int) -> None:
-        found[number] = pca(linked.federation, repeat=number)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == [1, 2, 3]
-    assert all(one.transcript_.direct for one in found.values())
-    assert linked.held == 0
 
 
 # Peers that are slow ------------------------------------------------------------------------------------------------------
@@ -800,25 +577,4 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     for thread in waiting:
         thread.join(20)
     assert [len(one.letters["insurer"]) for one in answers] == [LONG] * 9, "what was on its way is relayed"
-    slow.stop()
-
-
-def test_a_transfer_has_a_deadline_and_a_link_that_is_slow_again_rests_for_longer(kits, monkeypatch):
-    monkeypatch.setattr(linking, "SILENCE", 0.2)
-    slow, now = SlowPeer(kits, "insurer"), [0.0]
-    link = Link("insurer", slow.address, Kit(kits / "telco"), SILENT, clock=lambda: now[0])
-    tries, tried, dial = 0, [], link._dial
-
-    def count():
-        nonlocal tries
-        tries += 1
-        return dial()
-
-    monkeypatch.setattr(link, "_dial", count)
-    for _ in range(6):
-        assert not link.send(STUDY, Ticket(LONG, b"x" * 32), bytes(LONG))
-        tried.append(tries)
-        now[0] += linking.REST + 1
-    assert tried == [1, 2, 2, 3, 3, 3]
-    assert linking._seconds_for(LARGEST_SEALED) <= 60
     slow.stop()

@@ -8,7 +8,7 @@ import pytest
 
 from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Blob, Post, Posted, Refused, Ticket
+from colonnade.protocol.messages import Blob, Post, Posted, Ticket
 from colonnade.transport import links
 from colonnade.transport.links import Mailbox, PostOffice
 from tests.conversations.stage import a_plan
@@ -78,16 +78,6 @@ def test_a_first_turn_that_is_asked_again_erases_nothing_and_that_of_another_run
     assert len(box) == 0
 
 
-def test_tickets_of_more_than_a_message_are_refused_before_any_letter_is_read(tmp_path, monkeypatch):
-    guard = Says({})
-    office, box, tickets = with_mail(tmp_path, guard, {"telco": b"t" * 2_000, "bank": b"b" * 3_000})
-    monkeypatch.setattr(codec, "LARGEST_FRAME", 5_000)
-    monkeypatch.setattr(box, "find", lambda *_: pytest.fail("a letter was read"))
-    found = codec.decode_reply(office.handle(codec.encode(a_turn(2, tickets))))
-    assert isinstance(found, Refused)
-    assert not guard.heard
-
-
 def test_a_few_turns_at_most_are_held_whole(tmp_path):
     """However many turns a coordinator gives at once, letters are read for two of them before the guard has answered one."""
     entered, go = [], threading.Event()
@@ -113,17 +103,3 @@ def test_a_few_turns_at_most_are_held_whole(tmp_path):
     for thread in threads:
         thread.join(20)
     assert len(read) == 6
-
-
-def test_a_guard_that_is_away_ends_the_connection_and_ends_no_server(tmp_path):
-    class Away:
-        def handle(self, data: bytes) -> bytes:
-            raise ProtocolError("The party's guard did not answer.")
-
-    office = PostOffice(Away(), Mailbox(tmp_path / "mail", [], spare=0), {})
-    with pytest.raises(ConnectionAbortedError):
-        office.handle(b"anything")
-
-
-def test_a_refusal_of_a_relay_is_one_that_members_make_too():
-    assert codec.decode_reply(codec.encode(Refused.of(links.LOST))).code == ProtocolError.code

@@ -1,17 +1,16 @@
 """Rounds as spans: public facts in a fixed vocabulary, and the same replies as without."""
 
 import contextlib
-import importlib.util
 
 import pytest
 
 import colonnade as cn
-from colonnade.errors import BadInput, PartyAway
+from colonnade.errors import PartyAway
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription
 from colonnade.transport.direct import SPAN, Direct, Traced
-from tests.federations import TEST_KEY, federation
-from tests.transport.contract import TransportContract, echoes
+from tests.federations import federation
+from tests.transport.contract import TransportContract
 
 ALLOWED = {"request", "study", "step", "turn", "members", "bytes_out", "bytes_in", "refused", "error"}
 """Every attribute that a span may have, behind "colonnade."."""
@@ -82,14 +81,6 @@ def test_every_round_of_a_study_is_a_span_of_public_facts():
     assert sum(found["colonnade.bytes_in"] for found in of_the_study) == sum(study.transcript_.bytes_from.values())
 
 
-def test_a_study_finds_the_same_with_and_without():
-    with federation(test_key=TEST_KEY) as f:
-        plain = counts(f).unbiased_
-    with federation(test_key=TEST_KEY) as f:
-        traced(f)
-        assert counts(f).unbiased_.equals(plain)
-
-
 def test_a_refusal_and_a_party_that_is_away_are_there_by_their_codes():
     with federation(epsilon=0.5) as f:
         tracer = traced(f)
@@ -108,17 +99,3 @@ def test_a_refusal_and_a_party_that_is_away_are_there_by_their_codes():
     with pytest.raises(PartyAway):
         Traced(Away(), tracer).exchange({"bank": codec.encode(GetDescription())})
     assert tracer.spans[-1].attributes["colonnade.error"] == "party-away"
-
-
-def test_without_the_extra_its_name_is_told(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(BadInput, match="OpenTelemetry") as refused:
-        Traced(Direct(echoes()))
-    assert "colonnade[traces]" in refused.value.remedy
-
-
-def test_a_provider_that_was_never_set_up_costs_nothing_and_changes_nothing():
-    pytest.importorskip("opentelemetry", reason="needs the extra colonnade[traces]")
-    with federation() as f:
-        f._driver.transport = Traced(f._driver.transport)
-        counts(f)

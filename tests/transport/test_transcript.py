@@ -2,17 +2,15 @@
 
 from contextlib import contextmanager
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount
 from colonnade.transport.direct import Direct, Recorded, Transcript
 from tests.federations import federation
-from tests.transport.contract import PARTIES, TransportContract, Unwell, echoes
+from tests.transport.contract import PARTIES, TransportContract, echoes
 
 ROUNDS = st.lists(st.dictionaries(st.sampled_from(PARTIES), st.binary(max_size=50)), max_size=6)
 
@@ -23,16 +21,6 @@ class TestARecordedTransport(TransportContract):
         inner = Direct(endpoints)
         yield Recorded(inner)
         inner.close()
-
-
-class Clock:
-    """A clock that a test turns."""
-
-    def __init__(self, times) -> None:
-        self._times = iter(times)
-
-    def __call__(self) -> float:
-        return next(self._times)
 
 
 @contextmanager
@@ -58,29 +46,6 @@ def test_rounds_messages_and_bytes_are_counted_exactly(rounds):
     assert [requests for requests, _ in transport.exchanges] == rounds
 
 
-def test_time_is_counted_by_step():
-    with recorded(clock=Clock([0.0, 1.0, 10.0, 10.5, 20.0, 24.0])) as transport:
-        transport.exchange({"bank": b"a"})
-        transport.step = "reports"
-        transport.exchange({"bank": b"b"})
-        transport.exchange({"bank": b"c"})
-    assert dict(transport.transcript.seconds) == {"negotiation": 1.0, "reports": 4.5}
-    assert transport.transcript.wall_time == 5.5
-
-
-def test_a_round_that_failed_is_not_counted_as_carried():
-    with recorded({**echoes(), "telco": Unwell("telco")}) as transport:
-        with pytest.raises(ProtocolError):
-            transport.exchange(dict.fromkeys(PARTIES, b"well?"))
-        assert (transport.transcript.rounds, transport.transcript.messages, transport.transcript.bytes) == (0, 0, 0)
-
-
-def test_nothing_is_kept_unless_asked_for():
-    with recorded() as transport:
-        transport.exchange({"bank": b"private?"})
-    assert transport.exchanges == []
-
-
 def test_a_study_reports_what_really_crossed():
     with federation() as f:
         f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
@@ -97,16 +62,3 @@ def test_a_study_reports_what_really_crossed():
         assert all(isinstance(request, GetAccount) for request in asked_last)  # what it cost: after the study
         assert set(own.seconds) == {"negotiation", "reports"}
         assert set(own.bytes_to) == {"bank", "telco"}
-
-
-def test_reports_dominate_what_crosses_a_byte_a_person():
-    with federation(1_000) as f:
-        small = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f).transcript_
-    with federation(3_000) as f:
-        large = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f).transcript_
-    # the header also spells out lengths and the number of people, a byte or two longer
-    assert large.bytes_from["bank"] - small.bytes_from["bank"] == pytest.approx(2_000, abs=8)
-
-
-def test_a_transcript_prints_its_totals():
-    assert repr(Transcript(rounds=2, messages=8)) == "Transcript(rounds=2, messages=8, bytes=0, seconds=0.000)"

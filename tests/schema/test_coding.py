@@ -24,12 +24,9 @@ from colonnade.schema.encoders import encoder_for
 from colonnade.schema.features import (
     ColumnName,
     coded_block,
-    coded_widths,
     columns_at,
-    consecutive_places,
     features_of,
     parties_of,
-    places_beside_constant,
     plain_names,
     to_coded_units,
     to_own_units,
@@ -141,7 +138,7 @@ def exported_rows(values: pd.Series, column: Column) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(values=TYPED)
 @example(
     values=pd.Series(["1,23", "1,234.50", "-3", None], dtype=object)
@@ -194,12 +191,6 @@ def test_a_frame_is_refused_where_a_party_would_refuse_its_column():
         design_matrix(twice, features_of(columns)[1:], columns, coded=True)
 
 
-def test_a_sparse_frame_is_scored_as_a_dense_one():
-    dense = pd.Series([0.0, 1.0, 0.25])
-    for column in (Numeric(0, 1), Category([0, 1])):
-        np.testing.assert_array_equal(scored_rows(dense.astype("Sparse[float]"), column), scored_rows(dense, column))
-
-
 def test_rows_are_read_in_blocks_as_they_are_read_at_once():
     values = pd.Series([*TEXTS, *OBJECTS], dtype=object)
     for column in COLUMNS.values():
@@ -216,22 +207,6 @@ DESCRIBED: dict[str, Column] = {
     "telco.bill": Numeric(-10, 200),
     "telco.roaming": Category([False, True]),
 }
-
-
-def test_features_have_one_order_and_know_whose_they_are():
-    features = features_of(DESCRIBED, signed=["telco.roaming"])
-    assert [feature.name for feature in features] == [
-        "1", "bank.age", "bank.segment=basic", "bank.segment=gold", "bank.segment=platinum", "telco.bill", "telco.roaming",
-    ]  # fmt: skip
-    assert [feature.party for feature in features] == ["", *["bank"] * 4, *["telco"] * 2]
-    assert dict(coded_widths(features)) == {"bank": 4, "telco": 2}
-    assert coded_widths(features)["insurer"] == 0
-
-
-def test_places_follow_one_another():
-    places = places_beside_constant(["bank", "telco"], [4, 2])
-    assert {party: list(own) for party, own in places.items()} == {"bank": [0, 1, 2, 3, 4], "telco": [0, 5, 6]}
-    assert [list(own) for own in consecutive_places({"a": 2, "b": 0, "c": 1}).values()] == [[0, 1], [], [2]]
 
 
 @given(st.lists(st.floats(-1, 1), min_size=5, max_size=5))
@@ -300,13 +275,6 @@ def data():
         yield f
 
 
-def test_numpy_strings_describe_columns(data):
-    assert list(data.describe([BILL, AGE])) == ["bank.age", "telco.bill"]
-    assert all(type(name) is str for name in data.describe([BILL, AGE]))
-    assert data.column(AGE)[:2] == ("bank", "age")
-    assert next(iter(data.moments([AGE, BILL, DEFAULT], signed=[DEFAULT], **PRICE).columns)) == "bank.age"
-
-
 @pytest.mark.parametrize("study", STUDIES)
 def test_numpy_strings_name_columns_targets_and_frames(study, data, tmp_path):
     model = STUDIES[study]().fit(data)
@@ -317,21 +285,3 @@ def test_numpy_strings_name_columns_targets_and_frames(study, data, tmp_path):
     call = {"components": "transform", "patterns": None}.get(study, "predict")
     if call is not None:
         np.testing.assert_array_equal(getattr(model, call)(numpys), getattr(again, call)(rows))
-
-
-def test_numpy_strings_name_parties_schemas_levels_and_ids():
-    person, one, two = names("id", "one", "two")
-    tables = {
-        one: cn.Party(
-            pd.DataFrame({person: range(60), np.str_("x"): ["u", "v"] * 30}),
-            schema=cn.Schema({np.str_("x"): cn.Category(names("u", "v"))}),
-        ),
-        two: cn.Party(
-            pd.DataFrame({person: range(60), np.str_("y"): [1, 2] * 30}),
-            schema=cn.Schema({np.str_("y"): cn.Numeric(0, 3)}),
-        ),
-    }
-    budget = cn.Budget(epsilon=10.0, delta=1e-4)
-    with cn.Federation.simulate(tables, id=person, budget=budget, compute_nodes=names("help")) as f:
-        model = cn.PCA(1, **PRICE).fit(f)
-    assert list(model.feature_names_in_) == ["one.x=u", "one.x=v", "two.y"]
