@@ -63,8 +63,12 @@ OWNERS = (
     "colonnade.party.refusals:RowsFailed.for_the_owner",
     "colonnade.plan:checked_analyst_name",
     "colonnade.protocol.agreement",
-    "colonnade.protocol.agreement",
     "colonnade.protocol.messages:released",
+    "colonnade.runtime.private_files:lock_folder",
+    "colonnade.runtime.private_files:read_hex",
+    "colonnade.runtime.private_files:require_private",
+    "colonnade.runtime.private_files:require_unchangeable",
+    "colonnade.runtime.private_files:write_new",
     "colonnade.secure.keys:Identity",
     "colonnade.steps.kind:Registry",
 )

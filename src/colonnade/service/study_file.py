@@ -369,7 +369,7 @@ def _split(document: toml_parts.Table) -> dict[str, Any] | None:
     entry = _taken(document, "split", study_keys.SPLIT)
     if entry is None:
         return None
-    share = toml_parts.within("split", lambda: checked("test", entry.get("test"), Real(0, 1, closed="neither")))
+    share = checked("split.test", entry.get("test"), Real(0, 1, closed="neither"), remedy="For example test = 0.2.")
     return {"test": share, "repeat": _whole(entry, "repeat", "split")}
 
 
@@ -466,13 +466,14 @@ def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path)
         return None, None
     path = folder / toml_parts.text_of(entry, "table", where)
     toml_parts.within(where, lambda: require_format(path))
-    rows = toml_parts.within(where, lambda: checked("rows", entry.get("rows"), Optional(Whole(1, LARGEST_ROWS))))
+    limit = Optional(Whole(1, LARGEST_ROWS))
+    rows = checked(f"{where}.rows", entry.get("rows"), limit, remedy="For example rows = 10000.")
     return path, rows
 
 
 def _whole(entry: toml_parts.Table, name: str, where: str, low: int = 1) -> int:
     """Read a whole number; 1 where there is none."""
-    return int(toml_parts.within(where, lambda: checked(name, entry.get(name, 1), Whole(low))))
+    return int(checked(f"{where}.{name}", entry.get(name, 1), Whole(low), remedy=f"For example {name} = {low}."))
 
 
 @dataclass(frozen=True)
