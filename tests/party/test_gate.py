@@ -271,9 +271,9 @@ def test_the_noise_scale_is_never_taken_from_outside():
 def test_what_was_admitted_at_the_yes_is_used_once_and_after_that_the_policy_is_asked_again():
     """A step may keep what a run gave it: used twice, it would add that up twice."""
     with federation(60) as f:
-        guard, plan = guards(f)["bank"], a_plan(f)
-        as_if_agreed(guard, plan)
-        step, gate = plan.step("bank", "reports"), guard._gate
+        gate, plan = gate_of(f), a_plan(f)
+        step = plan.step("bank", "reports")
+        gate.quote(plan, hold=True)
         first, second, third = (gate._admitted(plan, step) for _ in range(3))
         assert len({id(first), id(second), id(third)}) == 3
         assert not gate._agreed
