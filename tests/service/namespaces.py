@@ -64,7 +64,7 @@ def main() -> None:
 
     try:
         with simulated(site) as here, site.connect(patience=120.0) as there:
-            there.transport = At(there.transport, 1, cut)
+            there._driver.transport = At(there._driver.transport, 1, cut)
             start = time.monotonic()
             one, other = (cn.PCA(1, epsilon=1.0, delta=1e-6).fit(federation) for federation in (here, there))
             agree = bool(np.array_equal(one.components_, other.components_))
