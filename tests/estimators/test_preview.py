@@ -39,10 +39,12 @@ def federation():
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("name", STUDIES)
-def test_rounds_are_foretold_exactly_and_bytes_within_a_twentieth(name, federation):
+def test_rounds_are_foretold_exactly_and_bytes_within_a_twentieth(name):
+    """Proofs that ledgers extend what peers remember grow with the logarithm of their rows; here they are short."""
     study = STUDIES[name]()
-    traffic = study.preview(federation).traffic
-    said = study.fit(federation).transcript_
+    with federations.federation(3_000, epsilon=300.0) as federation:
+        traffic = study.preview(federation).traffic
+        said = study.fit(federation).transcript_
     assert traffic.rounds == said.rounds
     assert traffic.bytes == pytest.approx(said.bytes, rel=0.05)
     for member in said.bytes_from:

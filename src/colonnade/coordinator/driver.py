@@ -987,8 +987,8 @@ class Traffic:
         return f"{self.rounds} rounds, about {self.bytes:,} bytes{links if self.direct else ''}"
 
 
-QUESTION, YES, HEAD = 32, 200, 170
-"""Bytes of a member's question to all ledgers, of a yes, and of where a ledger stands, with its proofs."""
+QUESTION, YES, HEAD = 32, 200, 240
+"""Bytes of a member's question to all ledgers, of a yes, and of where a ledger stands, with a proof of the usual length."""
 
 
 def forecast_traffic(
