@@ -28,6 +28,12 @@ class ColumnKind(msgspec.Struct, frozen=True):
     needed: ClassVar[tuple[str, ...]] = ()
     """The fields that whoever declares such a column has to give: they tell the kinds apart."""
 
+    cell_type: ClassVar[str] = "object"
+    """NumPy's type for a cell: an object that has levels, a number, or a time or a length of time in the unit that counts."""
+
+    cells_in_words: ClassVar[str] = ""
+    """What the cells have to be, where they are not texts."""
+
     @classmethod
     def lacks(cls, given: Collection[str]) -> tuple[str, str] | None:
         """Return what a declaration with some fields lacks, and how to write it; ``None`` where the class itself says so."""
@@ -63,6 +69,11 @@ class ColumnKind(msgspec.Struct, frozen=True):
     @property
     def example(self) -> str:
         """How a value is written as text."""
+        return ""
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression of all texts that are read as a number of this column; Arrow and Python both know it."""
         return ""
 
     @property

@@ -11,6 +11,9 @@ from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema.column import ColumnKind, refuse_lonely_indicator, require_flags, require_texts, written
 from colonnade.schema.number import Number
 
+DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
+EPOCH = dt.date(1970, 1, 1)
+
 
 class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_defaults=True):
     """A date between two public dates, as the number of days since the first. A date outside is clipped.
@@ -34,6 +37,8 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
     """
 
     needed: ClassVar[tuple[str, ...]] = ("first", "last")
+    cell_type: ClassVar[str] = "datetime64[D]"
+    cells_in_words: ClassVar[str] = "dates"
 
     first: str
     last: str
@@ -97,6 +102,21 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
     def example(self) -> str:
         """In ISO form."""
         return "2024-02-29"
+
+    @property
+    def pattern(self) -> str:
+        """A day in ISO form, also with a time of day."""
+        return DAY
+
+    @property
+    def time_format(self) -> str:
+        """In ISO form."""
+        return "%Y-%m-%d"
+
+    @property
+    def origin(self) -> float:
+        """The first date."""
+        return float((dt.date.fromisoformat(self.first) - EPOCH).days)
 
     def as_written(self, number: float) -> str:
         """Return the date that is so many days after the first, in ISO form."""
