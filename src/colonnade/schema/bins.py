@@ -7,13 +7,9 @@ from itertools import pairwise
 import msgspec
 
 from colonnade.errors import BadInput
-from colonnade.schema.category import MISSING_LEVEL, Category
 from colonnade.schema.column import ColumnKind, Level
-from colonnade.schema.date import Date
-from colonnade.schema.number import Numeric
-
-Measured = Numeric | Date
-"""The kinds of numbers that an owner declares: with quantiles, and bounds that may be narrowed."""
+from colonnade.schema.kinds import Measured
+from colonnade.schema.kinds.category import MISSING_LEVEL, Category
 
 
 class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,6 +33,7 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> Bins(edges=[0, 10, 50, 100], of=Numeric(0, 100, missing=0), missing="level").levels
     ('[0, 10)', '[10, 50)', '[50, 100]', 'missing')
     >>> Bins(edges=[0, 50, 100], of=Numeric(0, 100, missing=0, na_values=[-999]), missing="level", codes=[-999]).levels

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from colonnade.schema import Category, Level, Number
-from colonnade.schema.number import NUMBER
+from colonnade.schema.kinds.number import NUMBER
 
 Floats = NDArray[np.float64]
 

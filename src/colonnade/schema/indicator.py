@@ -1,8 +1,8 @@
 """Where a number or a date is missing."""
 
-from colonnade.schema.bins import Measured
 from colonnade.schema.column import ColumnKind
-from colonnade.schema.number import Number
+from colonnade.schema.kinds import Measured
+from colonnade.schema.kinds.number import Number
 
 
 class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ from colonnade.schema.cells import (
 )
 from colonnade.schema.encoders import number_bounds
 from colonnade.schema.features import stored_names
-from colonnade.schema.number import NUMBER
+from colonnade.schema.kinds.number import NUMBER
 
 WORDS = {
     r"(?ai)\A\s*true\s*\Z": "1",

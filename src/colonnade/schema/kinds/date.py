@@ -9,7 +9,7 @@ import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema.column import ColumnKind, refuse_lonely_indicator, require_flags, require_texts, written
-from colonnade.schema.number import Number
+from colonnade.schema.kinds.number import Number
 
 DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
 EPOCH = dt.date(1970, 1, 1)
