@@ -28,6 +28,11 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
         return 1.0
 
     @property
+    def is_measured(self) -> bool:
+        """No: it is read from another column."""
+        return False
+
+    @property
     def indicates(self) -> str:
         """The other column."""
         return self.of

@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.column import ColumnKind, refuse_lonely_indicator, require_flags, require_texts, written
+from colonnade.schema.column import refuse_lonely_indicator, require_flags, require_texts, written
 from colonnade.schema.kinds.number import Number
 
 DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
@@ -89,11 +89,6 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         return "a first and a last date", "Write both, such as first = 2020-01-01."
 
     @property
-    def is_measured(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
     def noun(self) -> str:
         """A date."""
         return "date"
@@ -148,12 +143,6 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         first, last = self.as_written(low), self.as_written(math.ceil(high))
         filled = None if self.missing is None else min(max(self.missing, first), last)
         return msgspec.structs.replace(self, first=first, last=last, missing=filled)
-
-    def refines(self, declared: ColumnKind) -> bool:
-        """Return whether a declared column may be read as this one: bounds inside, and nothing else changes."""
-        if not isinstance(declared, Date) or not declared.first <= self.first <= self.last <= declared.last:
-            return False
-        return self == declared.narrowed(declared.days(self.first), declared.days(self.last))
 
     def in_words(self) -> str:
         """Return between which dates it is read."""

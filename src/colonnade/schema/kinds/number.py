@@ -52,6 +52,11 @@ class Number(ColumnKind, frozen=True):
         return True
 
     @property
+    def is_measured(self) -> bool:
+        """Yes, unless it is an indicator."""
+        return True
+
+    @property
     def whole(self) -> bool:
         """Whether values are whole numbers."""
         return True
@@ -89,6 +94,20 @@ class Number(ColumnKind, frozen=True):
     def in_sql(self, number: float) -> str:
         """Return a number of this column as a literal of SQL."""
         return f"{number:.17g}"
+
+    def refines(self, declared: ColumnKind) -> bool:
+        """Return whether a declared column may be read as this one: bounds inside, and nothing else changes.
+
+        Examples
+        --------
+        >>> Numeric(20, 60).refines(Numeric(18, 95)), Numeric(0, 60).refines(Numeric(18, 95))
+        (True, False)
+        """
+        if not isinstance(declared, type(self)) or not self.is_measured:
+            return False
+        later = self.origin - declared.origin
+        low, high = self.low + later, self.high + later
+        return declared.low <= low <= high <= declared.high and self == declared.narrowed(low, high)
 
 
 class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, omit_defaults=True):
@@ -199,11 +218,6 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
         return None if self.missing is None else float(self.missing)
 
     @property
-    def is_measured(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
     def has_round_numbers(self) -> bool:
         """Yes."""
         return True
@@ -260,18 +274,6 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
             low, high = max(low, self.low), min(high, self.high)
         fill = None if self.missing is None else min(max(self.missing, low), high)
         return msgspec.structs.replace(self, lower=low, upper=high, missing=fill)
-
-    def refines(self, declared: ColumnKind) -> bool:
-        """Return whether a declared column may be read as this one: bounds inside, and nothing else changes.
-
-        Examples
-        --------
-        >>> Numeric(20, 60).refines(Numeric(18, 95)), Numeric(0, 60).refines(Numeric(18, 95))
-        (True, False)
-        """
-        if not isinstance(declared, Numeric) or not declared.low <= self.low <= self.high <= declared.high:
-            return False
-        return self == declared.narrowed(self.low, self.high)
 
     def in_words(self) -> str:
         """Return between which bounds it is read."""
