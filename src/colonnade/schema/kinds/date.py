@@ -39,6 +39,7 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
     needed: ClassVar[tuple[str, ...]] = ("first", "last")
     cell_type: ClassVar[str] = "datetime64[D]"
     cells_in_words: ClassVar[str] = "dates"
+    time_format: ClassVar[str] = "%Y-%m-%d"
 
     first: str
     last: str
@@ -102,11 +103,6 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
     def pattern(self) -> str:
         """A day in ISO form, also with a time of day."""
         return DAY
-
-    @property
-    def time_format(self) -> str:
-        """In ISO form."""
-        return "%Y-%m-%d"
 
     @property
     def origin(self) -> float:

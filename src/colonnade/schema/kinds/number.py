@@ -27,6 +27,9 @@ class Number(ColumnKind, frozen=True):
     would turn clipping off.
     """
 
+    time_format: ClassVar[str] = ""
+    """How a time is written as text, as `datetime.datetime.strptime` has it."""
+
     def __post_init__(self) -> None:
         if not self.low < self.high:
             raise BadInput(
@@ -72,11 +75,6 @@ class Number(ColumnKind, frozen=True):
     def signs(self) -> Sequence[tuple[str, str, str]]:
         """What stands in a number that is written as text, by a name: the sign, and what is read instead."""
         return ()
-
-    @property
-    def time_format(self) -> str:
-        """How a time is written as text, as `datetime.datetime.strptime` has it."""
-        raise TypeError("Only a time has a format.")
 
     @property
     def origin(self) -> float:
