@@ -150,7 +150,7 @@ def test_every_error_has_a_code_of_its_own_and_a_remedy():
 
 
 def kinds_of_step() -> set[type[StepKind]]:
-    """Every public half that has a name, wherever it is defined."""
+    """Every kind of step that has a name, wherever it is defined."""
     public = ("colonnade.steps.", "colonnade.papers.steps")
     modules([name for name in MODULES if name.startswith(public)])
     classes, found = [StepKind], set()

@@ -39,7 +39,7 @@ def aligns(mode: str, **options: Any) -> Run:
     def align(federation: cn.Federation, repeat: int) -> list[float]:
         opened = cn.Federation(federation._driver.transport, parties=federation.parties)
         order = opened.align(mode, repeat=repeat, **options)
-        return [order.people, int(order.identity[:12], 16)]
+        return [order.people, int(order._driver.alignment[:12], 16)]
 
     return align
 

@@ -146,7 +146,7 @@ class Regenerated:
 
 
 def statistics_of(plan, name, kind):
-    return {step.party: kind(plan, step, SCHEMAS[step.party]) for step in plan.steps if step.name == name}
+    return {step.party: kit.private(kind, plan, step, SCHEMAS[step.party]) for step in plan.steps if step.name == name}
 
 
 def run_joint(f: cn.Federation, steps: tuple[Step, ...], price: Price):

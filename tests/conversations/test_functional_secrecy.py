@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
+from colonnade.coordinator.protocols import moment_releases as releases
 from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps.products import cross_entries
@@ -48,7 +48,7 @@ class Watched:
             self.coordinator += list(replies.values())
 
     def _watch(self, monkeypatch, silent):
-        noise, rows, read = PrivateCoefficients.cross_noise, PrivateCoefficients.rows, FunctionalRelease.read
+        noise, rows, read = PrivateCoefficients.cross_noise, PrivateCoefficients.rows, releases.coefficient_moments
 
         def cross_noise(one, entries, sampler):
             drawn = noise(one, entries, sampler) * (one.step.party not in silent)
@@ -59,13 +59,13 @@ class Watched:
             self.rows[one.step.party] = rows(one, table, start, stop)
             return self.rows[one.step.party]
 
-        def result(one, opened):
-            self._joint, self._cross = opened.joint, opened.cross
-            return read(one, opened)
+        def result(joint, cross, *rest):
+            self._joint, self._cross = joint, cross
+            return read(joint, cross, *rest)
 
         monkeypatch.setattr(PrivateCoefficients, "cross_noise", cross_noise)
         monkeypatch.setattr(PrivateCoefficients, "rows", coded)
-        monkeypatch.setattr(FunctionalRelease, "read", result)
+        monkeypatch.setattr(releases, "coefficient_moments", result)
 
     @property
     def exact(self):

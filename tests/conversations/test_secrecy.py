@@ -258,8 +258,8 @@ def record(name: str, tables: dict, monkeypatch: pytest.MonkeyPatch):
     real = PrivatePairTables.rows
 
     def watched(self, table, start, stop):
-        rows[self.columns[0]] = real(self, table, start, stop)
-        return rows[self.columns[0]]
+        rows[self.step.columns[0]] = real(self, table, start, stop)
+        return rows[self.step.columns[0]]
 
     monkeypatch.setattr(PrivatePairTables, "rows", watched)
     with kit.zeroed_out(), federation(tables=tables, parties=parties) as f:

@@ -107,4 +107,4 @@ def test_a_class_nobody_belongs_to_is_never_predicted():
     table = people(kit.generator("empty class"), 500)
     table["insurer.region"] = np.minimum(table["insurer.region"], 2)
     fit = logistic_from_moments(release(coded(table)), "insurer.region")
-    assert np.max(fit.probabilities(own(table, fit.names))[:, 3]) < 0.05
+    assert np.max(chances_of(fit, own(table, fit.names))[:, 3]) < 0.05

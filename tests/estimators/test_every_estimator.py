@@ -120,9 +120,10 @@ def fitted(federation):
     found: dict[tuple[type, str], Study] = {}
 
     def get(kind, method=None):
-        name = (method or methods_of(kind)[0]).name
+        study = made(kind, method)
+        name = getattr(study.method, "name", study.method)
         if (kind, name) not in found:
-            found[kind, name] = made(kind, method).fit(federation)
+            found[kind, name] = study.fit(federation)
         return found[kind, name]
 
     return get
@@ -342,7 +343,9 @@ def test_parameters_and_methods_are_set_as_they_are_shown(kind, method):
     shown = study.get_params(deep=False)
     assert set(shown) == set(inspect.signature(kind).parameters)
     assert made(kind).set_params(**shown).get_params() == clone(study).get_params() == study.get_params()
-    typed = eval(repr(study), {**vars(cn.methods), **{one.__name__: one for one in MAKE}})
+    typed = eval(
+        repr(study), {one: getattr(cn.methods, one) for one in cn.methods.__all__} | {one.__name__: one for one in MAKE}
+    )
     assert typed.get_params() == study.get_params()
     for given in (method.name, np.str_(method.name), method(), {"name": method.name}):
         assert type(method_from(given, kind)) is method

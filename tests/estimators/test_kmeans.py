@@ -242,8 +242,8 @@ def record(tables, method, released, monkeypatch):
         real = statistic.compute
 
         def watched(self, table, real=real):
-            counted[self.columns] = real(self, table).copy()
-            return counted[self.columns]
+            counted[self.step.columns] = real(self, table).copy()
+            return counted[self.step.columns]
 
         monkeypatch.setattr(statistic, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
@@ -296,9 +296,9 @@ def test_memberships_before_their_centres_are_refused_and_cost_nothing(method):
     with federated(tables) as f:
         study = cn.KMeans(2, method=method, epsilon=1.0)
         algorithm, plan = study.prepared(f, 1)
-        reply = exchange(f, "party0", Ask(plan=plan, step=algorithm.weight_step[0]))
+        reply = exchange(f, "party0", Ask(plan=plan, step=algorithm.weights[0]))
         assert isinstance(reply, Refused)
         assert reply.spent is None
         assert (f.budget()["spent"] == 0).all()
         assert isinstance(exchange(f, "party0", Ask(plan=plan, step="centres")), Released)
-        assert isinstance(exchange(f, "party0", Ask(plan=plan, step=algorithm.weight_step[0])), Released)
+        assert isinstance(exchange(f, "party0", Ask(plan=plan, step=algorithm.weights[0])), Released)

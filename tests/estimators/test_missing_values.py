@@ -255,8 +255,8 @@ def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own
                 honest = kind.compute
 
                 def watched(self, table, honest=honest, inputs=inputs):
-                    inputs[self.party] = honest(self, table).copy()
-                    return inputs[self.party]
+                    inputs[self.step.party] = honest(self, table).copy()
+                    return inputs[self.step.party]
 
                 patch.setattr(kind, "compute", watched)
             with opened(tables, NEIGHBOURS) as f:

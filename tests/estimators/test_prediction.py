@@ -282,8 +282,8 @@ def heard_at_the_edge(age: int, monkeypatch) -> tuple[list[tuple[str, str, int]]
 
         def summand(half, table, start, stop):
             values = honest(half, table, start, stop)
-            if half.party == "telco":
-                values[0] = 2 * half.bound  # with nothing of the bank's it just fits
+            if half.step.party == "telco":
+                values[0] = 2 * half.step.bound  # with nothing of the bank's it just fits
             return values
 
         monkeypatch.setattr(PrivatePredictions, "summand", summand)

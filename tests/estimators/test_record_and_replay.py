@@ -16,8 +16,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.coordinator import driver as relay
-from colonnade.coordinator.protocols import newton_steps
-from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
+from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.papers.estimation import Sgd
 from colonnade.papers.private import DescentPart
 from colonnade.papers.steps import STEP, GradientTerms
@@ -162,9 +161,9 @@ def given(study, tables, monkeypatch) -> tuple[list, list]:
     """Every message, and each mechanism's input beside the statistic and what it was priced for."""
     inputs, honest = {}, local.perturbed
 
-    def watched(statistic, mechanism, table, randomness):
-        inputs[tuple(table.schema)] = (statistic.name, mechanism, statistic.compute(table).astype(np.int64))
-        return honest(statistic, mechanism, table, randomness)
+    def watched(private, mechanism, table, randomness):
+        inputs[tuple(table.schema)] = (private.step.name, mechanism, private.compute(table).astype(np.int64))
+        return honest(private, mechanism, table, randomness)
 
     with monkeypatch.context() as patch:
         patch.setattr(local, "perturbed", watched)
@@ -226,9 +225,14 @@ FUNCTIONAL = {
 
 def opened(study, tables, monkeypatch):
     """A functional regression without noise, which follows from a party's seed and its columns; what it opens."""
-    found, read = {}, FunctionalRelease.read
+    found, honest = {}, moment_releases.open_jointly
+
+    def watched(plan, step):
+        found["result"] = result = yield from honest(plan, step)
+        return result
+
     with monkeypatch.context() as patch:
-        patch.setattr(FunctionalRelease, "read", lambda one, result: read(one, found.setdefault("result", result)))
+        patch.setattr(moment_releases, "open_jointly", watched)
         silent(patch)
         exchanges, _ = said(study, tables)
     return exchanges, found["result"]
@@ -355,7 +359,7 @@ class Watched:
             weighted = rows * (unit * link.weight(scores) * (labels >= 0))
             whole = weighted @ rows.T
             return np.append(whole[np.triu_indices(len(rows), 1)], np.diag(whole) / np.sqrt(2))
-        return rows @ (unit * (link.probability(scores) - labels) * (labels >= 0))
+        return rows @ (unit * (link.mean(scores) - labels) * (labels >= 0))
 
 
 def stepped(tables, monkeypatch):

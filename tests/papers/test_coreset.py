@@ -345,7 +345,7 @@ def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
 
     def watched(self, table):
         vector = honest(self, table)
-        owned[self.party] = vector > 0
+        owned[self.step.party] = vector > 0
         return vector
 
     monkeypatch.setattr(PrivateCoresetDraws, "_placed", watched)

@@ -48,8 +48,8 @@ def _plan(people: int = PEOPLE, **descent: object):
 PLAN = _plan()
 
 
-def _half(party: str, plan=PLAN) -> PrivateGradient:
-    return PrivateGradient(plan, plan.step(party, STEP), SCHEMAS[party])
+def _private(party: str, plan=PLAN) -> PrivateGradient:
+    return kit.private(PrivateGradient, plan, plan.step(party, STEP), SCHEMAS[party])
 
 
 def _table(party: str, row: dict) -> PrivateTable:
@@ -63,18 +63,18 @@ def _table(party: str, row: dict) -> PrivateTable:
 
 def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.ndarray, int]:
     """The first person's integers and score at one party, by the party's own code."""
-    half = _half(party, plan)
-    found = half.coded(_table(party, row)).read(0, half.people)
-    rows, labels = found[:, : half.width], found[:, -1] if half.target else None
+    private = _private(party, plan)
+    found = private.coded(_table(party, row)).read(0, private.step.people)
+    rows, labels = found[:, : private.step.width], found[:, -1] if private.step.target else None
     some = rows[:1].astype(np.int64)
-    own = weights[half.terms.places(party)]
-    return some[0], int(half.scores(some, None if labels is None else labels[:1], own)[0])
+    own = weights[private.step.terms.places(party)]
+    return some[0], int(private.scores(some, None if labels is None else labels[:1], own)[0])
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data) -> None:
-    noise = _half("bank").terms.noise
+    noise = _private("bank").step.terms.noise
     weights = np.array(
         data.draw(
             st.lists(st.integers(-LARGEST_WEIGHT, LARGEST_WEIGHT), min_size=noise.columns, max_size=noise.columns)
@@ -102,7 +102,7 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
         other = type(step)(**fields | changes)
         steps = tuple(other if one is step else one for one in PLAN.steps)
         plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
-        return lambda: PrivateGradient(plan, other, SCHEMAS["bank"])
+        return lambda: kit.private(PrivateGradient, plan, other, SCHEMAS["bank"])
 
     with pytest.raises(PlanMismatch, match="width"):
         changed(parameters={**step.parameters, "width": 3})()
@@ -114,7 +114,7 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
 
 def test_a_partys_noise_has_the_declared_law_in_every_step() -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
-    terms, source = _half("bank").terms, kit.sampler("a party's share of the noise of a step")
+    terms, source = _private("bank").step.terms, kit.sampler("a party's share of the noise of a step")
     drawn = np.concatenate([terms.noise.draw_share(terms.columns, source) for _ in range(2_000)]).astype(float)
     squares = (drawn**2).sum() / float(terms.noise.share)
     for factor, fits in ((1.0, True), (0.9, False), (1.1, False)):
@@ -145,7 +145,7 @@ class _Open:
 
     @property
     def weights(self) -> np.ndarray:
-        return np.arange(self.part._half.terms.columns, dtype=np.int64)
+        return np.arange(self.part._step.terms.columns, dtype=np.int64)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_after_a_restart_a_step_is_shared_as_before_and_paid_once(opened) -> Non
 
 def test_noise_is_fresh_in_every_step_and_rows_are_padded_to_the_capacity(opened) -> None:
     opened.part.begin()
-    terms = opened.part._half.terms
+    terms = opened.part._step.terms
     own = digest("colonnade batches v2", b"k" * 32, STEP)
     batches = Batches(own, PEOPLE, terms.rate, terms.steps, "poisson")
     noises = []
@@ -204,7 +204,7 @@ def test_batches_in_which_somebody_takes_part_too_often_are_refused_before_anyth
 
 
 def test_a_policy_caps_what_peers_learn() -> None:
-    peer = _half("bank").peer_loss.epsilon(1e-5)
+    peer = _private("bank").step.peer_loss.epsilon(1e-5)
     assert peer > 2
     for cap, refused in ((peer * 1.01, False), (peer * 0.99, True)):
         with federation(PEOPLE, policies={"bank": cn.Policy(max_peer_epsilon=cap)}) as f:

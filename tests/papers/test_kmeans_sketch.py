@@ -140,7 +140,7 @@ def record(tables, released, monkeypatch):
 
     def watched(self, table):
         found = real(self, table)
-        counted[self.columns] = found.read(0, len(found)).copy()
+        counted[self.step.columns] = found.read(0, len(found)).copy()
         return found
 
     monkeypatch.setattr(PrivateMembershipSketches, "compute", watched)

@@ -12,6 +12,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
+from tests import kit
 from tests.party.test_memberships import CENTRES, FRAME, SCHEMA, table
 
 PRICE = Price.of(1.0, 1e-5)
@@ -66,7 +67,7 @@ def earlier(name: str):
 
 
 def statistic(plan: Plan, party: str = "bank", look=earlier) -> PrivateMembershipSketches:
-    return PrivateMembershipSketches(plan, plan.step(party, "sketches"), SCHEMA, look)
+    return kit.private(PrivateMembershipSketches, plan, plan.step(party, "sketches"), SCHEMA, look)
 
 
 def test_what_is_sketched_is_everybodys_nearest_centre():
@@ -90,8 +91,8 @@ def test_another_step_of_the_plan_under_the_same_key_has_other_values():
     plan = the_plan()
     copied = [msgspec.structs.replace(step, name="again") for step in plan.steps if step.kind == "membership-sketches"]
     twice = msgspec.structs.replace(plan, steps=(*plan.steps, *copied))
-    first = PrivateMembershipSketches(twice, twice.step("bank", "sketches"), SCHEMA, earlier)
-    second = PrivateMembershipSketches(twice, twice.step("bank", "again"), SCHEMA, earlier)
+    first = kit.private(PrivateMembershipSketches, twice, twice.step("bank", "sketches"), SCHEMA, earlier)
+    second = kit.private(PrivateMembershipSketches, twice, twice.step("bank", "again"), SCHEMA, earlier)
     codes = np.zeros(500, dtype=np.int32)
     one, other = (s.law(PRICE).release(codes, ExactSampler(SystemRandomness())) for s in (first, second))
     assert (one == other)[one > first.law(PRICE).law.floor].mean() < 0.1
@@ -136,4 +137,4 @@ def test_without_key_or_centres_nothing_is_paid(missing):
 def test_a_policy_that_bounds_what_peers_learn_refuses_sketches():
     policy = cn.Policy(max_peer_epsilon=10.0)
     with pytest.raises(cn.PolicyRefusal, match="max_peer_epsilon"):
-        policy._check_peers(the_plan().step("bank", "sketches"), statistic(the_plan()))
+        policy._check_peers(the_plan().step("bank", "sketches"), statistic(the_plan()).step)

@@ -35,7 +35,7 @@ def made(kind, column="visits", people=3, change=1, relation=None, **parameters)
     step = Step(
         name="s",
         party="clinic",
-        kind=kind.name,
+        kind=kind.kinds[0].name,
         columns=(column,) if isinstance(column, str) else column,
         parameters={"change": change, **parameters},
         price=Price.of(0.5),
@@ -53,7 +53,7 @@ def made(kind, column="visits", people=3, change=1, relation=None, **parameters)
         parties=("clinic",),
         steps=(step,),
     )
-    return kind(plan, step, SCHEMA)
+    return kit.private(kind, plan, step, SCHEMA)
 
 
 def table(rows, order=None):
@@ -75,12 +75,12 @@ def without(rows, person):
 def test_a_person_decides_one_value_and_it_stays_within_the_declared_width(rows, column, data):
     values = made(PrivateValues, column, len(rows), change="bounds")
     before = values.compute(table(rows))
-    assert before.min() >= values.values.low
-    assert before.max() <= values.values.high
+    assert before.min() >= values.step.values.low
+    assert before.max() <= values.step.values.high
     for neighbour in without(rows, data.draw(st.integers(0, len(rows) - 1))):
         difference = values.compute(neighbour).astype(int) - before
         assert np.count_nonzero(difference) <= 1
-        assert np.abs(difference).sum() <= values.values.sensitivity
+        assert np.abs(difference).sum() <= values.step.values.sensitivity
 
 
 @given(ROWS, NUMBERS, st.data())
@@ -89,7 +89,7 @@ def test_a_person_replaced_moves_a_total_by_no_more_than_the_width(rows, other, 
     person = data.draw(st.integers(0, len(rows) - 1))
     replaced = [other if index == person else row for index, row in enumerate(rows)]
     difference = total.compute(table(rows)) - total.compute(table(replaced))
-    assert np.abs(difference).sum() <= total.values.sensitivity == 21
+    assert np.abs(difference).sum() <= total.step.values.sensitivity == 21
 
 
 @given(st.lists(st.integers(0, 21), min_size=1, max_size=12), st.integers(1, 30), st.data())
@@ -100,8 +100,8 @@ def test_at_event_level_a_change_of_one_value_is_all_that_moves(rows, change, da
     for kind in (PrivateValues, PrivateTotal):
         statistic = made(kind, "visits", len(rows), change=change)
         difference = statistic.compute(table(moved)).astype(int) - statistic.compute(table(rows))
-        assert np.abs(difference).sum() <= statistic.values.sensitivity
-    assert statistic.values.sensitivity == min(change, 21)
+        assert np.abs(difference).sum() <= statistic.step.values.sensitivity
+    assert statistic.step.values.sensitivity == min(change, 21)
 
 
 def test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint():

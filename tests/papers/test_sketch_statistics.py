@@ -29,7 +29,7 @@ def made(kind, columns, people, *, size=7, seed=SEED, relation=RELATION, **param
     step = Step(
         name="s",
         party="clinic",
-        kind=kind.name,
+        kind=kind.kinds[0].name,
         columns=columns,
         parameters={"size": size, "seed": seed, **parameters},
         price=PRICE,
@@ -47,7 +47,7 @@ def made(kind, columns, people, *, size=7, seed=SEED, relation=RELATION, **param
         parties=("clinic",),
         steps=(step,),
     )
-    return kind(plan, step, SCHEMA)
+    return kit.private(kind, plan, step, SCHEMA)
 
 
 def coded(people, *, scale=64, row_bound=None, **options):
@@ -108,8 +108,8 @@ def test_a_sketch_is_the_exact_product_of_signs_and_coded_rows_under_their_sums(
     rng = kit.generator(f"sketch {people} {scale}")
     data = table(rng.uniform(18, 95, people), rng.choice(["a", "b", "c", "d"], people))
     statistic = coded(people, scale=scale, size=30)
-    rows = coded_rows(statistic.coding, data, 0, people)
-    expected = dense(statistic.signs, people).astype(object) @ rows.T.astype(object)
+    rows = coded_rows(statistic.step.coding, data, 0, people)
+    expected = dense(statistic.step.signs, people).astype(object) @ rows.T.astype(object)
     found = statistic.compute(data)
     np.testing.assert_array_equal(found[1:], expected.astype(np.int64))
     np.testing.assert_array_equal(found[0], rows.sum(axis=1))
@@ -132,7 +132,7 @@ def test_a_person_removed_moves_a_sketch_by_no_more_than_the_declared_length(age
     ]
     for neighbour in (table(ages, kinds, order=order), table(*emptied)):
         difference = before - statistic.compute(neighbour)
-        assert (difference.astype(object) ** 2).sum() <= (size + 1) * statistic.coding.row_bound
+        assert (difference.astype(object) ** 2).sum() <= (size + 1) * statistic.step.coding.row_bound
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(1, 25), st.data())
@@ -143,7 +143,9 @@ def test_a_value_moved_by_the_change_moves_its_sketch_by_the_declared_length(vis
     moved[person] = data.draw(st.integers(max(0, visits[person] - change), min(20, visits[person] + change)))
     ages = [50.0] * len(visits)
     difference = statistic.compute(table(ages, visits=visits)) - statistic.compute(table(ages, visits=moved))
-    assert (difference**2).sum() == 8 * (moved[person] - visits[person]) ** 2 <= 8 * statistic.values.sensitivity**2
+    assert (
+        (difference**2).sum() == 8 * (moved[person] - visits[person]) ** 2 <= 8 * statistic.step.values.sensitivity**2
+    )
 
 
 # Price and noise ------------------------------------------------------------------------------------------------------------

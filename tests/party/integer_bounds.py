@@ -20,7 +20,7 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.errors import ColonnadeError
-from colonnade.party import gate
+from colonnade.party.gate import Gate
 from colonnade.party.steps import private_step
 from colonnade.party.steps.local import block_rows, category_codes
 from colonnade.party.steps.participants import PrivateStep
@@ -30,7 +30,7 @@ from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
 from colonnade.schema import Bins, Column, Numeric, Schema
-from colonnade.steps.kind import KINDS, BoundedScores, FixedPoint, StepKind
+from colonnade.steps.kind import KINDS, BoundedScores, FixedPoint
 
 # Real plans -----------------------------------------------------------------------------------------------------------------
 
@@ -94,17 +94,20 @@ class Planned:
     earlier: Any
 
     def made(self, step: Step, schema: Schema) -> Any:
-        return private_step(KINDS[step.kind](self.plan, step, schema, self.earlier), self.plan, step)
+        return private_step(KINDS[step.kind](self.plan, step, schema, self.earlier))
 
 
 @contextlib.contextmanager
 def _noted(found: list[Planned]) -> Iterator[None]:
-    def note(admitted: StepKind, plan: Plan, step: Step) -> Any:
-        if step.party == "bank":
-            found.append(Planned(plan, step, admitted.schema, admitted.earlier))
-        return private_step(admitted, plan, step)
+    honest = Gate._admitted
 
-    with mock.patch.object(gate, "private_step", note):
+    def note(self: Gate, plan: Plan, step: Step) -> PrivateStep[Any]:
+        private = honest(self, plan, step)
+        if step.party == "bank":
+            found.append(Planned(plan, step, private.step.schema, private.step.earlier))
+        return private
+
+    with mock.patch.object(Gate, "_admitted", note):
         yield
 
 
@@ -238,154 +241,151 @@ def _fixed_point(coding: FixedPoint | BoundedScores, rows: Any) -> None:
     _short(rows, coding.row_bound)
 
 
-def _terms(half: Any) -> Any:
-    """The step of its kind; one that computes itself is its own."""
-    return half.step if isinstance(half, PrivateStep) else half
-
-
-def _coded(half: Any, table: PrivateTable) -> None:
-    coding = _terms(half).coding
+def _coded(private: Any, table: PrivateTable) -> None:
+    coding = private.step.coding
     _fixed_point(coding, coded_rows(coding, table, 0, table.people))
 
 
-def _gram(half: Any, table: PrivateTable) -> None:
-    _fixed_point(half.step.coding, half.rows(table, 0, table.people))
+def _gram(private: Any, table: PrivateTable) -> None:
+    _fixed_point(private.step.coding, private.rows(table, 0, table.people))
 
 
-def _union_cross(half: Any, table: PrivateTable) -> None:
-    rows = half.rows(table, 0, table.people)
-    _within(rows, half.step.coding.scale)
-    _short(rows[1:], half.step.coding.row_bound)
+def _union_cross(private: Any, table: PrivateTable) -> None:
+    rows = private.rows(table, 0, table.people)
+    _within(rows, private.step.coding.scale)
+    _short(rows[1:], private.step.coding.row_bound)
 
 
-def _union_own(half: Any, table: PrivateTable) -> None:
-    _within(half.rows(table, 0, table.people), half.step.joint.largest)
+def _union_own(private: Any, table: PrivateTable) -> None:
+    _within(private.rows(table, 0, table.people), private.step.joint.largest)
 
 
-def _one_indicator(half: Any, table: PrivateTable) -> None:
-    rows = half.rows(table, 0, table.people)
+def _one_indicator(private: Any, table: PrivateTable) -> None:
+    rows = private.rows(table, 0, table.people)
     _within(rows, 1, 0)
     assert rows.sum(axis=0).max() <= 1
 
 
-def _groups(half: Any, table: PrivateTable) -> None:
+def _groups(private: Any, table: PrivateTable) -> None:
     from colonnade.party.steps.products import group_rows
 
-    rows = group_rows(half.step, table, 0, table.people)
-    groups, height = half.step.part.groups, half.step.part.height
+    rows = group_rows(private.step, table, 0, table.people)
+    groups, height = private.step.part.groups, private.step.part.height
     assert set(np.unique(rows[:groups]).tolist()) <= {0, height}
     assert np.count_nonzero(rows[:groups], axis=0).max() <= 1
     if len(rows) > groups:
-        _within(rows[groups:], half.step.group_terms.scale)
+        _within(rows[groups:], private.step.group_terms.scale)
         assert np.count_nonzero(rows.reshape(-1, groups, table.people), axis=1).max() <= 1
 
 
-def _totals(half: Any, table: PrivateTable) -> None:
-    _groups(half, table)
-    part = half.step.part
-    _within(half.compute(table), table.people * max(part.height, half.step.group_terms.scale if part.values else 0))
+def _totals(private: Any, table: PrivateTable) -> None:
+    _groups(private, table)
+    part = private.step.part
+    _within(
+        private.compute(table), table.people * max(part.height, private.step.group_terms.scale if part.values else 0)
+    )
 
 
 def _person_by_person(largest: Callable[[Any], int]) -> Callable[[Any, PrivateTable], None]:
     """A sum over people, asked for one of them at a time."""
 
-    def check(half: Any, table: PrivateTable) -> None:
+    def check(private: Any, table: PrivateTable) -> None:
         for person in range(0, table.people, 5):
             total = np.zeros(1, dtype=np.int64)
-            half._add(total, table, person, person + 1)
-            _within(total, largest(half))
+            private._add(total, table, person, person + 1)
+            _within(total, largest(private))
 
     return check
 
 
-def _values(half: Any, table: PrivateTable) -> None:
-    _within(half.everyone(table), half.values.high, half.values.low)
+def _values(private: Any, table: PrivateTable) -> None:
+    _within(private.everyone(table), private.step.values.high, private.step.values.low)
 
 
-def _value_sketch(half: Any, table: PrivateTable) -> None:
-    _within(half._whole(table, 0, table.people), half.values.high, half.values.low)
+def _value_sketch(private: Any, table: PrivateTable) -> None:
+    _within(private._whole(table, 0, table.people), private.step.values.high, private.step.values.low)
 
 
-def _category(half: Any, table: PrivateTable) -> None:
-    category = _terms(half).category
+def _category(private: Any, table: PrivateTable) -> None:
+    category = private.step.category
     _within(category_codes(category, table), category.size - 1, -1)
 
 
-def _counts(half: Any, table: PrivateTable) -> None:
-    view = half._view(table)
+def _counts(private: Any, table: PrivateTable) -> None:
+    view = private._view(table)
     for person in range(0, table.people, 5):
-        cells = np.zeros(sum(one.counted.size for one in half.step.counted.values()), dtype=np.int64)
-        half._count(cells, view, person, person + 1)
+        cells = np.zeros(sum(one.counted.size for one in private.step.counted.values()), dtype=np.int64)
+        private._count(cells, view, person, person + 1)
         _within(cells, 1, 0)
-        assert int(cells.sum()) <= len(half.step.counted)
+        assert int(cells.sum()) <= len(private.step.counted)
 
 
-def _quantiles(half: Any, table: PrivateTable) -> None:
-    places = half._cells_block(table, 0, table.people)
-    for column, cells in zip(places.T, half.step.cells.values(), strict=True):
+def _quantiles(private: Any, table: PrivateTable) -> None:
+    places = private._cells_block(table, 0, table.people)
+    for column, cells in zip(places.T, private.step.cells.values(), strict=True):
         _within(column, cells.number - 1, -1)
 
 
-def _centres(half: Any, table: PrivateTable) -> None:
-    rows = block_rows(half.step.block, table, 0, table.people)
+def _centres(private: Any, table: PrivateTable) -> None:
+    rows = block_rows(private.step.block, table, 0, table.people)
     _within(rows[:, 0], 1, 0)
-    _fixed_point(half.step.block.coding, rows[:, 1:].T)
+    _fixed_point(private.step.block.coding, rows[:, 1:].T)
 
 
-def _labelled(half: Any, table: PrivateTable) -> np.ndarray:
-    rows = half.coded(table).read(0, table.people)[:, : half.width]
-    _within(rows, half.terms.scale)
-    _short(rows.T, half.terms.noise.row_bounds[half.party])
+def _labelled(private: Any, table: PrivateTable) -> np.ndarray:
+    rows = private.coded(table).read(0, table.people)[:, : private.step.width]
+    _within(rows, private.step.terms.scale)
+    _short(rows.T, private.step.terms.noise.row_bounds[private.step.party])
     return rows
 
 
-def _newton(half: Any, table: PrivateTable) -> None:
-    rows, link = _labelled(half, table), half.terms.bounds.link
-    _within(half.in_steps(rows.T, np.full(half.width, 2.0**20)), round(link.window / link.step))
+def _newton(private: Any, table: PrivateTable) -> None:
+    rows, link = _labelled(private, table), private.step.terms.bounds.link
+    _within(private.in_steps(rows.T, np.full(private.step.width, 2.0**20)), round(link.window / link.step))
 
 
-def _gradient(half: Any, table: PrivateTable) -> None:
-    rows = _labelled(half, table).astype(np.int64)
-    _within(half.scores(rows, None, np.full(half.width, 2**20)), half.score_bound)
+def _gradient(private: Any, table: PrivateTable) -> None:
+    rows = _labelled(private, table).astype(np.int64)
+    _within(private.scores(rows, None, np.full(private.step.width, 2**20)), private.step.score_bound)
 
 
-def _predictions(half: Any, table: PrivateTable) -> None:
-    _within(half.summand(table, 0, half.length), half.step.bound)
+def _predictions(private: Any, table: PrivateTable) -> None:
+    _within(private.summand(table, 0, private.length), private.step.bound)
 
 
-def _coreset_rows(half: Any, table: PrivateTable) -> None:
+def _coreset_rows(private: Any, table: PrivateTable) -> None:
     from colonnade.papers.private import coded_columns
 
-    coded = coded_columns(half.terms, table, half.columns, np.arange(table.people))
+    coded = coded_columns(private.step.terms, table, private.step.columns, np.arange(table.people))
     assert np.all(np.abs(coded) <= 1)
 
 
-def _coreset_scores(half: Any, table: PrivateTable) -> None:
+def _coreset_scores(private: Any, table: PrivateTable) -> None:
     from colonnade.papers.steps import SCORE_SCALE
 
-    half._sample = np.arange(table.people)
-    _within(half.summand(table, 0, table.people), int(half.terms.largest_score * SCORE_SCALE), 1)
+    private._sample = np.arange(table.people)
+    _within(private.summand(table, 0, table.people), int(private.step.terms.largest_score * SCORE_SCALE), 1)
 
 
-def _coreset_draws(half: Any, table: PrivateTable) -> None:
-    half.accept({"counts": np.array([half.terms.size, *[0] * (len(half.owners) - 1)])})
-    _within(half.summand(table, 0, half.length), table.people, 0)
+def _coreset_draws(private: Any, table: PrivateTable) -> None:
+    private.accept({"counts": np.array([private.step.terms.size, *[0] * (len(private.step.owners) - 1)])})
+    _within(private.summand(table, 0, private.length), table.people, 0)
 
 
-def _coreset_total(half: Any, table: PrivateTable) -> None:
-    assert 0 < float(half.disclose(table)["value"][0]) <= half.terms.largest_score * table.people
+def _coreset_total(private: Any, table: PrivateTable) -> None:
+    assert 0 < float(private.disclose(table)["value"][0]) <= private.step.terms.largest_score * table.people
 
 
-def _coreset_gradient(half: Any, table: PrivateTable) -> None:
-    half._sample, half._weights = np.arange(table.people), np.full(table.people, 2.0**40)
-    half.begin(table)
-    _within(half.lengths(), 2**62)
+def _coreset_gradient(private: Any, table: PrivateTable) -> None:
+    private._sample, private._weights = np.arange(table.people), np.full(table.people, 2.0**40)
+    private.begin(table)
+    _within(private.lengths(), 2**62)
     for sign in (1, -1, 1):  # a coordinator that feeds the largest numbers that are accepted
-        half.learn(np.arange(table.people), np.full(table.people, sign * 2.0**200), 2.0**200)
-        _within(half.margins(np.arange(table.people)), 2**62)
+        private.learn(np.arange(table.people), np.full(table.people, sign * 2.0**200), 2.0**200)
+        _within(private.margins(np.arange(table.people)), 2**62)
 
 
-def _nothing(half: Any, table: PrivateTable) -> None:
+def _nothing(private: Any, table: PrivateTable) -> None:
     """No number of the table is looked at."""
 
 
@@ -416,8 +416,8 @@ BOUNDS: dict[str, Callable[[Any, PrivateTable], None]] = {
     "rows": _coded,
     "score-table": _one_indicator,
     "sketch": _coded,
-    "squared-length": _person_by_person(lambda half: half.step.height),
-    "total": _person_by_person(lambda half: half.values.high),
+    "squared-length": _person_by_person(lambda private: private.step.height),
+    "total": _person_by_person(lambda private: private.step.values.high),
     "union-cross": _union_cross,
     "union-own": _union_own,
     "value-sketch": _value_sketch,
@@ -485,11 +485,11 @@ def _try_step(
         read = {name: _as_read(one.schema[name], reading) for name, reading in asked.items()}
         step = msgspec.structs.replace(one.step, readings=read) if read else one.step
         as_read = codec.decode(codec.encode(step), Step).read(schema)  # as it arrives at the party
-        half = one.made(step, as_read)
+        private = one.made(step, as_read)
     except ColonnadeError:
         tally.refused += 1
         return
     key = tuple(as_read.items())
     view = seen.setdefault(key, table.read_as(as_read)) if key not in seen else seen[key]
-    BOUNDS[step.kind](half, view)
+    BOUNDS[step.kind](private, view)
     tally.asked[step.kind] = tally.asked.get(step.kind, 0) + 1

@@ -1,7 +1,7 @@
 """What a party says about an alignment never depends on its list: attacks that once told, and how attempts are counted.
 
 Each attack is a function that a coordinator could run. Its positive control is a deliberate bug of `tests/seeded/shares.py`: it
-switches the behaviour as it was back on. Neighbouring lists are played side by side in `tests/test_what_refusals_tell.py`.
+switches the behaviour as it was back on. Neighbouring lists are played side by side in `tests/party/test_what_refusals_tell.py`.
 """
 
 import dataclasses

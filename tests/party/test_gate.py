@@ -6,6 +6,7 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.counting import IndependentCounts, ResponseCounts, table_layout
 from colonnade.errors import PlanMismatch, PolicyRefusal
+from colonnade.party import gate as gate_module
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
 from colonnade.plan import About, Plan, Step
@@ -265,6 +266,26 @@ def test_the_noise_scale_is_never_taken_from_outside():
         steps = tuple(replaced(step, parameters={"sigma": 0.0}) for step in plan.steps)
         reply = ask(f, replaced(plan, steps=steps), step="histogram")
         assert isinstance(reply, Refused)
+
+
+def test_what_was_admitted_at_the_yes_is_used_once_and_after_that_the_policy_is_asked_again():
+    """A step may keep what a run gave it: used twice, it would add that up twice."""
+    with federation(60) as f:
+        gate, plan = gate_of(f), a_plan(f)
+        step = plan.step("bank", "reports")
+        gate.quote(plan, hold=True)
+        first, second, third = (gate._admitted(plan, step) for _ in range(3))
+        assert len({id(first), id(second), id(third)}) == 3
+        assert not gate._agreed
+
+
+def test_a_gate_keeps_only_so_many_admitted_steps(monkeypatch):
+    monkeypatch.setattr(gate_module, "MOST_AGREED", 2)
+    with federation(60) as f:
+        gate = guards(f)["bank"]._gate
+        for repeat in range(1, 6):
+            gate.quote(a_plan(f, repeat=repeat), hold=True)
+        assert len(gate._agreed) == 2
 
 
 def test_a_step_is_admitted_once_from_the_yes_to_its_release(monkeypatch):

@@ -22,7 +22,7 @@ import pyarrow as pa, pandas as pd
 from colonnade.party.table.row_order import read_ids
 from colonnade.party.serving import serve
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.party import Party, _test_randomness, members_of
+from colonnade.party.party import Party, _test_randomness, simulated_members
 from colonnade.secure.keys import Identity
 from colonnade.steps.kind import NO_FLOOR
 from colonnade.privacy.accounting import Budget
@@ -43,7 +43,9 @@ guard = party.open(
     common=pa.array(pd.read_parquet(folder / "cohort.parquet")["id"]),
     schemas=SCHEMAS,
     ledger=ledger,
-    member=members_of({name: Identity.generate(one) for name, one in noise.items()}, NO_FLOOR, {"telco": ledger}, None)["telco"],
+    member=simulated_members(
+        {name: Identity.generate(one) for name, one in noise.items()}, NO_FLOOR, {"telco": ledger}, None
+    )["telco"],
     randomness=noise["telco"],
 )
 serve(guard, folder / "telco.sock", ready=lambda: print("ready", flush=True))
@@ -69,7 +71,7 @@ def stop(child, how=signal.SIGTERM):
 
 
 def over_the_socket(folder, local: cn.Federation) -> cn.Federation:
-    endpoints = dict(local.transport._endpoints)
+    endpoints = dict(local._driver.transport._endpoints)
     endpoints["telco"] = UnixEndpoint(folder / "telco.sock", timeout=60)
     for name in ("bank", "insurer"):  # they know the ledger of the telco in this process
         del endpoints[name]._runs.member.heads._ledgers["telco"]

@@ -44,8 +44,8 @@ def _plan(people: int = PEOPLE, **options: object):
 PLAN = _plan()
 
 
-def _half(party: str, plan=PLAN) -> PrivateNewtonSteps:
-    return PrivateNewtonSteps(plan, plan.step(party, STEP), SCHEMAS[party])
+def _private(party: str, plan=PLAN) -> PrivateNewtonSteps:
+    return kit.private(PrivateNewtonSteps, plan, plan.step(party, STEP), SCHEMAS[party])
 
 
 def _table(party: str, row: dict) -> PrivateTable:
@@ -57,23 +57,23 @@ def _table(party: str, row: dict) -> PrivateTable:
     return PrivateTable(Source(frame), SCHEMAS[party])
 
 
-def _coded(half, table):
+def _coded(private, table):
     """Return rows, a column along each row, and labels."""
-    found = half.coded(table).read(0, table.people).T
-    return found[: half.width], found[-1] if half.target else None
+    found = private.coded(table).read(0, table.people).T
+    return found[: private.step.width], found[-1] if private.step.target else None
 
 
 def _first(party: str, row: dict, weights: np.ndarray) -> tuple[np.ndarray, int, int]:
     """The first person's integers, part of the score and label at one party, by the party's own code."""
-    half = _half(party)
-    rows, labels = _coded(half, _table(party, row))
-    part = half.in_steps(rows[:, :1], weights[half.terms.places(party)])
+    private = _private(party)
+    rows, labels = _coded(private, _table(party, row))
+    part = private.in_steps(rows[:, :1], weights[private.step.terms.places(party)])
     return rows[:, 0].astype(np.int64), int(part[0]), 0 if labels is None else int(labels[0])
 
 
 def _residual_and_weight(parts: dict[str, tuple[np.ndarray, int, int]], words: np.ndarray) -> tuple[int, int]:
     """Residual and weight of one person, in integers, as holders and nodes make them."""
-    terms = _half("bank").terms
+    terms = _private("bank").step.terms
     numbers = np.zeros((2, 1), dtype=np.uint16)
     for (_, part, _), word in zip(parts.values(), words, strict=True):
         numbers += split_parts(np.array([part]), np.array([[word]], dtype=np.uint16))
@@ -96,7 +96,7 @@ def _triangle(weight: int, row: np.ndarray) -> np.ndarray:
 @given(st.data())
 def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data) -> None:
     """A whole record, a record at one party, and the others' records towards a coalition of one party."""
-    noise = _half("bank").terms.noise
+    noise = _private("bank").step.terms.noise
     sizes = st.one_of(st.floats(-(2.0**20), 2.0**20), st.floats(-3, 3))
     weights = np.array(data.draw(st.lists(sizes, min_size=noise.columns, max_size=noise.columns)))
     words = data.draw(st.lists(st.integers(0, STEPS - 1), min_size=6, max_size=6))
@@ -128,8 +128,8 @@ def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data
 
 def test_parts_are_scores_in_whole_steps_clipped_to_the_window() -> None:
     """Constant, age and three segments: somebody of 18, gold, who defaulted."""
-    half = _half("bank")
-    terms, link = half.terms, half.terms.bounds.link
+    private = _private("bank")
+    terms, link = private.step.terms, private.step.terms.bounds.link
     weights = np.zeros(terms.columns)
     weights[terms.places("bank")] = [1.0, 0.25, 0.0, 2.0, 0.0]
     person = {"age": 18, "segment": "gold", "default": "yes"}
@@ -148,7 +148,7 @@ def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
         other = type(step)(**fields | {"parameters": {**step.parameters, **parameters}})
         steps = tuple(other if one is step else one for one in PLAN.steps)
         plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
-        return lambda: PrivateNewtonSteps(plan, other, SCHEMAS["bank"])
+        return lambda: kit.private(PrivateNewtonSteps, plan, other, SCHEMAS["bank"])
 
     with pytest.raises(PlanMismatch, match="width"):
         changed(width=3)()
@@ -165,7 +165,7 @@ def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category
     step, block = PLAN.step("bank", STEP), (2, 3)  # after the constant and the age, the three segments
     assert PLAN.step("insurer", STEP).parameters["levels"] == (0, 4)  # the longest: four products
 
-    def half(**parameters: object) -> PrivateNewtonSteps:
+    def private(**parameters: object) -> PrivateNewtonSteps:
         def changed(one):
             changes = {"levels": block, **parameters} if one.party == "bank" else {"levels": ()}
             fields = {name: getattr(one, name) for name in one.__struct_fields__}
@@ -173,24 +173,24 @@ def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category
 
         steps = tuple(map(changed, PLAN.steps))
         plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
-        return PrivateNewtonSteps(plan, plan.step("bank", STEP), SCHEMAS["bank"])
+        return kit.private(PrivateNewtonSteps, plan, plan.step("bank", STEP), SCHEMAS["bank"])
 
-    rows, _ = _coded(half(), _table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
+    rows, _ = _coded(private(), _table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
     levels = rows[block[0] : sum(block)].astype(int)
-    gamma = half().terms.scale
+    gamma = private().step.terms.scale
     assert set(np.unique(levels)) <= {0, gamma}
     assert (levels @ levels.T == gamma * np.diag(levels.sum(axis=1))).all()
     for other in ((1, 1), (1, 4), (2, 2), (3, 2)):
         with pytest.raises(PlanMismatch, match="not those of a category"):
-            half(levels=other)
+            private(levels=other)
     with pytest.raises(PlanMismatch, match="not those of a category"):
-        half(row_bound=step.parameters["row_bound"] - 1)  # rows would be scaled down, and levels with them
+        private(row_bound=step.parameters["row_bound"] - 1)  # rows would be scaled down, and levels with them
 
 
 @pytest.mark.parametrize("number", [CURVATURE, 5])
 def test_a_partys_noise_has_the_declared_law_in_every_round(number: int) -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
-    noise, source = _half("bank").terms.noise, kit.sampler(f"a party's share of the noise of round {number}")
+    noise, source = _private("bank").step.terms.noise, kit.sampler(f"a party's share of the noise of round {number}")
     drawn = np.array([noise.draw_round(number, source) for _ in range(300)]).astype(float)
     variance = np.full(noise.entries_of(number), float(noise.shares[number]))
     if number == CURVATURE:
@@ -221,7 +221,7 @@ class Opened:
         return self.part
 
     def take(self) -> None:
-        self.part.take(np.zeros(self.part._half.terms.columns))
+        self.part.take(np.zeros(self.part._step.terms.columns))
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_all_rounds_are_paid_for_before_the_first_is_shared(opened) -> None:
         opened.part.noise(0)
     opened.part.begin()
     spent = opened.gate.ledger.spent().epsilon(1e-5)
-    whole = opened.part._half.loss.epsilon(1e-5)
+    whole = opened.part._step.loss.epsilon(1e-5)
     assert spent == whole > 0.5
     for number in (0, 1):
         opened.take()
@@ -253,4 +253,4 @@ def test_after_a_restart_a_round_has_the_same_noise_and_is_paid_once(opened) -> 
     again = opened.reopen()
     again.begin()
     assert all(np.array_equal(again.noise(number), drawn) for number, drawn in enumerate(first))
-    assert opened.gate.ledger.spent().epsilon(1e-5) == again._half.loss.epsilon(1e-5)
+    assert opened.gate.ledger.spent().epsilon(1e-5) == again._step.loss.epsilon(1e-5)

@@ -14,7 +14,7 @@ import httpx
 import uvicorn
 
 import colonnade as cn
-from colonnade.cli import app as application
+from colonnade.report import dashboard as application
 from colonnade.report.dashboard import COOKIE, Sources, party_view
 from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import CertificateAuthority

@@ -256,8 +256,18 @@ ROLLED_BACK = (
 )
 
 
+def _used_again(self, plan, step):
+    """The admitted step is looked at, and stays."""
+    return self._agreed.get((codec.digest(plan), step.name)) or self._admit(plan, step)
+
+
 BUGS = [
     # gate
+    Bug(
+        "an admitted step is used twice",
+        replaced(Gate, "_admitted", _used_again),
+        gates.test_what_was_admitted_at_the_yes_is_used_once_and_after_that_the_policy_is_asked_again,
+    ),
     Bug(
         "debit after the draw",
         replaced(Gate, "release", _draws_before_it_debits),

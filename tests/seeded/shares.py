@@ -56,7 +56,9 @@ from tests.seeded.bug import Bug, replaced, wrapped
 
 
 def _unclipped(self, rows, weights):
-    return np.rint(weights @ rows.astype(float) / self.terms.scale / self.terms.bounds.link.step).astype(np.int64)
+    return np.rint(weights @ rows.astype(float) / self.step.terms.scale / self.step.terms.bounds.link.step).astype(
+        np.int64
+    )
 
 
 def _fresh(honest, self, number):

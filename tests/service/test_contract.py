@@ -1,5 +1,6 @@
 """The transport contract over NVIDIA FLARE: relays in processes of their own, mutual TLS, endpoints behind Unix sockets."""
 
+import importlib
 from contextlib import contextmanager
 
 import pytest
@@ -11,8 +12,9 @@ from tests.service.lines import HOST, free_port, relays, until
 from tests.transport.contract import PARTIES, TransportContract, echoes
 from tests.transport.test_direct import Server
 
-provisioning = pytest.importorskip("colonnade.service.federation_setup", reason="needs the extra colonnade[network]")
-flare = pytest.importorskip("colonnade.transport.flare", reason="needs the extra colonnade[network]")
+pytest.importorskip("nvflare", reason="needs the extra colonnade[network]")
+provisioning = importlib.import_module("colonnade.service.federation_setup")
+flare = importlib.import_module("colonnade.transport.flare")
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_lists_are_matched_over_the_network_and_studies_run_on_the_order(site): 
     with site.connect() as there:
         there.align(size="hidden", capacity=400)
         assert there.people == 400
-        first = there.alignment
+        first = there._driver.alignment
         counted = cn.PatternCount(["bank.segment", "telco.plan"], epsilon=2.0).fit(there)
         assert abs(counted.unbiased_.sum() - site.papers.alignment.people) < 30
         assert there.align(size="hidden", capacity=400)._driver.alignment == first

@@ -246,6 +246,6 @@ def test_why_a_guard_has_stopped_is_for_its_owner_and_no_monitor_passes_it_on(tm
         told = {name: words for name, sound, words in health.run_checks(checks) if not sound}
         assert "party status" in told["guard"]
         assert reason not in " ".join(told.values())
-    assert reason not in health.metrics(folder)
+    assert reason not in health.metrics(health.member_status(folder))
     assert reason not in call("party", "status", str(folder), "--live").output
     assert reason in call("party", "status", str(folder)).output

@@ -18,8 +18,8 @@ sys.exit(Supervisor(children, Log(sys.stdout, "bank", "supervisor"), print).run(
 """
 
 
-def started(**options) -> subprocess.Popen:
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, **options)
+def started(program=PROGRAM, **options) -> subprocess.Popen:
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, **options)
     for _ in range(2):
         assert json.loads(process.stdout.readline())["event"] == "started"
     return process
@@ -39,6 +39,14 @@ def test_a_signal_that_ends_a_member_leaves_a_line_that_names_it(name, everybody
         ("stopping", name, None), ("stopped", None, "relay"), ("stopped", None, "guard"),
     ]  # fmt: skip
     assert process.returncode == 0
+
+
+def test_a_child_that_is_told_to_stop_before_it_has_begun_ends_at_once():
+    """Before, the supervisor's own handler swallowed the signal in a child that had just been forked, which was killed later."""
+    late = "honest = Supervisor._live\nSupervisor._live = lambda *given: time.sleep(0.5) or honest(*given)\nsys.exit("
+    with started(PROGRAM.replace("sys.exit(", late)) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(8) == 0  # and a child that does not end is killed after 10 seconds
 
 
 def test_a_member_under_nohup_outlives_its_terminal():

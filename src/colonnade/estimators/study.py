@@ -503,7 +503,7 @@ class Study(BaseEstimator):
         if isinstance(federation, MomentsRelease):
             raise BadInput(
                 f"{type(self).__name__} is not fitted on moments: it opens other numbers.",
-                remedy="Give a federation and epsilon=.",
+                remedy="Give it a federation.",
             )
         if not isinstance(federation, Federation) or rows:
             raise BadInput(

@@ -13,14 +13,13 @@ release in the same sketch.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.audit import Finding, distinguish
-from colonnade.errors import BadInput
 from colonnade.papers.laws import GAMMA, PairSide, PartitionSketches, Sketching, least_floor, least_phantoms, sketching
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import Randomness
@@ -137,38 +136,6 @@ def attack(two_parties: _TwoParties, *, randomness: Randomness, samples: int = 2
     )
     found = distinguish(there, away, delta=two_parties.price.delta, alpha=alpha)
     return msgspec.structs.replace(found, claimed=two_parties.price.epsilon)
-
-
-class LossBounds(NamedTuple):
-    """Lower bounds on the loss of the paper's mechanism: δ at the claimed ε, and ε at the claimed δ."""
-
-    delta: float
-    epsilon: float
-
-
-def loss_bounds(paper: PaperSketches, *, others: int = 0) -> LossBounds:
-    """Return lower bounds on the paper's loss, by exact probabilities of "some sketch has equal values from a on".
-
-    Parameters
-    ----------
-    paper
-        The mechanism.
-    others
-        The number of other people in the victim's cluster at each party. Nobody is in both.
-    """
-    if others < 0:
-        raise BadInput(f"others must be at least 0, not {others}.", remedy="For example others=2.")
-    floor, step = least_floor(paper.epsilon_each, paper.gamma), math.log1p(paper.gamma)
-    elements = others + least_phantoms(paper.epsilon_each)
-    function = -np.expm1(-step * np.arange(floor, floor + math.ceil(45 / step)))
-    before = np.concatenate([[0.0], function[:-1]])
-    absent = (function**elements - before**elements) ** 2
-    cross = before ** (elements + 1) * function**elements
-    present = function ** (2 * elements + 1) - 2 * cross + before ** (2 * elements + 1)
-    rare, frequent = (_in_some(np.cumsum(one[::-1])[::-1], paper.sketches) for one in (absent, present))
-    usable = rare > 1e-300
-    ratio = np.maximum(frequent[usable] - paper.price.delta, 1e-300) / rare[usable]
-    return LossBounds(float(np.max(frequent - math.exp(paper.price.epsilon) * rare)), float(np.log(np.max(ratio))))
 
 
 def _in_some(each: NDArray[np.float64], sketches: int) -> NDArray[np.float64]:

@@ -14,7 +14,8 @@ A part in a conversation gets an `AdmittedStep`: the gate for that one step, wit
 A crash between debit and answer loses nothing: the same noise is drawn again from its seed, and the same question is never
 answered with two noises.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
-`colonnade.party` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only, whose failures are not said.
+`colonnade.party` or `colonnade.papers.private` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only,
+whose failures are not said.
 """
 
 from collections import OrderedDict
@@ -148,7 +149,8 @@ class Gate:
         self.terms = terms
         self.row_orders: RowOrders | None = None  # all row orders before this ledger, once there is a guard
         self._agreed: OrderedDict[tuple[bytes, str], PrivateStep[Any]] = OrderedDict()
-        """Steps that were admitted when this party agreed to their plan, by its hash. Policy and terms of a gate never change."""
+        """Steps that were admitted when this party agreed to their plan, by its hash. Each is used once: it may keep what a run
+        gave it. Policy and terms of a gate never change, and the ledger is asked anew in any case."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A gate stays where it is.")  # no worker ever gets the ledger, or the randomness
@@ -348,7 +350,6 @@ class Gate:
 
     def withdraw(self, plan: bytes) -> None:
         """Hold nothing for a plan any more, unless it may be paid for now."""
-        self._agreed = OrderedDict((key, half) for key, half in self._agreed.items() if key[0] != plan)
         self._ledger.end_hold(plan)
 
     def require_begun(self, plan: Plan) -> None:

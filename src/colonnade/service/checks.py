@@ -215,8 +215,7 @@ def member_checks(folder: Path) -> list[tuple[str, Check]]:
     def guarded(check: MemberCheck) -> Check:
         def run() -> str:
             try:
-                member = PartyFolder(folder)
-                return check(member, agreement.read_agreement(member.papers) if member.papers.exists() else None)
+                return check(PartyFolder(folder))
             except ColonnadeError as error:
                 raise CheckFailed(f"{error.message} {error.remedy}") from None
 
@@ -225,14 +224,18 @@ def member_checks(folder: Path) -> list[tuple[str, Check]]:
     return [(check.__name__, guarded(check)) for check in MEMBER_CHECKS]
 
 
-MemberCheck = Callable[[PartyFolder, agreement.FederationAgreement | None], str]
+MemberCheck = Callable[[PartyFolder], str]
 NO_PAPERS = "there are no papers yet"
 NO_DATA = "a compute node has none"
 
 
-def identity(member: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
+def _papers_of(member: PartyFolder) -> agreement.FederationAgreement | None:
+    return agreement.read_agreement(member.papers) if member.papers.exists() else None
+
+
+def identity(member: PartyFolder) -> str:
     """Check that the identity key is there, readable by its owner alone, and the one that the papers name."""
-    public = member.identity().public.hex()
+    public, papers = member.identity().public.hex(), _papers_of(member)
     if papers is None:
         return f"{member.name}: identity.key is private and sound; {NO_PAPERS}"
     pinned = papers.pinned().get(member.name)
@@ -243,11 +246,11 @@ def identity(member: PartyFolder, papers: agreement.FederationAgreement | None) 
     return f"{member.name}: identity.key is private and sound, and the papers name it"
 
 
-def schema(member: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
+def schema(member: PartyFolder) -> str:
     """Check that schema.toml says what the papers say was agreed."""
     if member.role == "compute":
         return NO_DATA
-    described = member.schema()
+    described, papers = member.schema(), _papers_of(member)
     if papers is None:
         return f"{len(described)} columns are described; {NO_PAPERS}"
     signatory = papers.members.get(member.name)
@@ -259,13 +262,13 @@ def schema(member: PartyFolder, papers: agreement.FederationAgreement | None) ->
     return f"{len(described)} columns, as in the papers"
 
 
-def permissions(member: PartyFolder, _: object) -> str:
+def permissions(member: PartyFolder) -> str:
     """Check that no other user of the machine can read a key, or change a folder or a policy."""
     member.require_safe()
     return "keys, folders, policy and schema are this user's alone to change"
 
 
-def certificate(member: PartyFolder, _: object) -> str:
+def certificate(member: PartyFolder) -> str:
     """Check that the relay can connect with its certificate, and say until when."""
     if not member.kit.certificate_file.exists():
         return "there is none yet: colonnade party install"
@@ -273,15 +276,16 @@ def certificate(member: PartyFolder, _: object) -> str:
     return "; ".join(f"{file} {found.words(time.time())}" for file, found in member.kit.certificates().items())
 
 
-def signatures(_: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
+def signatures(member: PartyFolder) -> str:
     """Check that every member has signed the papers."""
+    papers = _papers_of(member)
     if papers is None:
         return NO_PAPERS
     missing = papers.missing()
     return "all members have signed" if not missing else f"still to sign: {', '.join(missing)}"
 
 
-def ledger(member: PartyFolder, _: object) -> str:
+def ledger(member: PartyFolder) -> str:
     """Check that the ledger is whole, has the policy's cap, and does not lie in the future."""
     if member.role == "compute" or not (member.path / "ledger.sqlite").exists():
         return "there is none yet" if member.role == "data" else NO_DATA
@@ -293,7 +297,7 @@ def ledger(member: PartyFolder, _: object) -> str:
     return f"{rows} rows check; remaining ε={remaining:.4g}"
 
 
-def data(member: PartyFolder, _: object) -> str:
+def data(member: PartyFolder) -> str:
     """Check that a table is loaded, and that its copy is what was loaded and fits schema, policy and papers."""
     if member.role == "compute":
         return NO_DATA
@@ -318,8 +322,9 @@ def version_in_words(opened: SqliteLedger) -> str:
     return f"version {opened.current_version()}, declared {declared[-1]:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def coordinator(_: PartyFolder, papers: agreement.FederationAgreement | None) -> str:
+def coordinator(member: PartyFolder) -> str:
     """Check that the coordinator's port answers from here."""
+    papers = _papers_of(member)
     if papers is None:
         return NO_PAPERS
     where = papers.coordinator

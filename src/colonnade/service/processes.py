@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 REFUSED = 1
 """The exit status of a child that refuses to run."""
 
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What asks a member to stop."""
+
 GRACE = 10.0
 """Seconds that a child has to end before it is killed."""
 
@@ -79,7 +82,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Watch over the children until asked to stop; return 1 if one of them refused to run."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in STOPPING:
             if (
                 number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
             ):  # nohup: its terminal may close
@@ -117,11 +120,14 @@ class Supervisor:
         return 0
 
     def _start(self, name: str, *, again: bool = False) -> None:
+        # A signal that comes before the child has its own handlers waits: the supervisor's would swallow it there.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
             pid = os.fork()
         if pid == 0:
             os._exit(self._live(self._children[name]))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         self._pids[name] = pid
         self._started[name] = time.monotonic()
         self._log.event("restarted" if again else "started", child=name, pid=pid)
@@ -132,6 +138,7 @@ class Supervisor:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             for number in (signal.SIGINT, signal.SIGHUP):  # both reach the supervisor, which stops this child
                 signal.signal(number, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
             os.close(self._lifeline[1])
             threading.Thread(target=self._end_with_supervisor, daemon=True).start()
             work()

@@ -255,8 +255,8 @@ class StudyFile:
         if not spend:  # declaring a new version of data writes to ledgers: a preview writes to copies
             with tempfile.TemporaryDirectory(prefix="colonnade-preview-") as folder:
                 if any(path.exists() for path in self._files().values()):
-                    shutil.copytree(self.ledger_dir, folder, dirs_exist_ok=True)
-                yield Path(folder)
+                    shutil.copytree(self.ledger_dir, Path(folder) / "ledgers")  # its mode is not the folder's above it
+                yield Path(folder) / "ledgers"
             return
         try:
             self.ledger_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -473,7 +473,7 @@ def _table(entry: toml_parts.Table, kind: type[Study], where: str, folder: Path)
 
 def _whole(entry: toml_parts.Table, name: str, where: str, low: int = 1) -> int:
     """Read a whole number; 1 where there is none."""
-    return int(checked(f"{where}.{name}", entry.get(name, 1), Whole(low), remedy=f"For example {name} = {low}."))
+    return int(checked(f"{where}.{name}", entry.get(name, 1), Whole(low), remedy=f"For example {name} = {low + 1}."))
 
 
 @dataclass(frozen=True)

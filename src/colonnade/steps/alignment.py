@@ -4,7 +4,7 @@ No column enters, and no statistic leaves. The only number that may leave is how
 says and the policy allows: exactly (``"public"``), with discrete Laplace noise (``"noisy"``), or not at all (``"hidden"``).
 Every member reads the same plan and arrives at the same terms, or refuses. Nothing in them is private.
 
-A matching tells peers something exactly (`AligningStep.told`): who is in common, or in a union how many are. That is not
+A matching tells peers something exactly (`told`): who is in common, or in a union how many are. That is not
 differentially private. A policy admits it by name, and it is a line in the ledger.
 """
 

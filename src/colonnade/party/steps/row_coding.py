@@ -1,9 +1,10 @@
 """Some people's rows as integers: `coded_rows` returns coded columns, and `bounded_scores` scores under public weights.
 
 `colonnade.steps.kind` says which integers there are. `whole_numbers` makes them, for local and for shared steps, and nothing
-else does: every sensitivity rests on a bound on one person's integers, so nothing else in `colonnade.party.steps` rounds a
-number, or casts one to an integer (tests/party/test_integer_bounds.py). A number that is not finite is no integer at all. It
-never passes as one: the step fails, and says no more than any step that fails on rows (`colonnade.party.refusals.AWAY`). It
+else does: every sensitivity rests on a bound on one person's integers, so nothing else in `colonnade.party.steps` or
+`colonnade.papers.private` rounds a number, or casts one to an integer (tests/party/test_integer_bounds.py). A number that is not
+finite is no integer at all. It never passes as one: the step fails, and says no more than any step that fails on rows
+(`colonnade.party.refusals.AWAY`). It
 cannot happen while coding is total (`colonnade.schema`).
 """
 
