@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import msgspec
 
@@ -39,6 +40,8 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
     >>> Bins(edges=[0, 50, 100], of=Numeric(0, 100, missing=0, na_values=[-999]), missing="level", codes=[-999]).levels
     ('[0, 50)', '[50, 100]', '-999', 'missing')
     """
+
+    is_binned: ClassVar[bool] = True
 
     levels: Sequence[Level] = ()  # follows from the edges
     edges: Sequence[float]  # kept as a tuple of floats
@@ -94,11 +97,6 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
     def middles(self) -> tuple[float, ...]:
         """The middle of every bin, in the column's own unit; a code and a bin of missing values have none."""
         return tuple(low / 2 + high / 2 for low, high in pairwise(self.edges))
-
-    @property
-    def is_binned(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def underlying(self) -> Measured:

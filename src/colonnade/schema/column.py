@@ -41,35 +41,23 @@ class ColumnKind(msgspec.Struct, frozen=True):
 
     # What it is ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def is_number(self) -> bool:
-        """Whether it is coded as one number between bounds; otherwise as the indicators of its levels."""
-        return False
+    is_number: ClassVar[bool] = False
+    """Whether it is coded as one number between bounds; otherwise as the indicators of its levels."""
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether it is a number, or a date, of the data source: one with quantiles, that may be narrowed or put in bins."""
-        return False
+    is_measured: ClassVar[bool] = False
+    """Whether it is a number, or a date, of the data source: one with quantiles, that may be narrowed or put in bins."""
 
-    @property
-    def is_binned(self) -> bool:
-        """Whether its levels are bins of a number or a date."""
-        return False
+    is_binned: ClassVar[bool] = False
+    """Whether its levels are bins of a number or a date."""
 
-    @property
-    def has_round_numbers(self) -> bool:
-        """Whether its values are written as numbers, some of which are rounder than others."""
-        return False
+    has_round_numbers: ClassVar[bool] = False
+    """Whether its values are written as numbers, some of which are rounder than others."""
 
-    @property
-    def noun(self) -> str:
-        """What one of its values is, in a word."""
-        return "level"
+    noun: ClassVar[str] = "level"
+    """What one of its values is, in a word."""
 
-    @property
-    def example(self) -> str:
-        """How a value is written as text."""
-        return ""
+    example: ClassVar[str] = ""
+    """How a value is written as text."""
 
     @property
     def pattern(self) -> str:

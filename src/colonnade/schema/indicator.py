@@ -1,5 +1,7 @@
 """Where a number or a date is missing."""
 
+from typing import ClassVar
+
 from colonnade.schema.column import ColumnKind
 from colonnade.schema.kinds import Measured
 from colonnade.schema.kinds.number import Number
@@ -14,6 +16,8 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
         The other column, and its description.
     """
 
+    is_measured: ClassVar[bool] = False
+
     of: str
     described: Measured
 
@@ -26,11 +30,6 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
     def high(self) -> float:
         """1: it is missing."""
         return 1.0
-
-    @property
-    def is_measured(self) -> bool:
-        """No: it is read from another column."""
-        return False
 
     @property
     def indicates(self) -> str:

@@ -40,6 +40,8 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
     cell_type: ClassVar[str] = "datetime64[D]"
     cells_in_words: ClassVar[str] = "dates"
     time_format: ClassVar[str] = "%Y-%m-%d"
+    noun: ClassVar[str] = "date"
+    example: ClassVar[str] = "2024-02-29"
 
     first: str
     last: str
@@ -88,16 +90,6 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         if set(cls.needed) <= set(given):
             return None
         return "a first and a last date", "Write both, such as first = 2020-01-01."
-
-    @property
-    def noun(self) -> str:
-        """A date."""
-        return "date"
-
-    @property
-    def example(self) -> str:
-        """In ISO form."""
-        return "2024-02-29"
 
     @property
     def pattern(self) -> str:

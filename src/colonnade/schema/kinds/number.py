@@ -27,6 +27,9 @@ class Number(ColumnKind, frozen=True):
     would turn clipping off.
     """
 
+    is_number: ClassVar[bool] = True
+    is_measured: ClassVar[bool] = True  # unless it is an indicator
+
     time_format: ClassVar[str] = ""
     """How a time is written as text, as `datetime.datetime.strptime` has it."""
 
@@ -48,16 +51,6 @@ class Number(ColumnKind, frozen=True):
                 "There is no whole number between the bounds of an integer column.",
                 remedy="Widen the bounds, or leave integer=True out of cn.Numeric.",
             )
-
-    @property
-    def is_number(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def is_measured(self) -> bool:
-        """Yes, unless it is an indicator."""
-        return True
 
     @property
     def whole(self) -> bool:
@@ -139,6 +132,9 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
     needed: ClassVar[tuple[str, ...]] = ("lower", "upper")
     cell_type: ClassVar[str] = "float64"
     cells_in_words: ClassVar[str] = "numbers"
+    has_round_numbers: ClassVar[bool] = True
+    noun: ClassVar[str] = "number"
+    example: ClassVar[str] = "1234.5"
 
     lower: float | int | None = None
     upper: float | int | None = None
@@ -214,21 +210,6 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
     def fill(self) -> float | None:
         """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
         return None if self.missing is None else float(self.missing)
-
-    @property
-    def has_round_numbers(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def noun(self) -> str:
-        """A number."""
-        return "number"
-
-    @property
-    def example(self) -> str:
-        """With a decimal point."""
-        return "1234.5"
 
     @property
     def pattern(self) -> str:
