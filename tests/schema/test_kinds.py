@@ -1,14 +1,23 @@
 """A kind of column is a class, and nothing outside `colonnade.schema` asks of which kind a column is."""
 
 import ast
+from doctest import DocTestParser
 from pathlib import Path
 from typing import get_args
 
+import msgspec
+import numpy as np
+import pandas as pd
 import pytest
 
 import colonnade as cn
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric, Schema, kind_declared_by
+from colonnade.schema.cells import pandas_reader
 from colonnade.schema.column import ColumnKind
+from colonnade.schema.encoders import encoder_for
+from colonnade.schema.kinds import DECLARED
+from colonnade.schema.pipelines import coding_steps
+from colonnade.schema.stored import form_of
 
 SOURCE = Path(cn.__file__).parent
 KINDS = {kind.__name__ for kind in (*get_args(Column), Number)}
@@ -25,6 +34,18 @@ EVERY = [
     Bins.equal(AGE, 4),
     Crossed(names=("age", "plan"), of=(Bins.equal(AGE, 4), PLAN)),
 ]
+
+
+def documented(kind):
+    """Return the first column that a kind's own examples declare."""
+    examples = DocTestParser().get_examples(kind.__doc__)
+    nodes = (node for example in examples for node in ast.walk(ast.parse(example.source)))
+    calls = (node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == kind.__name__)
+    return eval(ast.unparse(next(calls)), {kind.__name__: kind})
+
+
+DOCUMENTED = [documented(kind) for kind in DECLARED.values()]
+"""A column of each kind that an owner declares, also of one that was added after this was written."""
 
 
 def kinds_named(source: str) -> set[str]:
@@ -65,10 +86,22 @@ def test_a_module_that_knows_one_would_be_found(source):
 
 
 def test_every_kind_is_among_those_that_are_asked_here():
-    assert {type(column) for column in EVERY} == set(get_args(Column))
+    assert {type(column) for column in (*EVERY, *DOCUMENTED)} == set(get_args(Column))
 
 
-@pytest.mark.parametrize("column", EVERY, ids=lambda column: type(column).__name__)
+@pytest.mark.parametrize("column", DOCUMENTED, ids=lambda column: type(column).__name__)
+def test_a_declared_kind_is_sent_read_stored_and_exported_alike(column):
+    assert msgspec.json.decode(msgspec.json.encode(column), type=Column) == column
+    frame = pd.DataFrame({"party.own": list(column.public_cells)})
+    cells, encoder, form = pandas_reader(frame["party.own"])(0, len(frame)), encoder_for(column), form_of(column)
+    assert encoder.present(cells).all()
+    np.testing.assert_array_equal(encoder(form.restore(form.store(cells))), encoder(cells))
+    exported = coding_steps({"party.own": column}, coded=False).transform(frame)
+    wanted = encoder(cells)[:, None] if column.is_number else np.eye(column.size)[encoder(cells)]
+    np.testing.assert_array_equal(exported, wanted)
+
+
+@pytest.mark.parametrize("column", [*EVERY, *DOCUMENTED], ids=lambda column: type(column).__name__)
 def test_every_kind_answers_what_any_column_is_asked(column):
     bounds = {"low", "high", "midpoint", "half_range"} if not column.is_number else set()
     for name in set(vars(ColumnKind)) - bounds:
@@ -101,7 +134,7 @@ def test_what_is_no_column_is_no_reading(wrong):
     assert not Schema(age=AGE).allows("age", wrong)
 
 
-@pytest.mark.parametrize("column", [AGE, DAY, PLAN], ids=lambda column: type(column).__name__)
+@pytest.mark.parametrize("column", DOCUMENTED, ids=lambda column: type(column).__name__)
 def test_the_fields_of_a_declaration_tell_its_kind(column):
     kind, known = kind_declared_by(column.needed)
     assert kind is type(column)

@@ -16,16 +16,16 @@ Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import get_args
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.bins import Bins, Measured
-from colonnade.schema.category import Category
+from colonnade.schema.bins import Bins
 from colonnade.schema.column import ColumnKind, Level
 from colonnade.schema.crossed import AND, Crossed
-from colonnade.schema.date import Date
 from colonnade.schema.indicator import Indicator
-from colonnade.schema.number import THOUSANDS, Number, Numeric
+from colonnade.schema.kinds import DECLARED, Measured
+from colonnade.schema.kinds.category import Category
+from colonnade.schema.kinds.date import Date
+from colonnade.schema.kinds.number import THOUSANDS, Number, Numeric
 
 __all__ = [
     "AND",
@@ -50,15 +50,8 @@ __all__ = [
 Column = Measured | Category | Bins | Crossed | Indicator
 """A column of any kind. Other packages ask the column (`colonnade.schema.column.ColumnKind`), and never of which kind it is."""
 
-DECLARED: Mapping[str, type[Measured | Category]] = {
-    "number": Numeric,
-    "category": Category,
-    **{kind.__name__.lower(): kind for kind in get_args(Measured) if kind is not Numeric},
-}
-"""The kinds that an owner declares, by what a value is."""
 
-
-def kind_declared_by(fields: Collection[str]) -> tuple[type[Measured | Category], tuple[str, ...]]:
+def kind_declared_by(fields: Collection[str]) -> tuple[type[Number | Category], tuple[str, ...]]:
     """Return the kind of a column whose declaration has some fields, and all fields that it may have.
 
     It is a number, unless a field that another kind needs says otherwise; such a field may still be added.
@@ -123,11 +116,12 @@ class Schema(Mapping[str, Column]):
                     remedy="Rename the column in the data source, and in the schema.",
                 )
             if not isinstance(column, ColumnKind) or column.parts:
+                *others, last = (f"cn.{kind.__name__}" for kind in DECLARED.values())
                 raise BoundsRequired(
-                    f"Column {name!r} is described by {type(column).__name__}, not by cn.Numeric, cn.Category or cn.Date."
+                    f"Column {name!r} is described by {type(column).__name__}, not by {', '.join(others)} or {last}."
                 )
             self._columns.setdefault(name, column)
-            if isinstance(column, Measured) and column.indicator:
+            if isinstance(column, Number) and column.indicator:
                 self._columns[_indicator_of(name)] = Indicator(name, column)
         self._check_indicators(given)
 
@@ -216,10 +210,10 @@ class Schema(Mapping[str, Column]):
         return self._columns[name].read_from(name)
 
 
-def _as_number(column: Column | None) -> Measured | None:
+def _as_number(column: Column | None) -> Number | None:
     """Return the number that a column is, also one in bins."""
     column = column.of if isinstance(column, Bins) else column
-    return column if isinstance(column, Measured) else None
+    return column if isinstance(column, Number) and column.is_measured else None
 
 
 def _indicator_of(name: str) -> str:

@@ -3,17 +3,14 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import msgspec
 
 from colonnade.errors import BadInput
-from colonnade.schema.category import MISSING_LEVEL, Category
 from colonnade.schema.column import ColumnKind, Level
-from colonnade.schema.date import Date
-from colonnade.schema.number import Numeric
-
-Measured = Numeric | Date
-"""The kinds of numbers that an owner declares: with quantiles, and bounds that may be narrowed."""
+from colonnade.schema.kinds import Measured
+from colonnade.schema.kinds.category import MISSING_LEVEL, Category
 
 
 class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,11 +34,14 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> Bins(edges=[0, 10, 50, 100], of=Numeric(0, 100, missing=0), missing="level").levels
     ('[0, 10)', '[10, 50)', '[50, 100]', 'missing')
     >>> Bins(edges=[0, 50, 100], of=Numeric(0, 100, missing=0, na_values=[-999]), missing="level", codes=[-999]).levels
     ('[0, 50)', '[50, 100]', '-999', 'missing')
     """
+
+    is_binned: ClassVar[bool] = True
 
     levels: Sequence[Level] = ()  # follows from the edges
     edges: Sequence[float]  # kept as a tuple of floats
@@ -97,11 +97,6 @@ class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_field
     def middles(self) -> tuple[float, ...]:
         """The middle of every bin, in the column's own unit; a code and a bin of missing values have none."""
         return tuple(low / 2 + high / 2 for low, high in pairwise(self.edges))
-
-    @property
-    def is_binned(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def underlying(self) -> Measured:

@@ -5,9 +5,10 @@ where pandas met a null, and as a boolean from parquet. A column of Python objec
 then spelled by itself, and a number is kept as the number it is too: how a column's texts are written must not change what its
 numbers are. Such a block is a struct with the fields ``text`` and ``number``.
 
-A number or a date written as text is read by the patterns of its column: digits with the declared signs between groups of digits
+A number or a date written as text is read by the pattern of its column: digits with the declared signs between groups of digits
 and before the fraction, ``"true"`` as 1, ``"false"`` as 0, or a date in ISO form. A pattern is checked cell by cell. What matches
-none is not guessed at.
+none is not guessed at. Nothing here asks of which kind a number is: a column says of what NumPy type its cells are, how they are
+written as text, and which cell counts as 0.
 """
 
 import datetime as dt
@@ -24,7 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from colonnade.schema import Category, Column, Date, Level, Numeric
+from colonnade.schema import Category, Level, Number
+from colonnade.schema.kinds.number import NUMBER
 
 Floats = NDArray[np.float64]
 
@@ -33,10 +35,6 @@ UNREADABLE = "\ufffd"
 
 WHOLE = re.compile(r"-?(0|[1-9][0-9]*)(\.0)?")
 TRUTH = {"false": ("False", "false", "FALSE"), "true": ("True", "true", "TRUE")}
-EXPONENT = r"([eE][+-]?\d+)?"
-INFINITY = r"[iI][nN][fF]([iI][nN][iI][tT][yY])?"
-NUMBER = rf"^[+-]?((\d+\.?\d*|\.\d+){EXPONENT}|{INFINITY})$"
-DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
 
 
 def flatten(column: Any) -> Any:
@@ -137,72 +135,91 @@ def _is_whole(text: str) -> bool:
     return WHOLE.fullmatch(text) is not None and text != "-0" and "." not in text
 
 
-# Texts as numbers and dates ------------------------------------------------------------------------------------------------
+# Texts and typed cells as numbers -------------------------------------------------------------------------------------------
 
 
-def number_pattern(column: Column) -> str:
-    """Return the pattern of a number written as text in this column.
-
-    Groups have three digits, or two where a group of three comes last. So 1,23 is no number where a comma stands between groups.
-
-    Examples
-    --------
-    >>> bool(re.match(number_pattern(Numeric(0, 1, thousands=",")), "1,234.50"))
-    True
-    """
-    assert isinstance(column, Numeric)  # nothing else is written as numbers
-    if column.thousands is None and column.decimal == ".":
-        return NUMBER
-    point = re.escape(column.decimal)
-    grouped = ""
-    if column.thousands is not None:
-        between = re.escape(column.thousands)
-        grouped = rf"\d{{1,3}}({between}\d{{2,3}})*{between}\d{{3}}({point}\d*)?|"
-    return rf"^[+-]?(({grouped}(\d+({point}\d*)?|{point}\d+){EXPONENT})|{INFINITY})$"
+def is_plain(column: Number) -> bool:
+    """Whether cells are numbers, and not times or lengths of time."""
+    return np.dtype(column.cell_type).kind == "f"
 
 
-def na_numbers(column: Numeric | Date) -> tuple[float, ...]:
+def is_time(column: Number) -> bool:
+    """Whether cells are times: days, or time stamps."""
+    return np.dtype(column.cell_type).kind == "M"
+
+
+def unit_of(column: Number) -> Any:
+    """Return what a column of times, or of lengths of time, is counted in, as NumPy and pandas both call it."""
+    return np.datetime_data(column.cell_type)[0]
+
+
+def first_time(column: Number) -> Any:
+    """Return the time that counts as 0."""
+    first: Any = np.array(int(column.origin)).astype(column.cell_type)[()]
+    return pd.Timestamp(first)
+
+
+def na_numbers(column: Number) -> tuple[float, ...]:
     """Return those of a column's ``na_values`` that are numbers there, or dates.
 
     Examples
     --------
+    >>> from colonnade.schema import Numeric
     >>> na_numbers(Numeric(0, 10, na_values=["?", -999, "-1"]))
     (-999.0, -1.0)
     """
     texts = [value.strip() if isinstance(value, str) else "" for value in column.na_values]
-    words = pa.array(texts, type=pa.large_string())
-    read = dates_in(words, column) if isinstance(column, Date) else numbers_in(words, column)
+    read = numbers_in(pa.array(texts, type=pa.large_string()), column)
     pairs = zip(column.na_values, read.tolist(), strict=True)
     found = [number if isinstance(value, str) else float(value) for value, number in pairs]
     return tuple(number for number in found if not math.isnan(number))
 
 
-def numbers_in(words: Any, column: Numeric) -> Floats:
+def numbers_in(words: Any, column: Number) -> Floats:
     """Return trimmed texts as numbers. A pattern is checked cell by cell first: one failed cast would fail the whole column."""
     nothing = pa.scalar(None, type=words.type)
-    written = pc.if_else(pc.match_substring_regex(words, pattern=number_pattern(column)), words, nothing)
-    if column.thousands is not None:
-        written = pc.replace_substring(written, pattern=column.thousands, replacement="")
-    if column.decimal != ".":
-        written = pc.replace_substring(written, pattern=column.decimal, replacement=".")
+    written = pc.if_else(pc.match_substring_regex(words, pattern=column.pattern), words, nothing)
+    if not is_plain(column):
+        first = pc.replace_substring_regex(written, pattern=column.pattern, replacement=r"\1")
+        return cast("Floats", _times(pd.Series(first.to_pandas(), dtype=object), column).to_numpy(dtype=np.float64))
+    for _, sign, instead in column.signs:
+        written = pc.replace_substring(written, pattern=sign, replacement=instead)
     numbers = pc.ascii_ltrim(written, characters="+").cast(pa.float64())
     truth = pc.index_in(pc.ascii_lower(words), value_set=pa.array(["false", "true"], type=words.type))
     return cast("Floats", pc.coalesce(numbers, truth.cast(pa.float64())).to_numpy(zero_copy_only=False))
 
 
-def dates_in(words: Any, column: Date) -> Floats:
-    """Return trimmed texts in ISO form as days since the first date."""
-    nothing = pa.scalar(None, type=words.type)
-    written = pc.if_else(pc.match_substring_regex(words, pattern=DAY), words, nothing)
-    days = pc.utf8_slice_codeunits(written, 0, 10)
-    return _days(pd.Series(days.to_pandas(), dtype=object), column).to_numpy(dtype=np.float64)
+def _times(written: pd.Series, column: Number) -> Any:
+    """Return texts as times since the first, or as lengths of time, in units; NaN for a day that no calendar has."""
+    if is_time(column):
+        read = pd.to_datetime(written, format=column.time_format, errors="coerce") - first_time(column)
+    else:
+        read = pd.to_timedelta(written, errors="coerce")
+    return read / pd.Timedelta(1, unit=unit_of(column))
 
 
-def _days(written: pd.Series, column: Date) -> pd.Series:
-    """Return days since the first date, of texts such as ``2024-02-29``; NaN for a day that no calendar has."""
-    return (pd.to_datetime(written, format="%Y-%m-%d", errors="coerce") - pd.Timestamp(column.first)) / pd.Timedelta(
-        days=1
-    )
+def numbers_of(array: Any, column: Number) -> Floats:
+    """Return cells that are not written as text as numbers."""
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        array = pc.local_timestamp(array)  # the day on the wall where it was written
+    # safe=False: a whole number beyond 2**53 is rounded to a float, not refused because of its value.
+    numbers = array.cast(arrow_type(column), safe=False)
+    if is_plain(column):
+        return cast("Floats", numbers.to_numpy(zero_copy_only=False))
+    units = numbers.cast(counted_type(column)).cast(pa.float64(), safe=False)
+    return cast("Floats", units.to_numpy(zero_copy_only=False)) - column.origin
+
+
+def arrow_type(column: Number) -> Any:
+    """Return the Arrow type of its cells."""
+    return pa.from_numpy_dtype(np.dtype(column.cell_type))
+
+
+def counted_type(column: Number) -> Any:
+    """Return the Arrow type that holds a number of units."""
+    return pa.int32() if arrow_type(column).bit_width == 32 else pa.int64()
 
 
 # Columns of a pandas frame --------------------------------------------------------------------------------------------------

@@ -28,6 +28,12 @@ class ColumnKind(msgspec.Struct, frozen=True):
     needed: ClassVar[tuple[str, ...]] = ()
     """The fields that whoever declares such a column has to give: they tell the kinds apart."""
 
+    cell_type: ClassVar[str] = "object"
+    """NumPy's type for a cell: an object that has levels, a number, or a time or a length of time in the unit that counts."""
+
+    cells_in_words: ClassVar[str] = ""
+    """What the cells have to be, where they are not texts."""
+
     @classmethod
     def lacks(cls, given: Collection[str]) -> tuple[str, str] | None:
         """Return what a declaration with some fields lacks, and how to write it; ``None`` where the class itself says so."""
@@ -35,34 +41,27 @@ class ColumnKind(msgspec.Struct, frozen=True):
 
     # What it is ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def is_number(self) -> bool:
-        """Whether it is coded as one number between bounds; otherwise as the indicators of its levels."""
-        return False
+    is_number: ClassVar[bool] = False
+    """Whether it is coded as one number between bounds; otherwise as the indicators of its levels."""
+
+    is_measured: ClassVar[bool] = False
+    """Whether it is a number, or a date, of the data source: one with quantiles, that may be narrowed or put in bins."""
+
+    is_binned: ClassVar[bool] = False
+    """Whether its levels are bins of a number or a date."""
+
+    has_round_numbers: ClassVar[bool] = False
+    """Whether its values are written as numbers, some of which are rounder than others."""
+
+    noun: ClassVar[str] = "level"
+    """What one of its values is, in a word."""
+
+    example: ClassVar[str] = ""
+    """How a value is written as text."""
 
     @property
-    def is_measured(self) -> bool:
-        """Whether it is a number, or a date, of the data source: one with quantiles, that may be narrowed or put in bins."""
-        return False
-
-    @property
-    def is_binned(self) -> bool:
-        """Whether its levels are bins of a number or a date."""
-        return False
-
-    @property
-    def has_round_numbers(self) -> bool:
-        """Whether its values are written as numbers, some of which are rounder than others."""
-        return False
-
-    @property
-    def noun(self) -> str:
-        """What one of its values is, in a word."""
-        return "level"
-
-    @property
-    def example(self) -> str:
-        """How a value is written as text."""
+    def pattern(self) -> str:
+        """A regular expression of all texts that are read as a number of this column; Arrow and Python both know it."""
         return ""
 
     @property

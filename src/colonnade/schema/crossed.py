@@ -6,8 +6,8 @@ import msgspec
 
 from colonnade.errors import BadInput
 from colonnade.schema.bins import Bins
-from colonnade.schema.category import Category
 from colonnade.schema.column import ColumnKind, Level
+from colonnade.schema.kinds.category import Category
 
 AND = " & "
 """What stands between two columns, or two levels, that are read together."""

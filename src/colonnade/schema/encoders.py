@@ -12,7 +12,6 @@ A *null record* is something else: a person without a row at a party. It has the
 as 0 everywhere, and no level, so that it contributes nothing to sums and products and costs what accounting for zero-out says.
 """
 
-import datetime as dt
 import math
 import re
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from colonnade.errors import SchemaMismatch
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric, cells
+from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number, cells
 from colonnade.schema.cells import flatten, is_text, places_of, texts_of
 
 Floats = NDArray[np.float64]
@@ -37,8 +36,6 @@ MISSING = -1
 
 UNKNOWN, EMPTY = -1, -2
 """What the cells of a category say besides their levels: a value outside the list, or nothing."""
-
-EPOCH = dt.date(1970, 1, 1)
 
 
 def number_bounds(column: Number) -> tuple[float, float]:
@@ -68,7 +65,7 @@ class NumericEncoder:
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, column: Numeric | Date) -> None:
+    def __init__(self, column: Number) -> None:
         self._column = column
         self._low, self._high = number_bounds(column)
         self._absent = cells.na_numbers(column)
@@ -120,45 +117,18 @@ class NumericEncoder:
         if is_text(kind):
             words = pc.ascii_trim_whitespace(array.cast(pa.large_string()))
             empty = pc.is_in(words, value_set=self._words).to_numpy(zero_copy_only=False) | _is_null(array)
-            return NumberReading(self._parsed(words), empty)
-        numbers = self._typed(array)
+            return NumberReading(cells.numbers_in(words, self._column), empty)
+        numbers = cells.numbers_of(array, self._column)
         return NumberReading(numbers, np.isnan(numbers))
 
     def _of_objects(self, array: Any) -> NumberReading:
-        """Numbers as they are, anything else as it is spelled."""
+        """Numbers as they are, anything else as it is spelled. A number is no date."""
         numbers, empty = self._read(array.field("text"))
+        if not cells.is_plain(self._column):
+            return NumberReading(numbers, empty)
         typed = array.field("number").to_numpy(zero_copy_only=False)
         is_number = ~np.isnan(typed)
         return NumberReading(np.where(is_number, typed, numbers), empty & ~is_number)
-
-    def _parsed(self, words: Any) -> Floats:
-        assert isinstance(self._column, Numeric)
-        return cells.numbers_in(words, self._column)
-
-    def _typed(self, array: Any) -> Floats:
-        numbers = array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array
-        # safe=False: a whole number beyond 2**53 is rounded to a float, not refused because of its value.
-        return cast("Floats", numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-
-
-class DateEncoder(NumericEncoder):
-    """Days since the first date: clipped, and the fill value where a date is missing."""
-
-    def __init__(self, column: Date) -> None:
-        super().__init__(column)
-        self._date = column
-
-    def _of_objects(self, array: Any) -> NumberReading:
-        return self._read(texts_of(array))  # a number is no date
-
-    def _parsed(self, words: Any) -> Floats:
-        return cells.dates_in(words, self._date)
-
-    def _typed(self, array: Any) -> Floats:
-        if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-            array = pc.local_timestamp(array)  # the day on the wall where it was written
-        days = array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())
-        return cast("Floats", days.to_numpy(zero_copy_only=False)) - days_since_epoch(self._date)
 
 
 class IndicatorEncoder:
@@ -167,7 +137,7 @@ class IndicatorEncoder:
     dtype = np.dtype(np.float64)
 
     def __init__(self, column: Indicator) -> None:
-        self._described = _number_encoder(column.described)
+        self._described = NumericEncoder(column.described)
         self.null = column.midpoint
 
     def __call__(self, column: Any) -> Floats:
@@ -177,11 +147,6 @@ class IndicatorEncoder:
     def present(self, column: Any) -> Flags:
         """Return where there is a value: everywhere."""
         return self._described.present(column)
-
-
-def days_since_epoch(column: Date) -> int:
-    """Return the first date of a column as a number of days since 1970."""
-    return (dt.date.fromisoformat(column.first) - EPOCH).days
 
 
 def _is_null(array: Any) -> Flags:
@@ -279,12 +244,12 @@ class BinsEncoder:
     null: float = MISSING
 
     def __init__(self, column: Bins) -> None:
-        self._numbers = _number_encoder(column.of)
+        self._numbers = NumericEncoder(column.of)
         self._inner = np.array(column.inner)
         nowhere = column.of.fill is None or column.missing is not None
         self._missing = column.missing_code if nowhere else None
         self._special = column.codes
-        self._as_written = _number_encoder(msgspec.structs.replace(column.of, na_values=()))
+        self._as_written = NumericEncoder(msgspec.structs.replace(column.of, na_values=()))
 
     def __call__(self, column: Any) -> NDArray[np.int32]:
         """Encode one array."""
@@ -337,16 +302,17 @@ def encoder_for(column: Column) -> Encoder:
         return CategoryEncoder(column)
     if isinstance(column, Indicator):
         return IndicatorEncoder(column)
-    return _number_encoder(column)
+    return NumericEncoder(column)
 
 
-def _number_encoder(column: Numeric | Date) -> NumericEncoder:
-    return DateEncoder(column) if isinstance(column, Date) else NumericEncoder(column)
-
-
-def _is_number(kind: Any) -> bool:
-    tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
+NUMBERS = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+FITTING = {
+    "O": (*NUMBERS, pa.types.is_date),
+    "f": NUMBERS,
+    "M": (pa.types.is_date, pa.types.is_timestamp),
+    "m": (pa.types.is_duration,),
+}
+"""Which Arrow types, besides text, cells may have, by what NumPy calls their kind."""
 
 
 def require_type(name: str, column: Column, kind: Any) -> None:
@@ -355,19 +321,9 @@ def require_type(name: str, column: Column, kind: Any) -> None:
     plain = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
     if plain is None or is_text(plain) or pa.types.is_null(plain):
         return
-    is_date = pa.types.is_date(plain)
-    fits = {
-        Numeric: _is_number(plain),
-        Category: _is_number(plain) or is_date,
-        Date: is_date or pa.types.is_timestamp(plain),
-    }
-    if fits[type(described)]:
+    if any(fits(plain) for fits in FITTING[np.dtype(described.cell_type).kind]):
         return
-    expected = {
-        Numeric: "cn.Numeric needs numbers",
-        Category: "cn.Category needs text or whole numbers",
-        Date: "cn.Date needs dates",
-    }[type(described)]
+    expected = f"cn.{type(described).__name__} needs {described.cells_in_words}"
     # The head of the type's name is enough: the whole may spell out the names of nested fields.
     stored = re.split(r"[<\[(]", str(plain))[0]
     raise SchemaMismatch(
@@ -447,8 +403,9 @@ def _drawn_numbers(
     first = np.ceil(low)
     beyond = np.where(last, np.floor(high) + 1, np.ceil(high))  # the last bin holds its upper edge
     whole = (first + np.floor(uniforms * (beyond - first))).astype(np.int64)
-    if isinstance(column.of, Date):
-        days = pd.Series(pd.to_datetime(dt.date.fromisoformat(column.of.first)) + pd.to_timedelta(whole, unit="D"))
-        return days.mask(pd.Series(missing))
+    if not cells.is_plain(column.of):
+        lengths = pd.to_timedelta(whole, unit=cells.unit_of(column.of))
+        drawn = cells.first_time(column.of) + lengths if cells.is_time(column.of) else lengths
+        return pd.Series(drawn).mask(pd.Series(missing))
     values = pd.Series(whole)
     return values.astype("Int64").mask(pd.Series(missing)) if missing.any() else values

@@ -1,8 +1,10 @@
 """Where a number or a date is missing."""
 
-from colonnade.schema.bins import Measured
+from typing import ClassVar
+
 from colonnade.schema.column import ColumnKind
-from colonnade.schema.number import Number
+from colonnade.schema.kinds import Measured
+from colonnade.schema.kinds.number import Number
 
 
 class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True):
@@ -13,6 +15,8 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
     of, described
         The other column, and its description.
     """
+
+    is_measured: ClassVar[bool] = False
 
     of: str
     described: Measured

@@ -18,18 +18,20 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric
+from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number
 from colonnade.schema.cells import (
-    DAY,
-    NUMBER,
+    first_time,
+    is_plain,
+    is_time,
     na_numbers,
-    number_pattern,
     spelled_floats,
     spelled_wholes,
     spellings,
+    unit_of,
 )
 from colonnade.schema.encoders import number_bounds
 from colonnade.schema.features import stored_names
+from colonnade.schema.kinds.number import NUMBER
 
 WORDS = {
     r"(?ai)\A\s*true\s*\Z": "1",
@@ -37,9 +39,6 @@ WORDS = {
     rf"(?as)\A(?!\s*{NUMBER.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": "",
 }
 """Replacements in text before it is read as numbers: true, false, and an empty text for anything that is no number."""
-NO_DATE = {rf"(?as)\A(?!\s*{DAY.removeprefix('^').removesuffix('$')}\s*\Z).*\Z": ""}
-DATE = {r"(?as)\A\s*(\d{4}-\d{2}-\d{2}).*\Z": r"\1"}
-"""Replacements in text before it is read as dates: an empty text for anything that is no date, then the day alone."""
 POINT = "\x1f"
 NOTHING = "\x1f"
 TYPED = "{0.__class__.__name__} {0}".format
@@ -86,7 +85,6 @@ def _number(column: Number, *, coded: bool) -> Pipeline:
         steps.append(("missing", _step(pd.isna)))
         steps.append(("indicator", _step(pd.DataFrame.astype, dtype=np.float64)))
     else:
-        assert isinstance(column, Numeric | Date)  # there is no other kind of number
         steps = _bounded(column)
         fill = column.midpoint if column.fill is None else column.fill
         steps.append(("missing", SimpleImputer(strategy="constant", fill_value=fill)))
@@ -95,7 +93,7 @@ def _number(column: Number, *, coded: bool) -> Pipeline:
     return Pipeline(steps)
 
 
-def _bounded(column: Numeric | Date) -> list[tuple[str, Any]]:
+def _bounded(column: Number) -> list[tuple[str, Any]]:
     """Read cells as numbers within the bounds, NaN where there is none."""
     low, high = number_bounds(column)
     rounded = [("round", _step(np.rint))] if column.whole else []
@@ -126,7 +124,6 @@ def _bins(column: Bins) -> Pipeline:
 
 def _with_codes(column: Bins) -> list[tuple[str, Any]]:
     """Read cells as numbers, with each code as a number beyond all others. Bins need no bounds: a value beyond is in the last."""
-    assert isinstance(column.of, Numeric)  # dates have no codes
     special = {code: BEYOND * (2 * place + 2) for place, code in enumerate(column.codes)}
     kept = [value for value in na_numbers(column.of) if value not in special]
     absent = [("others", _step(pd.DataFrame.replace, to_replace=kept, value=np.nan))] if kept else []
@@ -156,12 +153,12 @@ def _crossed(column: Crossed, stored: Sequence[str]) -> Pipeline:
     )
 
 
-def _reading(column: Numeric | Date) -> list[tuple[str, Any]]:
+def _reading(column: Number) -> list[tuple[str, Any]]:
     """Read cells as numbers, NaN where there is none. They become text first, because one column may hold several types."""
     steps = [("plain", _step(pd.DataFrame.astype, dtype=object))]
-    if isinstance(column, Date):
-        steps += _dates(column)
-    elif number_pattern(column) == NUMBER:
+    if not is_plain(column):
+        steps += _times(column)
+    elif column.pattern == NUMBER:
         steps += [
             ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
             ("objects", _step(pd.DataFrame.astype, dtype=object)),
@@ -169,7 +166,7 @@ def _reading(column: Numeric | Date) -> list[tuple[str, Any]]:
         ]
     else:
         steps += _written_numbers(column)
-    if not isinstance(column, Date):
+    if is_plain(column):
         steps.append(("numbers", _step(pd.DataFrame.apply, func=pd.to_numeric, errors="coerce")))
     steps.append(("floats", _step(pd.DataFrame.astype, dtype=np.float64)))
     absent = na_numbers(column)
@@ -178,9 +175,9 @@ def _reading(column: Numeric | Date) -> list[tuple[str, Any]]:
     return steps
 
 
-def _written_numbers(column: Numeric) -> list[tuple[str, Any]]:
+def _written_numbers(column: Number) -> list[tuple[str, Any]]:
     """Rewrite texts as the schema says they are written. A cell that is a number keeps its own decimal point meanwhile."""
-    pattern = number_pattern(column).removeprefix("^").removesuffix("$")
+    pattern = _bare(column)
     no_number = {rf"(?asi)\Astr_? (?!\s*({pattern}|true|false)\s*\Z).*\Z": ""}
     kept = {r"(?as)\A(?!str_? )(\S+) (.*)\.(.*)\Z": rf"\1 \2{POINT}\3"}
     steps = [
@@ -190,25 +187,32 @@ def _written_numbers(column: Numeric) -> list[tuple[str, Any]]:
         ("kept", _step(pd.DataFrame.replace, to_replace=kept, regex=True)),
         ("bare", _step(pd.DataFrame.replace, to_replace={r"\A\S+ ": ""}, regex=True)),
     ]
-    for name, sign, instead in (("groups", column.thousands, ""), ("decimal", column.decimal, ".")):
-        if sign is not None and sign != instead:
-            steps.append((name, _step(pd.DataFrame.replace, to_replace={re.escape(sign): instead}, regex=True)))
+    for name, sign, instead in column.signs:
+        steps.append((name, _step(pd.DataFrame.replace, to_replace={re.escape(sign): instead}, regex=True)))
     steps.append(("point", _step(pd.DataFrame.replace, to_replace={POINT: "."}, regex=True)))
     steps.append(("words", _step(pd.DataFrame.replace, to_replace=WORDS, regex=True)))
     return steps
 
 
-def _dates(column: Date) -> list[tuple[str, Any]]:
-    """Read texts and time stamps as days since the first date."""
-    return [
+def _times(column: Number) -> list[tuple[str, Any]]:
+    """Read texts, time stamps and lengths of time as numbers: an empty text for anything else, then what is read of the rest."""
+    pattern = _bare(column)
+    steps = [
         ("text", _step(pd.DataFrame.map, func="{0}".format, na_action="ignore")),
         ("objects", _step(pd.DataFrame.astype, dtype=object)),
-        ("readable", _step(pd.DataFrame.replace, to_replace=NO_DATE, regex=True)),
-        ("days", _step(pd.DataFrame.replace, to_replace=DATE, regex=True)),
-        ("dates", _step(pd.DataFrame.apply, func=pd.to_datetime, errors="coerce", format="%Y-%m-%d")),
-        ("since", _step(pd.DataFrame.sub, other=pd.Timestamp(column.first))),
-        ("number", _step(pd.DataFrame.truediv, other=pd.Timedelta(days=1))),
+        ("readable", _step(pd.DataFrame.replace, to_replace={rf"(?as)\A(?!\s*{pattern}\s*\Z).*\Z": ""}, regex=True)),
+        ("days", _step(pd.DataFrame.replace, to_replace={rf"(?as)\A\s*{pattern}\s*\Z": r"\1"}, regex=True)),
     ]
+    if is_time(column):
+        read = _step(pd.DataFrame.apply, func=pd.to_datetime, errors="coerce", format=column.time_format)
+        steps += [("dates", read), ("since", _step(pd.DataFrame.sub, other=first_time(column)))]
+    else:
+        steps.append(("lengths", _step(pd.DataFrame.apply, func=pd.to_timedelta, errors="coerce")))
+    return [*steps, ("number", _step(pd.DataFrame.truediv, other=pd.Timedelta(1, unit=unit_of(column))))]
+
+
+def _bare(column: Number) -> str:
+    return column.pattern.removeprefix("^").removesuffix("$")
 
 
 def _levels(column: Category) -> Pipeline:
@@ -262,6 +266,6 @@ def _public_table(columns: Mapping[str, Column]) -> pd.DataFrame:
         for own, part in zip(stored_names(name, column), column.parts or (column,), strict=True):
             table[own] = pd.Series(
                 list(islice(cycle(part.underlying.public_cells), rows)),
-                dtype=float if isinstance(part.underlying, Numeric) else object,
+                dtype=float if part.underlying.cell_type == "float64" else object,
             )
     return pd.DataFrame(table)

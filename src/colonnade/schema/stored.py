@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colonnade.schema import Category, Column, Date, Numeric
-from colonnade.schema.encoders import EMPTY, UNKNOWN, CategoryEncoder, DateEncoder, NumericEncoder, days_since_epoch
-
-NO_DAY = np.iinfo(np.int32).min
+from colonnade.schema import Category, Column, Number
+from colonnade.schema.cells import arrow_type, counted_type, is_plain
+from colonnade.schema.encoders import EMPTY, UNKNOWN, CategoryEncoder, NumericEncoder
 
 
 class CellForm:
@@ -34,7 +33,7 @@ class CellForm:
 
 
 class _NumberForm(CellForm):
-    def __init__(self, column: Numeric) -> None:
+    def __init__(self, column: Number) -> None:
         super().__init__(np.float64)
         self._encoder = NumericEncoder(column)
 
@@ -45,19 +44,22 @@ class _NumberForm(CellForm):
         return pa.array(numbers)  # NaN where there is no number
 
 
-class _DateForm(CellForm):
-    def __init__(self, column: Date) -> None:
-        super().__init__(np.int32)
-        self._encoder = DateEncoder(column)
-        self._first = days_since_epoch(column)
+class _TimeForm(CellForm):
+    """Whole units, as Arrow counts them; the least number where there is none."""
+
+    def __init__(self, column: Number) -> None:
+        super().__init__(counted_type(column).to_pandas_dtype())
+        self._encoder = NumericEncoder(column)
+        self._arrow, self._origin = arrow_type(column), column.origin
+        self._nothing = np.iinfo(self.dtype).min
 
     def store(self, cells: Any) -> NDArray[Any]:
         numbers = self._encoder.read(cells).numbers
         absent = np.isnan(numbers)
-        return np.where(absent, NO_DAY, np.where(absent, 0, numbers) + self._first).astype(np.int32)
+        return np.where(absent, self._nothing, np.where(absent, 0, numbers) + self._origin).astype(self.dtype)
 
     def restore(self, numbers: NDArray[Any]) -> Any:
-        return pa.array(numbers, mask=numbers == NO_DAY).cast(pa.date32())
+        return pa.array(numbers, mask=numbers == self._nothing).cast(self._arrow)
 
 
 class _LevelForm(CellForm):
@@ -90,7 +92,5 @@ def form_of(column: Column) -> CellForm:
     """Return how a declared column is stored; an indicator is read from the column that it indicates."""
     if isinstance(column, Category):
         return _LevelForm(column)
-    if isinstance(column, Date):
-        return _DateForm(column)
-    assert isinstance(column, Numeric)  # nothing else is stored
-    return _NumberForm(column)
+    assert isinstance(column, Number)  # there is no other way to be coded
+    return _NumberForm(column) if is_plain(column) else _TimeForm(column)

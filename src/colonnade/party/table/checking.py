@@ -25,7 +25,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source
 from colonnade.schema import THOUSANDS, Column, Schema
-from colonnade.schema.cells import flatten, number_pattern, spelled_out
+from colonnade.schema.cells import flatten, spelled_out
 from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for
 
 NOTHINGS = (
@@ -427,7 +427,7 @@ class _NumberTally(_Tally):
         if self.column.has_round_numbers:
             trimmed = pc.ascii_trim_whitespace(misfits)
             for place, form in enumerate(FORMATS):
-                pattern = number_pattern(self.column.written_with(*form))
+                pattern = self.column.written_with(*form).pattern
                 self._formats[place] += int(pc.sum(pc.match_substring_regex(trimmed, pattern=pattern)).as_py() or 0)
 
     def result(self) -> ColumnCheck:

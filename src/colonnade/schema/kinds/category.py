@@ -37,6 +37,7 @@ class Category(ColumnKind, frozen=True, tag="category", forbid_unknown_fields=Tr
     """
 
     needed: ClassVar[tuple[str, ...]] = ("levels",)
+    cells_in_words: ClassVar[str] = "text or whole numbers"
 
     levels: Sequence[Level]  # kept as a tuple, with the levels that the rules add
     missing: Literal["excluded", "level"] | None = None

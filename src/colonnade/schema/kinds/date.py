@@ -8,8 +8,11 @@ from typing import ClassVar
 import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.column import ColumnKind, refuse_lonely_indicator, require_flags, require_texts, written
-from colonnade.schema.number import Number
+from colonnade.schema.column import refuse_lonely_indicator, require_flags, require_texts, written
+from colonnade.schema.kinds.number import Number
+
+DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
+EPOCH = dt.date(1970, 1, 1)
 
 
 class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_defaults=True):
@@ -34,6 +37,11 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
     """
 
     needed: ClassVar[tuple[str, ...]] = ("first", "last")
+    cell_type: ClassVar[str] = "datetime64[D]"
+    cells_in_words: ClassVar[str] = "dates"
+    time_format: ClassVar[str] = "%Y-%m-%d"
+    noun: ClassVar[str] = "date"
+    example: ClassVar[str] = "2024-02-29"
 
     first: str
     last: str
@@ -84,19 +92,14 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         return "a first and a last date", "Write both, such as first = 2020-01-01."
 
     @property
-    def is_measured(self) -> bool:
-        """Yes."""
-        return True
+    def pattern(self) -> str:
+        """A day in ISO form, also with a time of day."""
+        return DAY
 
     @property
-    def noun(self) -> str:
-        """A date."""
-        return "date"
-
-    @property
-    def example(self) -> str:
-        """In ISO form."""
-        return "2024-02-29"
+    def origin(self) -> float:
+        """The first date."""
+        return float((dt.date.fromisoformat(self.first) - EPOCH).days)
 
     def as_written(self, number: float) -> str:
         """Return the date that is so many days after the first, in ISO form."""
@@ -128,12 +131,6 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         first, last = self.as_written(low), self.as_written(math.ceil(high))
         filled = None if self.missing is None else min(max(self.missing, first), last)
         return msgspec.structs.replace(self, first=first, last=last, missing=filled)
-
-    def refines(self, declared: ColumnKind) -> bool:
-        """Return whether a declared column may be read as this one: bounds inside, and nothing else changes."""
-        if not isinstance(declared, Date) or not declared.first <= self.first <= self.last <= declared.last:
-            return False
-        return self == declared.narrowed(declared.days(self.first), declared.days(self.last))
 
     def in_words(self) -> str:
         """Return between which dates it is read."""

@@ -1,6 +1,7 @@
 """A number between public bounds."""
 
 import math
+import re
 import sys
 from collections.abc import Sequence
 from typing import ClassVar
@@ -13,14 +14,24 @@ from colonnade.schema.column import ColumnKind, is_finite, plain_number, refuse_
 THOUSANDS = (",", ".", "'", "_", " ", "\u00a0", "\u202f", "\u2019")
 """What may stand between groups of digits: comma, point, apostrophe, underscore, the spaces, and the typographic apostrophe."""
 
+EXPONENT = r"([eE][+-]?\d+)?"
+INFINITY = r"[iI][nN][fF]([iI][nN][iI][tT][yY])?"
+NUMBER = rf"^[+-]?((\d+\.?\d*|\.\d+){EXPONENT}|{INFINITY})$"
+
 
 class Number(ColumnKind, frozen=True):
-    """A column that is coded as one number between public bounds: `Numeric`, `Date` or `Indicator`.
+    """A column that is coded as one number between public bounds: whatever an owner declares with bounds, or `Indicator`.
 
     Whoever makes one passes here: a schema, a reading in a plan, a reading that arrives at a party. Coding divides by half the
     range, and clipping rests on that. Bounds so close that half the range is 0, or rounds to 0 beside the numbers themselves,
     would turn clipping off.
     """
+
+    is_number: ClassVar[bool] = True
+    is_measured: ClassVar[bool] = True  # unless it is an indicator
+
+    time_format: ClassVar[str] = ""
+    """How a time is written as text, as `datetime.datetime.strptime` has it."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -42,14 +53,26 @@ class Number(ColumnKind, frozen=True):
             )
 
     @property
-    def is_number(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
     def whole(self) -> bool:
         """Whether values are whole numbers."""
         return True
+
+    # How its cells are read. `colonnade.schema.cells` does it, and knows no kind.
+
+    @property
+    def pattern(self) -> str:
+        """Of times and lengths of time, the first group is what is read."""
+        return NUMBER
+
+    @property
+    def signs(self) -> Sequence[tuple[str, str, str]]:
+        """What stands in a number that is written as text, by a name: the sign, and what is read instead."""
+        return ()
+
+    @property
+    def origin(self) -> float:
+        """The time that counts as 0, in units since 1970. Numbers and lengths of time have their own 0."""
+        return 0.0
 
     def written_edges(self, edges: Sequence[float]) -> list[str]:
         """Return the edges of bins in as few digits as tell them apart."""
@@ -62,6 +85,20 @@ class Number(ColumnKind, frozen=True):
     def in_sql(self, number: float) -> str:
         """Return a number of this column as a literal of SQL."""
         return f"{number:.17g}"
+
+    def refines(self, declared: ColumnKind) -> bool:
+        """Return whether a declared column may be read as this one: bounds inside, and nothing else changes.
+
+        Examples
+        --------
+        >>> Numeric(20, 60).refines(Numeric(18, 95)), Numeric(0, 60).refines(Numeric(18, 95))
+        (True, False)
+        """
+        if not isinstance(declared, type(self)) or not self.is_measured:
+            return False
+        later = self.origin - declared.origin
+        low, high = self.low + later, self.high + later
+        return declared.low <= low <= high <= declared.high and self == declared.narrowed(low, high)
 
 
 class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, omit_defaults=True):
@@ -93,6 +130,11 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
     """
 
     needed: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    cell_type: ClassVar[str] = "float64"
+    cells_in_words: ClassVar[str] = "numbers"
+    has_round_numbers: ClassVar[bool] = True
+    noun: ClassVar[str] = "number"
+    example: ClassVar[str] = "1234.5"
 
     lower: float | int | None = None
     upper: float | int | None = None
@@ -170,24 +212,28 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
         return None if self.missing is None else float(self.missing)
 
     @property
-    def is_measured(self) -> bool:
-        """Yes."""
-        return True
+    def pattern(self) -> str:
+        """Groups have three digits, or two where a group of three comes last: 1,23 is no number where a comma stands between.
+
+        Examples
+        --------
+        >>> bool(re.match(Numeric(0, 1, thousands=",").pattern, "1,234.50"))
+        True
+        """
+        if self.thousands is None and self.decimal == ".":
+            return NUMBER
+        point = re.escape(self.decimal)
+        grouped = ""
+        if self.thousands is not None:
+            between = re.escape(self.thousands)
+            grouped = rf"\d{{1,3}}({between}\d{{2,3}})*{between}\d{{3}}({point}\d*)?|"
+        return rf"^[+-]?(({grouped}(\d+({point}\d*)?|{point}\d+){EXPONENT})|{INFINITY})$"
 
     @property
-    def has_round_numbers(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def noun(self) -> str:
-        """A number."""
-        return "number"
-
-    @property
-    def example(self) -> str:
-        """With a decimal point."""
-        return "1234.5"
+    def signs(self) -> Sequence[tuple[str, str, str]]:
+        """Those between groups of digits and before the fraction, where they are not the usual ones."""
+        groups = [] if self.thousands is None else [("groups", self.thousands, "")]
+        return groups if self.decimal == "." else [*groups, ("decimal", self.decimal, ".")]
 
     def written_with(self, thousands: str | None, decimal: str) -> "Numeric":
         """Return the column with numbers that are written otherwise."""
@@ -207,18 +253,6 @@ class Numeric(Number, frozen=True, tag="numeric", forbid_unknown_fields=True, om
             low, high = max(low, self.low), min(high, self.high)
         fill = None if self.missing is None else min(max(self.missing, low), high)
         return msgspec.structs.replace(self, lower=low, upper=high, missing=fill)
-
-    def refines(self, declared: ColumnKind) -> bool:
-        """Return whether a declared column may be read as this one: bounds inside, and nothing else changes.
-
-        Examples
-        --------
-        >>> Numeric(20, 60).refines(Numeric(18, 95)), Numeric(0, 60).refines(Numeric(18, 95))
-        (True, False)
-        """
-        if not isinstance(declared, Numeric) or not declared.low <= self.low <= self.high <= declared.high:
-            return False
-        return self == declared.narrowed(self.low, self.high)
 
     def in_words(self) -> str:
         """Return between which bounds it is read."""
