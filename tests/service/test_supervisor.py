@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -30,7 +31,8 @@ def started(program=PROGRAM, **options) -> subprocess.Popen:
 @pytest.mark.parametrize("everybody", [False, True])
 def test_a_signal_that_ends_a_member_leaves_a_line_that_names_it(name, everybody):
     """Before, SIGHUP ended a supervisor without a line in the log. A terminal that closes sends it to the children too."""
-    process = started(start_new_session=True)
+    heeds = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)  # also where these tests run under nohup
+    process = started(start_new_session=True, preexec_fn=heeds)
     os.killpg(process.pid, signal.Signals[name]) if everybody and name != "SIGTERM" else process.send_signal(
         signal.Signals[name]
     )
