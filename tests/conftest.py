@@ -1,6 +1,8 @@
 """Options and fixtures shared by all tests."""
 
 import os
+import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +11,11 @@ import pytest
 
 if os.environ.get("COLONNADE_FRESH") == "1":  # before workers are started: they inherit the seed
     os.environ["COLONNADE_FRESH"] = os.urandom(8).hex()
+
+MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
+    os.environ["TMPDIR"] = str(MEMORY)  # ledgers sync every row, which takes most of the time of a test that uses them
+    tempfile.tempdir = None  # pytest has asked for it already
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=25, print_blob=True)
 hypothesis.settings.register_profile("whole", derandomize=True, deadline=None, max_examples=100, print_blob=True)
