@@ -50,7 +50,8 @@ def test_a_member_killed_at_any_turn_is_paid_once_and_opens_once(turn, after, na
     plan = pair.plan()
     killed_at(pair, name, turn, after=after)
     first = outcome(pair, plan)
-    assert first == ("done" if (turn, after) == (0, False) else "aborted")
+    forgot = name == "coordinator"  # without a ledger it keeps only in memory that everybody has said yes
+    assert first == ("done" if (turn, after) == (0, False) and not forgot else "aborted")
     assert outcome(pair, plan) == "done"
     assert outcome(pair, plan) == "done"
     assert pair.spent() == once_each(pair)

@@ -16,7 +16,7 @@ from colonnade.papers import private as coreset_rows
 from colonnade.papers.laws import PerturbedValues, Sketching
 from colonnade.papers.private import PrivateValues
 from colonnade.papers.steps import Sketch
-from colonnade.party.steps import row_coding
+from colonnade.party.steps import participants, row_coding
 from colonnade.party.steps import row_coding as coding
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
 from colonnade.privacy import accounting as loss
@@ -294,7 +294,7 @@ BUGS = [
     ),
     Bug(
         "nobody checks that shared rows keep their bound",
-        replaced(coding, "require_within", lambda rows, largest: None),
+        replaced(participants, "require_within", lambda rows, largest: None),
         integer_bounds.test_rows_beyond_their_bound_are_not_shared,
         slow=True,
     ),
@@ -386,7 +386,7 @@ BUGS = [
     ),
     Bug(
         "values outside the bounds are not clipped",
-        replaced(PrivateValues, "compute", lambda self, table: table.values(self.columns[0]).astype(np.int64) * 2),
+        replaced(PrivateValues, "compute", lambda self, table: table.values(self.step.columns[0]).astype(np.int64) * 2),
         values.test_values_are_rounded_and_clipped_and_a_missing_one_is_the_midpoint,
         slow=True,
     ),
