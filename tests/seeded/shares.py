@@ -77,7 +77,11 @@ def _without_the_factor(rho, rate, orders):
 
 def _unclipped_of_gradient(self, rows, labels, weights):
     score = rows @ weights
-    return score if labels is None else score - 2 * self.step.terms.scale * self.step.terms.weight_scale * labels.astype(int)
+    return (
+        score
+        if labels is None
+        else score - 2 * self.step.terms.scale * self.step.terms.weight_scale * labels.astype(int)
+    )
 
 
 def _fresh_of_gradient(honest, self, position, weights):
