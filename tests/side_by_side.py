@@ -51,6 +51,7 @@ from colonnade.protocol.messages import (
     Posted,
     Propose,
     Recall,
+    Refused,
     Released,
     SaidYes,
 )
@@ -275,6 +276,7 @@ class Line:
         self.is_blunt = False
         self.spoilt: int | None = None
         self.last: Plan | None = None
+        self._sent_for: dict[bytes, bytes] = {}
         self.to_bank: list[bytes] = []
         self._noted = noted
         self._sizes = sizes
@@ -311,12 +313,15 @@ class Line:
 
     def _changed(self, request: Any) -> Any:
         plan = getattr(request, "plan", None)
+        if isinstance(request, GetYes | Begin):
+            return msgspec.structs.replace(request, plan=self._sent_for.get(plan, plan))
         if not isinstance(plan, Plan):  # an account is asked for by the hash of a plan
             return request
         if self.spoilt is not None and getattr(request, "turn", None) == self.spoilt:
             spoilt = {sender: Blob(bytes(one.view)[:-1] + b"?") for sender, one in request.letters.items()}
             request = msgspec.structs.replace(request, letters=spoilt)
         self.last = plan if self.change is None else self.change(plan)
+        self._sent_for[codec.digest(plan)] = codec.digest(self.last)
         return msgspec.structs.replace(request, plan=self.last)
 
     def _pretended(self, request: Any, data: bytes) -> bytes:
@@ -324,7 +329,11 @@ class Line:
         if not self.is_blunt or not isinstance(request, Propose | GetYes | Begin):
             return data
         if isinstance(request, Propose):
-            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=bytes(16)))
+            agreed = codec.decode_reply(data)
+            nonce = agreed.nonce if isinstance(agreed, Agreed) else bytes(16)
+            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
+        if not isinstance(codec.decode_reply(data), Refused):
+            return data
         return codec.encode(SaidYes(yes=b"") if isinstance(request, GetYes) else Noted())
 
     def _answer(self, data: bytes) -> tuple:

@@ -22,7 +22,6 @@ from tests.party import test_change_attacks as attacks
 from tests.party.refusal_matrix import AS_IT_IS, COHORT, FAULTS, REQUESTS, TABLES, Case, Theatre, crossed, slice_of
 from tests.seeded import admission
 from tests.side_by_side import InProcess
-from tests.test_seeded_bugs import SEEDED_BUGS
 
 # What parties once gave away ------------------------------------------------------------------------------------------------
 
@@ -136,48 +135,3 @@ def test_a_case_that_is_played_twice_is_the_same_to_the_byte(theatre):
     """Or else a difference would show nothing."""
     case = Case("served", "intersection", "none", AS_IT_IS)
     assert theatre.played(case) == theatre.played(case)
-
-
-FINDINGS = {
-    1: [  # a pending step tells whose record has changed
-        "a reservation is bound to the values of its columns, and says so",
-        "a step that is pending is resumed on another version of the data",
-    ],
-    2: [  # refusals of alignments answer questions about the list
-        "the plan chooses how long a list looks",
-        "a longer list than declared is opened, and fails on request",
-        "a list that has changed is refused, and only such a one",
-        "a kept order outlives its version",
-        "an alignment to a public list is not recorded",
-        "an error counts the ids that repeat",
-    ],
-    3: [  # a floor goes by the members that a plan names
-        "the floor of secret sharing is that of the members a plan happens to name",
-        "a policy's floor of collusion is no floor under the threshold",
-        "the coordinator lowers collusion without a word",
-        "too few nodes for the requested collusion will do",
-    ],
-    4: [  # an intersection is allowed by default, and no account shows it
-        "an intersection is allowed by default",
-        "an intersection is not in the account",
-    ],
-    5: [  # a statement's c is too large
-        "c counts on a key that the parties hold",
-        "c counts on a coordinator that is itself a compute node",
-    ],
-    6: [  # plans that nobody meant are paid for
-        "names in a plan are not looked up",
-        "a method is known by its beginning",
-    ],
-    7: [  # an old ledger, a column of nulls, and the name of a file
-        "requests are answered from a ledger that went back",
-        "a column of nulls is taken for one that holds something else",
-        "what is raised among rows is said",
-    ],
-}
-"""How parties gave themselves away before, and the deliberate bugs that bring each of it back; every bug names its test."""
-
-
-def test_there_is_a_seeded_bug_for_every_way_in_which_parties_gave_themselves_away():
-    planted = {bug.name for bug in SEEDED_BUGS}
-    assert {finding: missing for finding, names in FINDINGS.items() if (missing := set(names) - planted)} == {}
