@@ -1,0 +1,139 @@
+"""Gaussian differential privacy of discrete noise: a certified μ for a release, and ε and δ from μ.
+
+A mechanism is μ-GDP [Dong, Roth and Su] if nobody tells two neighbouring tables apart from its output more easily than N(0, 1)
+from N(μ, 1). μ² adds up over releases, also where the next release is chosen after the last was seen [Smith and Thakurta 2022].
+
+Letters: X is the noise on one number, a sum of m discrete Gaussians of parameter s² (m = 1: one discrete Gaussian). A record moves
+a vector of whole numbers by d, Σ dᵢ² ≤ Δ². z(p) is the normal quantile of an upper tail p.
+
+*One number.* The best test between X and X + 1 is a threshold, so the trade-off between false alarms and misses is piecewise linear
+between the points (P[X ≥ t], P[X ≥ t − 1]). The trade-off of two Gaussians is convex. So X against X + 1 is κ-GDP with
+
+    κ = sup over whole t of z(P[X ≥ t − 1]) − z(P[X ≥ t])  (z of the larger tail is the smaller number; both are taken as −z below)
+
+and X against X + d is |d|κ-GDP, because the differences of neighbouring points add up. Independent numbers: μ² = κ²·Δ².
+
+Two ways to bound κ, both from above (docs/proofs/gaussian-losses.md):
+
+* *small noise* (m·s² ≤ `LARGEST_TABLE`): all thresholds are looked at. Tails are sums of positive doubles, so their relative error is
+  below 10⁻¹², wherever they are above 10⁻²⁷⁰; what lies beyond adds less than 10⁻²⁶⁰ to δ, which rounding covers.
+* *large noise*: a continuous Gaussian of variance v − r², rounded at random to a whole number by a discrete Gaussian of variance r², is a
+  discrete Gaussian of variance v but for factors within e^{±ε′}, ε′ = 4·e^{−2π²r²} < 10⁻²⁰. So κ ≤ 1/√(m·s² − r²), and ε grows by less than
+  10⁻⁹ over all numbers of all releases together.
+"""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
+
+from colonnade.errors import BadInput
+
+UNIT = 10**24
+"""μ² is kept in whole multiples of 1/UNIT, rounded up."""
+LARGEST_TABLE = 1 << 14
+"""Variances up to this are looked at threshold by threshold; beyond, a sum over all of them would only take longer."""
+ROUNDED = Fraction(5, 2)
+"""r²: of how much variance a discrete Gaussian is taken to round a continuous one. e^{−2π²r²} is below 10⁻²¹."""
+REACH, SPARE = 35.0, 3.0
+"""Thresholds up to so many standard deviations, of a law that is written down for so many more: tails are above 10⁻²⁷⁰, and what is
+left out of them is below 10⁻⁴⁵ of each."""
+PAD = 1e-11
+"""Relative, above any error of the tails and of their quantiles."""
+
+
+@lru_cache(maxsize=1024)
+def squared_step(above: int, below: int, shares: int = 1) -> Fraction:
+    """Return an upper bound on κ² of a sum of ``shares`` discrete Gaussians of parameter above/below each.
+
+    Examples
+    --------
+    >>> round(float(squared_step(16, 1)), 6), round(float(squared_step(4, 1, 4)), 6)
+    (0.062828, 0.062828)
+    """
+    variance = Fraction(above, below)
+    if variance <= 0 or shares < 1:
+        raise BadInput("Noise has a positive variance.")
+    whole = variance * shares
+    if whole > LARGEST_TABLE:
+        return 1 / (whole - ROUNDED)
+    largest = _largest_step(float(variance), shares) * (1 + PAD)
+    return Fraction(largest) ** 2
+
+
+def _largest_step(variance: float, shares: int) -> float:
+    """Return the largest difference of normal quantiles between neighbouring tails."""
+    deviation = math.sqrt(variance * shares)
+    half = math.ceil((REACH + SPARE) * deviation) + 2 * shares + 2
+    places = np.arange(-half, half + 1)
+    one = np.exp(-(places.astype(np.float64) ** 2) / (2 * variance))
+    one /= one.sum()
+    law = one
+    for _ in range(shares - 1):  # sums of positive numbers: no digit is lost in the tails
+        law = np.convolve(law, one)[half : half + len(one)]
+    tails = np.cumsum(law[::-1])[::-1]
+    last = half + 2 + math.ceil(REACH * deviation)
+    upper = tails[half + 1 : last]  # P[X ≥ 1], P[X ≥ 2], …: the law is symmetric, so these are all there are
+    upper = upper[upper > 1e-270]
+    quantiles = -ndtri_exp(np.log(upper))
+    return float(max(2 * quantiles[0], np.diff(quantiles).max(initial=0.0)))
+
+
+def mu_squared(moved: int | Fraction, variance: Fraction, shares: int = 1) -> int:
+    """Return μ² of numbers that a record moves by Σ dᵢ² ≤ ``moved``, in units of 1/`UNIT`, rounded up."""
+    return math.ceil(Fraction(moved) * squared_step(*variance.as_integer_ratio(), shares) * UNIT)
+
+
+def mu_squared_of_pure(nano: int) -> int:
+    """Return μ² of any ε-DP mechanism: randomised response is the worst of them, and its corner decides."""
+    epsilon = nano / 1e9 * (1 + 1e-15)
+    corner = -float(ndtri_exp(-np.logaddexp(0.0, epsilon)))  # the quantile of 1/(1 + e^ε)
+    return math.ceil(Fraction(2 * corner * (1 + PAD)) ** 2 * UNIT)
+
+
+def delta_of(squared: int, epsilon: float) -> float:
+    """Return δ at ε of a μ-GDP mechanism, rounded up.
+
+    δ = Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2) [Balle and Wang 2018].
+    """
+    mu = math.sqrt(squared / UNIT)
+    first = float(log_ndtr(-epsilon / mu + mu / 2))
+    second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
+    error = 1e-14 * (1 + abs(first) + abs(second) + epsilon)
+    return min(1.0, math.exp(first + error) * -math.expm1(min(second - first, 0.0) - 2 * error))
+
+
+def nano_epsilon(squared: int, delta: float) -> int:
+    """Return the smallest ε of a μ-GDP mechanism at δ in nano-units, rounded up; 0 where δ alone covers it.
+
+    Examples
+    --------
+    >>> nano_epsilon(UNIT, 1e-6) / 1e9  # μ = 1
+    4.886554211
+    """
+    if not 0 < delta < 1:
+        raise BadInput("A Gaussian loss has an ε at a positive delta.")
+    room = delta * (1 - 1e-12)
+    if delta_of(squared, 0.0) <= room:
+        return 0
+    low, high = 0, 10**9
+    while delta_of(squared, high / 1e9) > room:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if delta_of(squared, middle / 1e9) <= room else (middle, high)
+    return high + 1  # the rounding of large noise
+
+
+@lru_cache(maxsize=1024)
+def largest_mu_squared(nano: int, delta: float) -> int:
+    """Return the most that μ² may be, in units of 1/`UNIT`, for a loss within (ε, δ)."""
+    low, high = 0, UNIT
+    while nano_epsilon(high, delta) <= nano:
+        low, high = high, 4 * high
+    while high - low > max(1, high >> 40):
+        middle = (low + high) // 2
+        low, high = (middle, high) if nano_epsilon(middle, delta) <= nano else (low, middle)
+    return low
