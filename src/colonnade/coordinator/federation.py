@@ -17,7 +17,7 @@ from colonnade.coordinator.protocols.moment_releases import MomentsRelease, rele
 from colonnade.coordinator.tightening import USUAL, Tightening, tighten
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
-from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, total
+from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, of_several
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec, messages
 from colonnade.protocol.agreement import FederationAgreement
@@ -612,7 +612,9 @@ def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
     low, high = 0, cap_nano
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
+        low, high = (
+            (middle, high) if of_several((spent, Loss.of_pure(middle))).fits(cap_nano, delta) else (low, middle - 1)
+        )
     return low / NANO
 
 
@@ -647,5 +649,7 @@ def _person_loss(accounts: Iterable[messages.Accounted]) -> Loss:
             if entry.joint is None:
                 alone.append(loss)
             else:
-                joint[entry.joint] = max(joint.get(entry.joint, NOTHING), loss, key=lambda one: one.renyi)
-    return total([*alone, *joint.values()])
+                joint[entry.joint] = max(
+                    joint.get(entry.joint, NOTHING), loss, key=lambda one: (one.renyi, one.gaussian or 0)
+                )
+    return of_several([*alone, *joint.values()])

@@ -18,7 +18,7 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, BudgetExceeded, Cost
 from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
-from colonnade.privacy.accounting import NOTHING, Price
+from colonnade.privacy.accounting import GAUSSIAN_PART, NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import codec
 from colonnade.result import PrivacyStatement
@@ -95,12 +95,13 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
     --------
     >>> first, second = divided(Price.of(1.0, 1e-6), 15)
     >>> round(first.epsilon, 2), round(second.epsilon, 2)
-    (0.36, 0.92)
+    (0.35, 0.92)
     """
     if price.delta == 0:
         raise BadInput("A study in two stages needs a positive delta.", remedy="For example delta=1e-6.")
-    unit = ledger_rho(price, 100)
-    return price_of_rho(unit * share, price.delta), price_of_rho(unit * (100 - share), price.delta)
+    delta = GAUSSIAN_PART * price.delta  # two plans
+    unit = ledger_rho(Price(price.nano, delta), 100)
+    return price_of_rho(unit * share, delta), price_of_rho(unit * (100 - share), delta)
 
 
 # Both stages as one ----------------------------------------------------------------------------------------------------------

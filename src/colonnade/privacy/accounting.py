@@ -5,7 +5,11 @@ recorded, a *budget* the ceiling. All are integers in nano-ε. A float that a pe
 tenth, not 0.1000000000000000055…). Prices and budgets are rounded down to whole nano-units, so a study priced at the budget's own
 ε fits a fresh ledger exactly. Losses are rounded up, so that a total never understates.
 
-A loss is a Rényi curve on one fixed grid of orders, and a pure ε where there is one (docs/proofs/neighbours-and-losses.md).
+A loss is a Rényi curve on one fixed grid of orders, the μ² of Gaussian differential privacy, and a pure ε where there is one.
+Each adds up over releases, also where the next one is chosen after the last was seen (docs/proofs/neighbours-and-losses.md,
+docs/proofs/gaussian-losses.md). The noise of one plan is fixed before its first release, and its ε is the smallest of what these
+say. Plans that follow each other are chosen after earlier ones were seen, and so is which of the figures is smallest in the end:
+δ is then divided between them beforehand, `GAUSSIAN_PART` of it for μ² and `RENYI_PART` for the curve. A pure ε needs none.
 
 Notes
 -----
@@ -40,6 +44,7 @@ import msgspec
 import numpy as np
 
 from colonnade.errors import BadInput
+from colonnade.privacy import gaussian
 
 NANO = 10**9
 LARGEST_EPSILON = 10_000
@@ -189,8 +194,18 @@ ORDERS: tuple[Fraction, ...] = tuple(
 )
 """The grid of Rényi orders, the same in every ledger: 1⅛ … 1⅞, 2 … 9¾ by quarters, 10 … 256, then wide steps."""
 
-GRID = "renyi-grid-1"
-"""The grid's name, recorded in every ledger, so that curves on different grids are never added."""
+GAUSSIAN_PART, RENYI_PART = 7 / 8, 1 / 8
+"""How δ is divided between μ² and the Rényi curve of several plans. The first loses less than 1 % of ε, the second about 10 %:
+Gaussian noise is the rule, and what has none (quantiles, sketches, secret batches, pure reports) the exception."""
+
+SEVERAL = b""
+"""In the place of a plan, for what several plans cost together."""
+
+
+GRID = "gaussian-1"
+"""How the ledgers that are made now add up, recorded in each: μ², curves on this grid of orders, and pure ε."""
+RENYI_GRID = "renyi-grid-1"
+"""How the ledgers of version 0.2.0 add up: curves on the same grid, with all of δ, and pure ε. They go on as they began."""
 
 _ALPHA = np.array([float(order) for order in ORDERS])
 _ENTRY = 16
@@ -206,6 +221,9 @@ def nano_up(value: float) -> int:
     return -(-(numerator * NANO * 10_000 + denominator) // (denominator * 10_000))
 
 
+UNBOUNDED = 10**12 * gaussian.UNIT
+"""In the place of μ² for a mechanism of which none is known: more than any cap admits. Sums stop here."""
+
 LARGEST_REPLACED = 500 * NANO
 """Beyond this ε, in nano-units, no figure for replaced records is looked for: e^ε would pass what a double holds."""
 
@@ -219,29 +237,36 @@ class Loss:
         One integer per order of `ORDERS`: the Rényi divergence in nano-units, rounded up.
     pure
         The pure ε in nano-units, or ``None`` if the mechanism has none.
+    gaussian
+        μ² in units of 1/`colonnade.privacy.gaussian.UNIT`, rounded up: `UNBOUNDED` for a mechanism of which none is known.
+        ``None`` for what a ledger of 0.2.0 holds, which adds up curves with all of δ.
+    plan
+        The plan that all of it belongs to, or `SEVERAL`; ``None`` while one plan is put together.
 
     Examples
     --------
     >>> twice = Loss.of_pure(500_000_000) + Loss.of_pure(500_000_000)
     >>> twice.epsilon(0.0)
     1.0
-    >>> round(Loss.of_zcdp(Fraction(1, 32)).epsilon(1e-5), 4)
-    1.0126
-
-    The grid of orders costs the last digits: with every real order allowed it would be 1.0123.
+    >>> round(Loss.of_zcdp(Fraction(1, 32), gaussian.mu_squared(1, Fraction(16))).epsilon(1e-5), 4)
+    0.9411
     """
 
-    __slots__ = ("pure", "renyi")
+    __slots__ = ("gaussian", "plan", "pure", "renyi")
 
-    def __init__(self, renyi: Iterable[int], pure: int | None) -> None:
+    def __init__(
+        self, renyi: Iterable[int], pure: int | None, gaussian: int | None = None, plan: bytes | None = None
+    ) -> None:
         self.renyi = tuple(renyi)
         self.pure = pure
+        self.gaussian = gaussian
+        self.plan = plan
         if len(self.renyi) != len(ORDERS):
             raise BadInput("A loss has one entry per order of the grid.")
         if {*map(type, self.renyi)} != {int} or min(self.renyi) < 0:
             raise BadInput("A loss is made of non-negative integers.")
-        if pure is not None and (type(pure) is not int or pure < 0):
-            raise BadInput("A pure loss is a non-negative integer.")
+        if any(figure is not None and (type(figure) is not int or figure < 0) for figure in (pure, gaussian)):
+            raise BadInput("A pure ε and μ² are non-negative integers.")
 
     @classmethod
     def of_pure(cls, nano: int) -> "Loss":
@@ -251,44 +276,98 @@ class Loss:
         return _pure_loss(nano)
 
     @classmethod
-    def of_zcdp(cls, rho: Fraction) -> "Loss":
-        """Return the loss of a ρ-zCDP mechanism."""
+    def of_zcdp(cls, rho: Fraction, gaussian: int | None = None) -> "Loss":
+        """Return the loss of a ρ-zCDP mechanism; ``gaussian`` is its μ² if it is known."""
         if not isinstance(rho, Fraction | int) or rho <= 0:
             raise BadInput("rho must be a positive exact rational.")
         above, below = rho.numerator, rho.denominator
-        return cls((-(-above * order // (below * part)) for order, part in _NANO_RATIOS), None)
+        renyi = (-(-above * order // (below * part)) for order, part in _NANO_RATIOS)
+        return cls(renyi, None, UNBOUNDED if gaussian is None else gaussian)
 
     @classmethod
-    def of_curve(cls, curve: Callable[[float], float]) -> "Loss":
-        """Return the loss with a given Rényi curve, a function of the order."""
-        return cls((nano_up(curve(alpha)) for alpha in _ALPHA.tolist()), None)
+    def of_curve(cls, curve: Callable[[float], float], gaussian: int | None = None) -> "Loss":
+        """Return the loss with a given Rényi curve, a function of the order; ``gaussian`` is its μ² if it is known."""
+        renyi = (nano_up(curve(alpha)) for alpha in _ALPHA.tolist())
+        return cls(renyi, None, UNBOUNDED if gaussian is None else gaussian)
 
     def __add__(self, other: "Loss") -> "Loss":
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
-        return Loss(map(operator.add, self.renyi, other.renyi), pure)
+        squared = None
+        if self.gaussian is not None and other.gaussian is not None:
+            squared = min(self.gaussian + other.gaussian, UNBOUNDED)
+        plan = self.plan if other.plan in (None, self.plan) else other.plan if self.plan is None else SEVERAL
+        return Loss(map(operator.add, self.renyi, other.renyi), pure, squared, plan)
 
     def __mul__(self, times: int) -> "Loss":
         if type(times) is not int or times < 1:
             raise BadInput("A loss is repeated a positive whole number of times.")
-        return Loss((entry * times for entry in self.renyi), None if self.pure is None else self.pure * times)
+        pure = None if self.pure is None else self.pure * times
+        squared = None if self.gaussian is None else min(self.gaussian * times, UNBOUNDED)
+        return Loss((entry * times for entry in self.renyi), pure, squared, self.plan)
+
+    def of_plan(self, plan: bytes) -> "Loss":
+        """Return the same as a part of one plan: added to what another plan cost, it is the loss of several."""
+        if self == NOTHING or self.plan == SEVERAL:
+            return self
+        return Loss(self.renyi, self.pure, self.gaussian, plan)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Loss) and (self.renyi, self.pure) == (other.renyi, other.pure)
+        return isinstance(other, Loss) and self._figures == other._figures
 
     def __hash__(self) -> int:
-        return hash((self.renyi, self.pure))
+        return hash(self._figures)
+
+    @property
+    def _figures(self) -> tuple[tuple[int, ...], int | None, int | None, bool]:
+        return self.renyi, self.pure, self.gaussian, self.plan == SEVERAL
+
+    @property
+    def _parts(self) -> tuple[float, float]:
+        """Of how much of δ μ² and the curve make use."""
+        return (GAUSSIAN_PART, RENYI_PART) if self.plan == SEVERAL and self.gaussian is not None else (1.0, 1.0)
 
     def __repr__(self) -> str:
         if self.pure is not None:
             return f"Loss(epsilon={self.pure / NANO:g})"
         return f"Loss(epsilon={self.epsilon(1e-5):.4g} at delta=1e-05)"
 
+    @property
+    def mu(self) -> float | None:
+        """μ of Gaussian differential privacy, rounded up; ``None`` where none is known."""
+        if self.gaussian is None or self.gaussian >= UNBOUNDED:
+            return None
+        return math.nextafter(math.sqrt(self.gaussian / gaussian.UNIT), math.inf)
+
     def nano_epsilon(self, delta: float) -> int | None:
         """Return the smallest certified ε at this δ in nano-units, rounded up; ``None`` if there is none (δ = 0)."""
         candidates = [] if self.pure is None else [self.pure]
         if delta > 0:
-            candidates.append(max(0, min(map(operator.add, self.renyi, conversion_nano(delta)))))
+            candidates.append(self._renyi_nano(delta))
+            if self.gaussian is not None and self.gaussian < UNBOUNDED:
+                candidates.append(gaussian.nano_epsilon(self.gaussian, self._parts[0] * delta))
         return min(candidates, default=None)
+
+    def _renyi_nano(self, delta: float) -> int:
+        found: int = min(map(operator.add, self.renyi, conversion_nano(self._parts[1] * delta)))
+        return max(0, found)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the smallest certified δ at this ε, rounded up; 0 where the loss is pure and at most ε, at most 1.
+
+        Examples
+        --------
+        >>> Loss.of_pure(500_000_000).delta(0.5)
+        0.0
+        """
+        if self.pure is not None and self.pure <= epsilon * NANO:
+            return 0.0
+        room = (_ALPHA - 1) * (epsilon - np.array(self.renyi, dtype=float) / NANO * (1 + 1e-12))
+        curve = float(np.exp((-room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)).min()) * (1 + 1e-9))
+        first, second = self._parts
+        found = [curve / second]
+        if self.gaussian is not None:
+            found.append(gaussian.delta_of(self.gaussian, max(epsilon - 1 / NANO, 0.0)) / first)
+        return min(*found, 1.0)
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest certified ε at this δ; infinite where δ = 0 and the loss is not pure."""
@@ -329,12 +408,21 @@ class Loss:
 
     def fits(self, nano_cap: int, delta: float) -> bool:
         """Return whether this total stays within a cap."""
-        nano = self.nano_epsilon(delta)
-        return nano is not None and nano <= nano_cap
+        if self.pure is not None and self.pure <= nano_cap:
+            return True
+        if delta <= 0:
+            return False
+        if self.gaussian is not None and gaussian.fits(self.gaussian, nano_cap, self._parts[0] * delta):
+            return True
+        return self._renyi_nano(delta) <= nano_cap
 
-    def to_bytes(self) -> bytes:
-        """Return a fixed-width canonical form: the pure part (-1 for none), then the curve."""
-        head = (-1 if self.pure is None else self.pure).to_bytes(_ENTRY, "big", signed=True)
+    def to_bytes(self, grid: str = GRID) -> bytes:
+        """Return a fixed-width canonical form: the pure part, μ² (-1 for none), 1 for several plans, then the curve.
+
+        A ledger of 0.2.0 has the pure part and the curve (``grid`` is `RENYI_GRID`).
+        """
+        heads = (self.pure, self.gaussian, int(self.plan == SEVERAL)) if grid == GRID else (self.pure,)
+        head = b"".join((-1 if one is None else one).to_bytes(_ENTRY, "big", signed=True) for one in heads)
         if max(self.renyi) < 2**63:  # all but absurd losses: eight zero bytes before each, in one call
             wide = np.zeros((len(self.renyi), 2), dtype=">u8")
             wide[:, 1] = self.renyi
@@ -344,10 +432,16 @@ class Loss:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Loss":
         """Read what `to_bytes` wrote."""
-        if len(data) != _ENTRY * (len(ORDERS) + 1):
+        if len(data) not in LOSS_BYTES.values():
             raise BadInput("A loss of another length.")
         entries = [int.from_bytes(data[i : i + _ENTRY], "big", signed=True) for i in range(0, len(data), _ENTRY)]
-        return cls(entries[1:], None if entries[0] == -1 else entries[0])
+        head, *more = (None if entry == -1 else entry for entry in entries[: -len(ORDERS)])
+        squared, several = more or (None, 0)
+        return cls(entries[-len(ORDERS) :], head, squared, SEVERAL if several else None)
+
+
+LOSS_BYTES = {GRID: _ENTRY * (len(ORDERS) + 3), RENYI_GRID: _ENTRY * (len(ORDERS) + 1)}
+"""How long a loss is as it is kept and sent."""
 
 
 @lru_cache(maxsize=1024)
@@ -356,7 +450,8 @@ def _pure_loss(nano: int) -> Loss:
     log_keep = -np.log1p(np.exp(-epsilon))
     log_sum = log_keep + np.logaddexp((_ALPHA - 1) * epsilon, -_ALPHA * epsilon)
     curve = np.minimum(log_sum / (_ALPHA - 1), epsilon)  # D_α ≤ D_∞ = ε
-    return Loss((nano_up(max(float(divergence), 0.0)) for divergence in curve), nano)
+    renyi = (nano_up(max(float(divergence), 0.0)) for divergence in curve)
+    return Loss(renyi, nano, gaussian.mu_squared_of_pure(nano))
 
 
 @lru_cache(maxsize=1024)
@@ -366,10 +461,18 @@ def conversion_nano(delta: float) -> tuple[int, ...]:
     return tuple(math.ceil(Fraction(float(term) + abs(float(term)) * 1e-12 + 1e-13) * NANO) for term in terms)
 
 
-NOTHING = Loss((0 for _ in ORDERS), 0)
+NOTHING = Loss((0 for _ in ORDERS), 0, 0)
 """The loss of releasing nothing: the identity of addition."""
+
+NOTHINGS = {GRID: NOTHING, RENYI_GRID: Loss(NOTHING.renyi, 0)}
+"""What a ledger begins with, by how it adds up."""
 
 
 def total(losses: Iterable[Loss]) -> Loss:
     """Compose losses of mechanisms with independent randomness."""
     return sum(losses, NOTHING)
+
+
+def of_several(losses: Iterable[Loss]) -> Loss:
+    """Compose losses of plans, each of which may have been chosen after the ones before it were seen."""
+    return total(loss.of_plan(b"plan %d" % number) for number, loss in enumerate(losses))

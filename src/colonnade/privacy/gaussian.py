@@ -1,25 +1,26 @@
 """Gaussian differential privacy of discrete noise: a certified μ for a release, and ε and δ from μ.
 
 A mechanism is μ-GDP [Dong, Roth and Su] if nobody tells two neighbouring tables apart from its output more easily than N(0, 1)
-from N(μ, 1). μ² adds up over releases, also where the next release is chosen after the last was seen [Smith and Thakurta 2022].
+from N(μ, 1). μ² adds up over releases, also where the next one is chosen after the last was seen [Smith and Thakurta 2022].
 
-Letters: X is the noise on one number, a sum of m discrete Gaussians of parameter s² (m = 1: one discrete Gaussian). A record moves
-a vector of whole numbers by d, Σ dᵢ² ≤ Δ². z(p) is the normal quantile of an upper tail p.
+Letters: X is the noise on one number, a sum of m discrete Gaussians of parameter s² (m = 1: one discrete Gaussian). A record
+moves a vector of whole numbers by d, Σ dᵢ² ≤ Δ². y(t) is the normal quantile of P[X < t].
 
-*One number.* The best test between X and X + 1 is a threshold, so the trade-off between false alarms and misses is piecewise linear
-between the points (P[X ≥ t], P[X ≥ t − 1]). The trade-off of two Gaussians is convex. So X against X + 1 is κ-GDP with
+*One number.* The best test between X and X + 1 is a threshold, so the trade-off between false alarms and misses is piecewise
+linear between the points (P[X ≥ t], P[X < t − 1]). The trade-off of two Gaussians is convex. So X against X + 1 is κ-GDP with
 
-    κ = sup over whole t of z(P[X ≥ t − 1]) − z(P[X ≥ t])  (z of the larger tail is the smaller number; both are taken as −z below)
+    κ = sup over whole t of y(t) − y(t − 1),
 
-and X against X + d is |d|κ-GDP, because the differences of neighbouring points add up. Independent numbers: μ² = κ²·Δ².
+and X against X + d is |d|κ-GDP, because these differences add up. Independent numbers: μ² = κ²·Δ².
 
 Two ways to bound κ, both from above (docs/proofs/gaussian-losses.md):
 
-* *small noise* (m·s² ≤ `LARGEST_TABLE`): all thresholds are looked at. Tails are sums of positive doubles, so their relative error is
-  below 10⁻¹², wherever they are above 10⁻²⁷⁰; what lies beyond adds less than 10⁻²⁶⁰ to δ, which rounding covers.
-* *large noise*: a continuous Gaussian of variance v − r², rounded at random to a whole number by a discrete Gaussian of variance r², is a
-  discrete Gaussian of variance v but for factors within e^{±ε′}, ε′ = 4·e^{−2π²r²} < 10⁻²⁰. So κ ≤ 1/√(m·s² − r²), and ε grows by less than
-  10⁻⁹ over all numbers of all releases together.
+* *small noise* (m·s² ≤ `LARGEST_TABLE`): all thresholds are looked at. Tails are sums of positive doubles, so their relative
+  error
+  is below 10⁻¹², wherever they are above 10⁻²⁷⁰; what lies beyond adds less than 10⁻²⁶⁰ to δ, which rounding covers.
+* *large noise*: a continuous Gaussian of variance v − r², rounded at random to a whole number by a discrete Gaussian of variance
+  r², is a discrete Gaussian of variance v but for factors within e^{±ε′}, ε′ < 10⁻²⁰. So κ ≤ 1/√(m·s² − r²), and ε grows by
+  less than 10⁻⁹ over all numbers of all releases together.
 """
 
 import math
@@ -33,13 +34,13 @@ from colonnade.errors import BadInput
 
 UNIT = 10**24
 """μ² is kept in whole multiples of 1/UNIT, rounded up."""
-LARGEST_TABLE = 1 << 14
+LARGEST_TABLE = 1 << 12
 """Variances up to this are looked at threshold by threshold; beyond, a sum over all of them would only take longer."""
 ROUNDED = Fraction(5, 2)
 """r²: of how much variance a discrete Gaussian is taken to round a continuous one. e^{−2π²r²} is below 10⁻²¹."""
 REACH, SPARE = 35.0, 3.0
-"""Thresholds up to so many standard deviations, of a law that is written down for so many more: tails are above 10⁻²⁷⁰, and what is
-left out of them is below 10⁻⁴⁵ of each."""
+"""Thresholds up to so many standard deviations, of a law that is written down for so many more: tails are above 10⁻²⁷⁰, and what
+is left out of them is below 10⁻⁴⁵ of each."""
 PAD = 1e-11
 """Relative, above any error of the tails and of their quantiles."""
 
@@ -81,9 +82,24 @@ def _largest_step(variance: float, shares: int) -> float:
     return float(max(2 * quantiles[0], np.diff(quantiles).max(initial=0.0)))
 
 
-def mu_squared(moved: int | Fraction, variance: Fraction, shares: int = 1) -> int:
+@lru_cache(maxsize=4096)
+def shared_step(above: int, below: int, shares: int) -> Fraction:
+    """Return an upper bound on κ² where ``shares`` parties add above/below each, or one party adds all of it alone.
+
+    Entries with twice the variance, of which a record moves twice as much in squares, are covered too.
+    """
+    share = Fraction(above, below)
+    alone = share * shares
+    if alone > LARGEST_TABLE:
+        return 1 / (alone - ROUNDED)
+    laws = {(share, shares), (alone, 1)}
+    steps = [times * squared_step(*(times * one).as_integer_ratio(), many) for one, many in laws for times in (1, 2)]
+    return max(steps)
+
+
+def mu_squared(moved: int | Fraction, share: Fraction, shares: int = 1) -> int:
     """Return μ² of numbers that a record moves by Σ dᵢ² ≤ ``moved``, in units of 1/`UNIT`, rounded up."""
-    return math.ceil(Fraction(moved) * squared_step(*variance.as_integer_ratio(), shares) * UNIT)
+    return math.ceil(Fraction(moved) * shared_step(*share.as_integer_ratio(), shares) * UNIT)
 
 
 def mu_squared_of_pure(nano: int) -> int:
@@ -98,11 +114,20 @@ def delta_of(squared: int, epsilon: float) -> float:
 
     δ = Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2) [Balle and Wang 2018].
     """
+    if squared == 0:
+        return 0.0
     mu = math.sqrt(squared / UNIT)
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     error = 1e-14 * (1 + abs(first) + abs(second) + epsilon)
     return min(1.0, math.exp(first + error) * -math.expm1(min(second - first, 0.0) - 2 * error))
+
+
+def fits(squared: int, nano: int, delta: float) -> bool:
+    """Return whether a μ-GDP mechanism keeps within (ε, δ), ε in nano-units: one of them is for the rounding of large noise."""
+    if not 0 < delta < 1:
+        raise BadInput("A Gaussian loss has an ε at a positive delta.")
+    return delta_of(squared, max(nano - 1, 0) / 1e9) <= delta * (1 - 1e-12)
 
 
 def nano_epsilon(squared: int, delta: float) -> int:
@@ -113,27 +138,24 @@ def nano_epsilon(squared: int, delta: float) -> int:
     >>> nano_epsilon(UNIT, 1e-6) / 1e9  # μ = 1
     4.886554211
     """
-    if not 0 < delta < 1:
-        raise BadInput("A Gaussian loss has an ε at a positive delta.")
-    room = delta * (1 - 1e-12)
-    if delta_of(squared, 0.0) <= room:
+    if fits(squared, 0, delta):
         return 0
     low, high = 0, 10**9
-    while delta_of(squared, high / 1e9) > room:
+    while not fits(squared, high, delta):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if delta_of(squared, middle / 1e9) <= room else (middle, high)
-    return high + 1  # the rounding of large noise
+        low, high = (low, middle) if fits(squared, middle, delta) else (middle, high)
+    return high
 
 
 @lru_cache(maxsize=1024)
 def largest_mu_squared(nano: int, delta: float) -> int:
     """Return the most that μ² may be, in units of 1/`UNIT`, for a loss within (ε, δ)."""
     low, high = 0, UNIT
-    while nano_epsilon(high, delta) <= nano:
+    while fits(high, nano, delta):
         low, high = high, 4 * high
-    while high - low > max(1, high >> 40):
+    while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if nano_epsilon(middle, delta) <= nano else (low, middle)
+        low, high = (middle, high) if fits(middle, nano, delta) else (low, middle)
     return low

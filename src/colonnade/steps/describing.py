@@ -38,7 +38,7 @@ from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, Sche
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, count_noise, replaced_count_loss
 from colonnade.privacy.laws.quantile_search import LARGEST_CELLS, LARGEST_SCALES, Positions, QuantileSearch
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.privacy.laws.tables import GroupNoise
@@ -197,18 +197,7 @@ class ColumnCounts(StepKind):
 
     def replaced_loss(self, loss: Loss) -> Loss | None:
         """Return twice the loss: twice as many cells move, by one each."""
-        return Loss.of_pure(2 * loss.pure) if loss.pure is not None else loss * 2
-
-
-def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
-    """Return the noise of counts in which one person is in so many cells.
-
-    Examples
-    --------
-    >>> count_noise(Price.of(1.0), 2), count_noise(Price.of(1.0, 1e-6), 2).name
-    (DiscreteLaplace(scale=2), 'discrete Gaussian')
-    """
-    return DiscreteLaplace(price, cells) if price.delta == 0 else DiscreteGaussian(price, cells)
+        return replaced_count_loss(loss)
 
 
 @dataclass(frozen=True)

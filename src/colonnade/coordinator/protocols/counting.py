@@ -31,7 +31,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,9 +46,9 @@ from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.shape_belief import TargetCounts
 from colonnade.estimation.tables import NoisyTables, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
-from colonnade.privacy.accounting import NANO, Price
-from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import ledger_rho, price_of_rho
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, count_noise
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.privacy.laws.tables import GroupNoise, value_to_count
@@ -68,7 +67,6 @@ from colonnade.steps.describing import (
     GroupTerms,
     GroupTotals,
     QuantilePositions,
-    count_noise,
 )
 from colonnade.steps.kind import read_joint
 
@@ -249,7 +247,7 @@ class IndependentCounts:
     @property
     def noise(self) -> float:
         """The variance of the noise in a number of a histogram."""
-        return discrete_laplace_variance(laplace_scale(self.price, 1))
+        return count_noise(self.price, 1).variance
 
     def variance(self, counts: Array) -> Array:
         """Return the variance of each count, if these are the true ones."""
@@ -377,26 +375,24 @@ class TargetTables:
         return ColumnName.of(self.target)
 
     @cached_property
-    def prices(self) -> tuple[Price, Price]:
-        """The price of a table on shares, and that of a histogram: parts of ρ."""
-        rho = ledger_rho(self.price, len(self.explaining))
-        return price_of_rho(rho, self.price.delta), _pure(rho)
+    def table_price(self) -> Price:
+        """The price of each table: an equal part of ρ."""
+        return price_of_rho(ledger_rho(self.price, len(self.explaining)), self.price.delta)
 
     def steps(self) -> tuple[Step, ...]:
         """Return one or two steps per column."""
         found: list[Step] = []
-        joint, alone = self.prices
         for name, column in self.explaining.items():
             party, own = ColumnName.of(name)
             step = _step_name(name)
             if party == self.holder.party:
                 columns = (self.holder.column, own)
-                found.append(local.Histogram.ask(name=step, party=party, columns=columns, price=alone))
+                found.append(local.Histogram.ask(name=step, party=party, columns=columns, price=self.table_price))
                 continue
             for owner, its, width in ((self.holder.party, self.holder.column, 2), (party, own, column.size)):
                 found.append(
                     products.PairTables.ask(
-                        name=step, party=owner, columns=(its,), parameters={"width": width}, price=joint
+                        name=step, party=owner, columns=(its,), parameters={"width": width}, price=self.table_price
                     )
                 )
         return tuple(found)
@@ -409,7 +405,7 @@ class TargetTables:
             if party == self.holder.party:
                 replies = yield from ask_all(plan, step)
                 table = _histogram(replies[party], (2, column.size))
-                variances.append(discrete_laplace_variance(laplace_scale(self.prices[1], 1)))
+                variances.append(count_noise(self.table_price, 1).variance)
             else:
                 opened = yield from open_jointly(plan, step)
                 table = pair_tables_of(opened).tables[0, 1]
@@ -427,14 +423,6 @@ def table_deviation(price: Price, columns: int) -> float:
     20
     """
     return math.sqrt(columns / float(ledger_rho(price)))
-
-
-def _pure(rho: Fraction) -> Price:
-    """Return the largest pure price that costs at most ρ."""
-    nano = math.isqrt(int(2 * rho * NANO**2))
-    if nano < 1:
-        raise BadInput("So many tables at so small an epsilon leave nothing for each.", remedy="Raise epsilon.")
-    return Price(nano, 0.0)
 
 
 def _step_name(name: str) -> str:

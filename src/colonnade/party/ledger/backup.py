@@ -38,7 +38,7 @@ from colonnade.party.ledger.decisions import Forfeit
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
-from colonnade.privacy.accounting import NANO, Loss
+from colonnade.privacy.accounting import NANO, Loss, of_several
 from colonnade.runtime.private_files import sync_folder
 from colonnade.secure.keys import Identity
 
@@ -198,7 +198,7 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
     missing = max(evidence.sequence - head.sequence, 0)
     cap, known = copy.budget, evidence.charge(copy)
     charge = known
-    if known is None or not (before + known).fits(cap.nano, cap.delta):
+    if known is None or not of_several((before, known)).fits(cap.nano, cap.delta):
         room = _largest_that_fits(copy, before)
         charge = Loss.of_pure(room) if room else None
     if charge is not None:
@@ -217,7 +217,10 @@ def _missing(before: Loss, least: Loss) -> Loss:
     """Return what raises a loss to at least another, at every order; a row is free at none."""
     renyi = (max(goal - one, 1) for one, goal in zip(before.renyi, least.renyi, strict=True))
     assert least.pure is not None  # it is a pure loss
-    return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1))
+    squared = None
+    if before.gaussian is not None and least.gaussian is not None:
+        squared = max(least.gaussian - before.gaussian, 1)
+    return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1), squared)
 
 
 def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:
@@ -226,7 +229,7 @@ def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:
     low, high = 0, cap.nano
     while low < high:
         middle = (low + high + 1) // 2
-        if (spent + Loss.of_pure(middle)).fits(cap.nano, cap.delta):
+        if of_several((spent, Loss.of_pure(middle))).fits(cap.nano, cap.delta):
             low = middle
         else:
             high = middle - 1

@@ -24,7 +24,7 @@ from colonnade.party.ledger.decisions import Forfeit, read_decision
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, NOTHING, Budget, Loss
+from colonnade.privacy.accounting import LOSS_BYTES, NOTHINGS, Budget, Loss
 from colonnade.protocol import codec
 from colonnade.secure.history import Earlier, History
 
@@ -79,12 +79,12 @@ class LedgerState:
             salt = _salt(genesis.salt)
         except (msgspec.MsgspecError, BadInput):
             raise rows.corrupt(0) from None
-        if (genesis.format, genesis.grid) != (rows.FORMAT, GRID):
+        if genesis.format != rows.FORMAT or genesis.grid not in LOSS_BYTES:
             raise LedgerCorrupt(
                 "This ledger has another format or another grid of orders; nothing was released.",
                 remedy="Open it with the version that wrote it: losses on different grids cannot be added.",
             )
-        return cls(genesis, genesis.cap, 0, digest, NOTHING, salt=salt)
+        return cls(genesis, genesis.cap, 0, digest, NOTHINGS[genesis.grid], salt=salt)
 
     def then(self, facts: Facts, stored_hash: object) -> "LedgerState":
         """Check the next row and add it. The caller asks for `within_cap` after the last one."""
@@ -112,7 +112,7 @@ class LedgerState:
             loss = rows.read_loss(facts.loss)
             if rows.least_entry(loss) < 1 or (facts.least, facts.pure) != (rows.least_entry(loss), loss.pure):
                 raise rows.corrupt(facts.sequence)
-            return dataclasses.replace(self, total=self.total + loss)
+            return dataclasses.replace(self, total=self.after(loss, facts.plan))
         if facts.kind == "cap":
             decision = read_decision(facts.detail)
             if decision is not None and decision.signer(self.genesis.ledger) is None:
@@ -140,6 +140,10 @@ class LedgerState:
         if not salt or self.salt or msgspec.structs.replace(pinned, salt="") != self.pinned:
             raise rows.corrupt(facts.sequence)
         return dataclasses.replace(self, salt=salt)
+
+    def after(self, loss: Loss, plan: bytes | None) -> Loss:
+        """Return the total with one more row."""
+        return self.total + rows.of_its_plan(loss, plan, self.sequence + 1)
 
     def within_cap(self) -> "LedgerState":
         """Refuse a ledger that has spent more than its cap."""
@@ -178,7 +182,9 @@ class LedgerState:
     ) -> Facts:
         """Return the row that comes next."""
         pure, least, curve = (
-            (None, None, None) if loss is None else (loss.pure, rows.least_entry(loss), loss.to_bytes())
+            (None, None, None)
+            if loss is None
+            else (loss.pure, rows.least_entry(loss), loss.to_bytes(self.genesis.grid))
         )
         kept = None if seed is None or request is None else rows.seed_hash(request, seed)
         return Facts(

@@ -90,7 +90,7 @@ class Hold:
     @property
     def loss(self) -> Loss:
         """What all its steps cost."""
-        return total(loss for loss in self.steps.values() if loss is not None)
+        return total(loss for loss in self.steps.values() if loss is not None).of_plan(self.plan)
 
 
 class Holds:
@@ -129,7 +129,7 @@ class Holds:
 
     def room(self, hold: Hold, cap: rows.Ceiling, spent: Loss, now: int) -> tuple[float | None, set[bytes]]:
         """Return how much ε is left for this study where it does not fit beside the others, else ``None``; and what gives way."""
-        cost = total(loss for loss in self._unpaid(hold.steps).values() if loss is not None)
+        cost = total(loss for loss in self._unpaid(hold.steps).values() if loss is not None).of_plan(hold.plan)
         others, late = self.open(now, but=hold.plan), self.giving_way(hold.requester, now)
         ended = {one.plan for one in others if one.aligns and one.plan in late} if hold.aligns else set()
         left = _lacking(hold.requester, cost, [one for one in others if one.plan not in ended], cap, spent)
@@ -457,7 +457,7 @@ class SqliteLedger:
         rows.checked_name(label, "label")
         with self._file.writing() as stake:
             state = self._chain.catch_up()
-            self._refuse_beyond_the_cap(state, cost)
+            self._refuse_beyond_the_cap(state, cost, None)
             facts = state.row("forfeit", written, label, loss=cost)
             self._chain.append(facts)
             self._holds.end_all()  # nobody knows what was said yes to since the back-up
@@ -727,7 +727,7 @@ class SqliteLedger:
         with self._file.writing() as stake:
             state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
-            self._refuse_beyond_the_cap(state, cost)
+            self._refuse_beyond_the_cap(state, cost, terms.get("plan"))
             about = self._chain.plans.refer(terms, state.version)
             facts = state.row(
                 kind, written, label, request=request_id, body=body_hash, loss=cost, seed=seed, about=about, **terms
@@ -740,8 +740,8 @@ class SqliteLedger:
         if self._chain.knows(request_id):
             raise ProtocolError("This request was paid for before.", remedy="Ask for the answer that was kept.")
 
-    def _refuse_beyond_the_cap(self, state: LedgerState, cost: Loss | None) -> None:
-        if cost is not None and not state.cap.holds(state.total + cost):
+    def _refuse_beyond_the_cap(self, state: LedgerState, cost: Loss | None, plan: bytes | None) -> None:
+        if cost is not None and not state.cap.holds(state.after(cost, plan)):
             raise self._past_the_cap((state.cap.nano - state.nano) / NANO)
 
     def _past_the_cap(self, left: float) -> BudgetExceeded:

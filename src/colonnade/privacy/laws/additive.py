@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
-from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
+from colonnade.privacy.calibration import (
+    discrete_laplace_variance,
+    gaussian_loss,
+    gaussian_sigma_squared,
+    laplace_scale,
+)
 from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
 
@@ -97,8 +102,8 @@ class DiscreteGaussian:
     Parameters
     ----------
     price
-        What the release may cost, with δ > 0; σ² follows from the ledger's own curve, so the release fits a ledger
-        whose cap is the price.
+        What the release may cost, with δ > 0; σ² follows from what a ledger counts, so the release fits a ledger whose cap is
+        the price.
     l2_sensitivity_squared
         Δ₂²: the largest sum of squared changes of the vector's entries between neighbours.
 
@@ -108,7 +113,7 @@ class DiscreteGaussian:
     >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
     >>> round(float(mechanism.sigma_squared) ** 0.5, 3), mechanism.loss.epsilon(1e-5) <= 1.0
-    (4.045, True)
+    (3.775, True)
     >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
     dtype('int64')
 
@@ -122,8 +127,8 @@ class DiscreteGaussian:
     Privacy
     -------
     Guarantee
-        ρ-zCDP with ρ = Δ₂²/2σ², and so (ε, δ)-DP at the price by the ledger's conversion.
-        Proof: docs/proofs/discrete-gaussian.md.
+        μ-GDP with μ = κ·Δ₂, κ at most a little above 1/σ, and so (ε, δ)-DP at the price (docs/proofs/gaussian-losses.md); and
+        ρ-zCDP with ρ = Δ₂²/2σ² (docs/proofs/discrete-gaussian.md).
     Neighbours
         Those for which Δ₂ was computed; in this library zero-out.
     Adversary
@@ -141,7 +146,7 @@ class DiscreteGaussian:
 
     def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction) -> None:
         self.sigma_squared = _drawable(gaussian_sigma_squared(price, l2_sensitivity_squared), LARGEST_SIGMA_SQUARED)
-        self.loss = Loss.of_zcdp(Fraction(l2_sensitivity_squared) / (2 * self.sigma_squared))
+        self.loss = gaussian_loss(l2_sensitivity_squared, self.sigma_squared)
 
     @property
     def variance(self) -> float:
@@ -159,3 +164,19 @@ class DiscreteGaussian:
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma_squared={self.sigma_squared})"
+
+
+def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
+    """Return the noise of counts in which one person is in so many cells.
+
+    Examples
+    --------
+    >>> count_noise(Price.of(1.0), 2), count_noise(Price.of(1.0, 1e-6), 2).name
+    (DiscreteLaplace(scale=2), 'discrete Gaussian')
+    """
+    return DiscreteLaplace(price, cells) if price.delta == 0 else DiscreteGaussian(price, cells)
+
+
+def replaced_count_loss(loss: Loss) -> Loss:
+    """Return what counts cost if a record is replaced by another: twice as many cells move, by one each."""
+    return Loss.of_pure(2 * loss.pure) if loss.pure is not None else loss * 2
