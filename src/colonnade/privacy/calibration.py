@@ -51,7 +51,7 @@ from colonnade.privacy.accounting import (
 
 _SIGNIFICANT_BITS = 32
 ROUNDINGS = 10**6
-"""Units of μ², 10⁻¹⁸ in all, that are kept back: so many releases of one plan are rounded up by less than one each."""
+"""Units of μ², 10⁻¹⁸ in all, that are kept back: so many numbers of one release may be rounded up by less than one each."""
 LARGEST_SINH = 300.0
 """Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
 
@@ -113,7 +113,7 @@ def _room(price: Price, parts: int, besides: Loss) -> Fraction:
     """Return `ledger_rho` where it is positive; not more than 0 where nothing fits."""
     _require_delta(price)
     most = gaussian.largest_mu_squared(price.nano, price.delta)
-    own = Fraction((most - ROUNDINGS - (besides.gaussian or 0)) // parts, 2 * gaussian.UNIT)
+    own = Fraction((most - (besides.gaussian or 0)) // parts - ROUNDINGS, 2 * gaussian.UNIT)
     return own if besides == NOTHING else max(own, _renyi_room(price, parts, besides))
 
 
