@@ -19,7 +19,7 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
-from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, total
+from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, of_several
 from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
@@ -82,14 +82,14 @@ def test_invariant_2_holds_for_curves_and_for_their_mixture_with_pure_losses(tmp
         paid = []
         for number in range(100):
             loss = Loss.of_zcdp(rho) if number % 2 else TENTH
-            fits = total([*paid, loss]).fits(3 * NANO, 1e-5)
+            fits = of_several([*paid, loss]).fits(3 * NANO, 1e-5)
             if fits:
                 ledger.debit(b"%d" % number, BODY, loss, label="x")
                 paid.append(loss)
             else:
                 with pytest.raises(BudgetExceeded):
                     ledger.debit(b"%d" % number, BODY, loss, label="x")
-        assert ledger.spent() == total(paid)
+        assert ledger.spent() == of_several(paid)
         assert 0 < len(paid) < 100
 
 
@@ -292,8 +292,8 @@ def test_what_remains_can_really_be_spent(paid, curved, delta):
             loss = Loss.of_zcdp(Fraction(nano, 20 * NANO)) if curved and delta else Loss.of_pure(nano)
             ledger.debit(b"%d" % number, BODY, loss, label="x")
         rest = round(ledger.remaining() * NANO)
-        if rest > 1:
-            ledger.debit(b"rest", BODY, Loss.of_pure(rest - 1), label="x")
+        if rest:
+            ledger.debit(b"rest", BODY, Loss.of_pure(rest), label="x")
             assert ledger.remaining() >= 0
 
 

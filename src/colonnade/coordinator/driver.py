@@ -155,7 +155,7 @@ def plan_accounts(
 
 def losses_in(account: Accounted) -> list[Loss]:
     """Return the losses of an account, line by line; what is not private has none."""
-    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]
+    return [cost for entry in account.entries if (cost := entry.cost()) is not None]
 
 
 def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:

@@ -318,8 +318,8 @@ class Loss:
         return hash(self._figures)
 
     @property
-    def _figures(self) -> tuple[tuple[int, ...], int | None, int | None, bool]:
-        return self.renyi, self.pure, self.gaussian, self.plan == SEVERAL
+    def _figures(self) -> tuple[tuple[int, ...], int | None, int | None]:
+        return self.renyi, self.pure, self.gaussian
 
     @property
     def _parts(self) -> tuple[float, float]:
@@ -476,3 +476,14 @@ def total(losses: Iterable[Loss]) -> Loss:
 def of_several(losses: Iterable[Loss]) -> Loss:
     """Compose losses of plans, each of which may have been chosen after the ones before it were seen."""
     return total(loss.of_plan(b"plan %d" % number) for number, loss in enumerate(losses))
+
+
+def largest_pure(spent: Loss, nano_cap: int, delta: float) -> int:
+    """Return the largest pure ε, in nano-units, that one more plan may cost within a cap; 0 if there is none."""
+    low, high = 0, nano_cap
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (
+            (middle, high) if of_several((spent, Loss.of_pure(middle))).fits(nano_cap, delta) else (low, middle - 1)
+        )
+    return low

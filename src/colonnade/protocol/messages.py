@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, error_for
 from colonnade.plan import About, Plan, Step
+from colonnade.privacy.accounting import Loss
 from colonnade.schema import Column
 from colonnade.secure.mail import LARGEST_LETTER, OVERHEAD
 
@@ -259,13 +260,19 @@ class Described(Message, frozen=True, tag="described"):
 class AccountLine(Message, frozen=True):
     """One line of a party's account. ``joint`` names the opening that several parties paid for together.
 
-    ``words`` say when, what, who asked, at what price and to whom; empty unless they were asked for.
+    ``words`` say when, what, who asked, at what price and to whom; empty unless they were asked for. ``plan`` is the hash of the
+    plan that the line belongs to: the noise of one plan was fixed before its first release, and is added up as such.
     """
 
     label: str
     loss: bytes | None
     joint: str | None = None
     words: str = ""
+    plan: bytes = b""
+
+    def cost(self) -> Loss | None:
+        """Return what the line cost, as a part of its plan; ``None`` for what is not private."""
+        return None if self.loss is None else Loss.from_bytes(self.loss).of_plan(self.plan or self.label.encode())
 
 
 class Accounted(Message, frozen=True, tag="accounted"):

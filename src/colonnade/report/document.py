@@ -37,7 +37,7 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.answers import Delivery, Evaluation, Preview
 from colonnade.estimators.study import Study
 from colonnade.plan import Plan
-from colonnade.privacy.accounting import NANO, Loss, of_several, total
+from colonnade.privacy.accounting import NANO, Loss, total
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted
 from colonnade.report import plots
@@ -325,8 +325,8 @@ def _charged(party: str, studies: Sequence[Reported], federation: Federation) ->
         account = plan_accounts(plan, {party: 0}, federation._driver.transport, auditor)[party]
         if not isinstance(account, Accounted):
             return "an unknown ε"
-        losses, delta = [*losses, total(losses_in(account))], account.cap_delta
-    return f"ε = {figure(of_several(losses).epsilon(delta))}"
+        losses, delta = [*losses, *losses_in(account)], account.cap_delta
+    return f"ε = {figure(total(losses).epsilon(delta))}"
 
 
 def noise_words_of(plan: Plan, schema: Mapping[str, Column]) -> list[NoiseWords]:

@@ -38,7 +38,7 @@ from colonnade.party.ledger.decisions import Forfeit
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
-from colonnade.privacy.accounting import NANO, Loss, of_several
+from colonnade.privacy.accounting import NANO, Loss, largest_pure, of_several
 from colonnade.runtime.private_files import sync_folder
 from colonnade.secure.keys import Identity
 
@@ -199,7 +199,7 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
     cap, known = copy.budget, evidence.charge(copy)
     charge = known
     if known is None or not of_several((before, known)).fits(cap.nano, cap.delta):
-        room = _largest_that_fits(copy, before)
+        room = largest_pure(before, cap.nano, cap.delta)
         charge = Loss.of_pure(room) if room else None
     if charge is not None:
         copy.forfeit(charge, label="forfeit: released after the back-up, δ counts twice")
@@ -221,19 +221,6 @@ def _missing(before: Loss, least: Loss) -> Loss:
     if before.gaussian is not None and least.gaussian is not None:
         squared = max(least.gaussian - before.gaussian, 1)
     return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1), squared)
-
-
-def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:
-    """Return the largest pure loss, in nano-ε, that still fits under the cap; 0 if none does."""
-    cap = ledger.budget
-    low, high = 0, cap.nano
-    while low < high:
-        middle = (low + high + 1) // 2
-        if of_several((spent, Loss.of_pure(middle))).fits(cap.nano, cap.delta):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _copy(source: Path, target: Path) -> None:

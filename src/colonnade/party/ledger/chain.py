@@ -159,7 +159,7 @@ class LedgerState:
     @property
     def nano(self) -> int:
         """The total ε at the cap's δ in nano-units, rounded up."""
-        nano = _certified(self.total, self.cap.delta)
+        nano = _certified(self.total, self.total.plan, self.cap.delta)
         assert nano is not None  # a total without any ε at this δ is not within the cap
         return nano
 
@@ -219,7 +219,7 @@ def _salt(text: str) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _certified(total: Loss, delta: float) -> int | None:
+def _certified(total: Loss, plan: bytes | None, delta: float) -> int | None:  # noqa: ARG001  # equal totals may be of several plans
     """Every message says where the ledger stands, and most of them find it where it was."""
     return total.nano_epsilon(delta)
 

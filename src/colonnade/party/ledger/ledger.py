@@ -48,7 +48,7 @@ from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, RowTerms
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget, Loss, total
+from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget, Loss, largest_pure, total
 from colonnade.secure.history import Earlier
 
 SECOND = 1_000_000  # the ledger counts microseconds
@@ -633,13 +633,12 @@ class SqliteLedger:
         return self._read().total
 
     def remaining(self) -> float:
-        """Return how much ε is left at the cap's δ, rounded down.
+        """Return the largest pure ε that one more plan may cost within the cap.
 
-        A pure release of that ε fits (but for one nano-unit where Rényi curves are added). Others may fit that cost
-        more, because losses compose better than by adding their ε.
+        Others may fit that cost more, because losses compose better than by adding their ε.
         """
         state = self._read()
-        return (state.cap.nano - state.nano) / NANO
+        return largest_pure(state.total, state.cap.nano, state.cap.delta) / NANO
 
     def now(self) -> datetime:
         """Return what this ledger's clock shows."""
