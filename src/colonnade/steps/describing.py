@@ -340,7 +340,7 @@ class GroupPart:
     values
         Its columns that are added up.
     height
-        The height of an indicator: w at a party with values, otherwise 1.
+        The height of an indicator: w at a party with values, or where nobody has any, otherwise 1.
     helps
         Whether it holds no column and adds noise alone.
     """
@@ -396,7 +396,10 @@ class GroupTerms:
         first = next(iter(steps.values()))
         scale = valid_scale(first.parameters.get("scale"), LARGEST_SHORT_SCALE)
         height = whole_parameter(first.parameters, "height", LARGEST_SHORT_SCALE)
-        terms = cls(tuple(GroupPart.read(step) for step in steps.values()), scale, height)
+        parts = tuple(GroupPart.read(step) for step in steps.values())
+        if not any(part.values for part in parts):
+            parts = tuple(replace(part, height=height) for part in parts)
+        terms = cls(parts, scale, height)
         if not 1 <= len(terms.holders) <= MOST_HOLDERS:
             raise BadInput(
                 f"Groups take columns of at most {MOST_HOLDERS} parties.",
@@ -437,8 +440,8 @@ class GroupTerms:
 
     @property
     def count_height(self) -> int:
-        """H = w^m."""
-        return math.prod([self.height] * self.valued)
+        """H = w^m; of counts alone every holder's indicator has height w."""
+        return math.prod([self.height] * (self.valued if self.values else len(self.holders)))
 
     @property
     def value_height(self) -> int:
@@ -449,7 +452,7 @@ class GroupTerms:
     def largest(self) -> tuple[int, int]:
         """The largest shared integer, and the largest product of what it is multiplied by."""
         if not self.values:
-            return 1, 1
+            return self.height, math.prod([self.height] * (len(self.holders) - 1))
         return max(self.scale, self.height), math.prod([self.height] * (self.valued - 1))
 
     def noise(self, price: Price, unit: str, collusion: int) -> GroupNoise:
@@ -556,7 +559,7 @@ class _Groups:
 
     def _describe(self, step: Step, schema: Schema, terms: GroupTerms) -> None:
         self.by = word_list(step.parameters, "by")
-        self.part = GroupPart.read(step)
+        self.part = next(part for part in terms.parts if part.party == step.party)
         self.group_terms = terms
         if self.part.helps:
             self._owner = step.party  # a helper pays for nothing but its share of the noise

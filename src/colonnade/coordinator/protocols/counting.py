@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from colonnade.estimation.shape_belief import TargetCounts
 from colonnade.estimation.tables import NoisyTables, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.calibration import ledger_rho, price_of_rho
+from colonnade.privacy.calibration import counting_height, ledger_rho, price_of_rho
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, count_noise
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
@@ -256,7 +256,7 @@ class IndependentCounts:
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
         group = self.layout.groups[index]
         margin = releases[group.party].array("value")
-        if margin.shape != (group.size,) or margin.dtype != np.int64:
+        if margin.shape != (group.size,) or not holds_counts(margin):
             raise ProtocolError(f"Party {group.party!r} released a histogram of another shape.")
         return margin  # type: ignore[return-value]  # checked above
 
@@ -414,6 +414,11 @@ class TargetTables:
         return TargetCounts.of_tables(tables, self.people, max(variances))
 
 
+def holds_counts(released: NDArray[Any]) -> bool:
+    """Return whether an array holds counts: whole numbers, or finite ones in steps of a part of a person."""
+    return released.dtype == np.int64 or (released.dtype == np.float64 and bool(np.isfinite(released).all()))
+
+
 def table_deviation(price: Price, columns: int) -> float:
     """Return about how noisy a count of the tables of so many columns is: the standard deviation, in people.
 
@@ -431,7 +436,7 @@ def _step_name(name: str) -> str:
 
 def _histogram(reply: Released, shape: tuple[int, int]) -> Array:
     counts = reply.array("value")
-    if counts.shape != (shape[0] * shape[1],) or counts.dtype != np.int64:
+    if counts.shape != (shape[0] * shape[1],) or not holds_counts(counts):
         raise ProtocolError("A party released a table of another shape.")
     return np.asarray(counts.reshape(shape), dtype=np.float64)
 
@@ -452,7 +457,14 @@ class Heights(NamedTuple):
     def best(cls, values: int, parties: int) -> "Heights":
         """Return the heights that make means precise, for so many values at so many parties."""
         scale = SCALES[parties]
-        return cls(scale, max(1, round(scale / value_to_count(values)))) if values else cls(1, 1)
+        return cls(scale, max(1, round(scale / value_to_count(values))))
+
+    @classmethod
+    def of_counts(cls, price: Price, holders: int) -> "Heights":
+        """Return the heights of counts alone: small noise takes finer steps, and every holder's indicator has a part of them."""
+        if price.delta == 0:
+            return cls(1, 1)
+        return cls(1, math.ceil(counting_height(ledger_rho(price)) ** (1 / holders) - 1e-9))
 
 
 def helpers_for(holders: tuple[str, ...], parties: tuple[str, ...], collusion: int) -> tuple[str, ...]:
@@ -519,7 +531,9 @@ class GroupRelease:
     @property
     def heights(self) -> Heights:
         """γ and w."""
-        return Heights.best(len(self.values), len(parties_of(self.values)))
+        if self.values:
+            return Heights.best(len(self.values), len(parties_of(self.values)))
+        return Heights.of_counts(self.price, len(self.holders))
 
     @property
     def cells(self) -> int:
@@ -691,7 +705,7 @@ class ColumnTables:
         for party, release in releases.items():
             own = self._own(party)
             value = release.array("value")
-            if value.shape != (sum(column.cells for column in own.values()),) or value.dtype != np.int64:
+            if value.shape != (sum(column.cells for column in own.values()),) or not holds_counts(value):
                 raise ProtocolError(f"Party {party!r} released counts of another shape.")
             parts = np.split(value, np.cumsum([column.cells for column in own.values()])[:-1])
             for (name, column), part in zip(own.items(), parts, strict=True):

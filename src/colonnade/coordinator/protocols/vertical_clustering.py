@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import open_jointly
-from colonnade.coordinator.protocols.counting import pair_tables_of
+from colonnade.coordinator.protocols.counting import holds_counts, pair_tables_of
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
 from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
@@ -197,7 +197,7 @@ class VerticalClustering:
 
     def _margin(self, release: Released) -> Array:
         margin = release.array("value")
-        if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
+        if margin.shape != (self.local_clusters,) or not holds_counts(margin):
             raise ProtocolError("A party released a histogram of another shape.")
         return margin.astype(np.float64)
 

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
 from colonnade.privacy.calibration import (
+    counting_height,
     discrete_laplace_variance,
     gaussian_loss,
     gaussian_sigma_squared,
     laplace_scale,
+    ledger_rho,
 )
 from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
@@ -166,7 +168,56 @@ class DiscreteGaussian:
         return f"DiscreteGaussian(sigma_squared={self.sigma_squared})"
 
 
-def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
+class GaussianCounts(DiscreteGaussian):
+    """Discrete Gaussian noise on counts, in steps of a part of a person where the noise is small.
+
+    Noise of less than a few people on whole numbers costs more than a continuous Gaussian of the same variance: its steps are
+    seen. In steps of 1/height it costs the same (docs/proofs/gaussian-losses.md#bound).
+
+    Parameters
+    ----------
+    price
+        What the release may cost, with δ > 0.
+    cells
+        In how many cells one person is, by one each.
+
+    Examples
+    --------
+    >>> GaussianCounts(Price.of(1.0, 1e-6), 1).height, GaussianCounts(Price.of(10.0, 1e-6), 1).height
+    (1, 8)
+
+    Privacy
+    -------
+    Guarantee
+        That of `DiscreteGaussian`: a count times the height is a whole number that a person moves by the height.
+    Neighbours
+        Zero-out: a person leaves so many cells.
+    Adversary
+        Anybody who reads the released counts.
+    Numerics
+        Integer noise on integers; the height is a power of two, so dividing by it is exact.
+    Checked by
+        tests/privacy/test_mechanisms.py
+    """
+
+    __slots__ = ("height",)
+
+    def __init__(self, price: Price, cells: int) -> None:
+        self.height = counting_height(ledger_rho(price) / cells)
+        super().__init__(price, cells * self.height**2)
+
+    @property
+    def variance(self) -> float:
+        """A bound on the variance of each count's noise, in people."""
+        return float(self.sigma_squared) / self.height**2
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[Any]:
+        """Return the counts with noise: whole numbers, or in steps of 1/height."""
+        noisy = super().release(_whole(nonprivate) * self.height, sampler)
+        return noisy if self.height == 1 else noisy / self.height
+
+
+def count_noise(price: Price, cells: int) -> DiscreteLaplace | GaussianCounts:
     """Return the noise of counts in which one person is in so many cells.
 
     Examples
@@ -174,7 +225,7 @@ def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
     >>> count_noise(Price.of(1.0), 2), count_noise(Price.of(1.0, 1e-6), 2).name
     (DiscreteLaplace(scale=2), 'discrete Gaussian')
     """
-    return DiscreteLaplace(price, cells) if price.delta == 0 else DiscreteGaussian(price, cells)
+    return DiscreteLaplace(price, cells) if price.delta == 0 else GaussianCounts(price, cells)
 
 
 def replaced_count_loss(loss: Loss) -> Loss:
