@@ -82,7 +82,7 @@ def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def as_if_agreed(endpoint: Any, plan: Plan, about: About | None = None) -> Plan:
     """Let one member take part in a plan as if it had heard everybody's yes, for tests that ask by hand; return the plan."""
     hashed = codec.digest(plan)
-    endpoint._consents._begun[hashed] = None
+    endpoint._consents._agreed[hashed] = None
     if isinstance(endpoint, Guard):
         ledger = endpoint._gate._ledger
         ledger.hold(Hold(hashed, requester_of(about), "" if about is None else about.purpose, {}))

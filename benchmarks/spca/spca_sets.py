@@ -19,7 +19,7 @@ from colonnade.schema.features import features_of
 from colonnade.steps.kind import FixedPoint
 
 DELTA = 1e-5
-WIDE = 1_000
+MOST_COLUMNS_RELEASED = 1_000
 """Beyond this many columns a release takes minutes, so that most figures are drawn by its law."""
 
 

@@ -160,10 +160,10 @@ class NewtonStage:
         """Take the turns of a round up to and with a phase."""
         self.number = self.terms.first_turns[number]
         inputs: dict[str, np.ndarray] = self.weights()
-        for beat in self.terms.round_beats(number):
+        for turn in self.terms.round_turns(number):
             self.turn(inputs)
             inputs = {}
-            if beat.phase == phase:
+            if turn.phase == phase:
                 return self
         raise AssertionError
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.newton_steps import Reading
+from colonnade.coordinator.protocols.newton_steps import RoundReader
 from colonnade.errors import ColonnadeError, ReleaseLost
 from colonnade.protocol import codec
 from colonnade.steps import kind as joint_module
@@ -180,7 +180,7 @@ def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kin
 def test_a_round_that_was_begun_is_not_run_again_at_other_weights(tmp_path):
     """The same noise at other weights would show the difference."""
     site = Disturbed(tmp_path, nodes=(NODE,), epsilon=10_000.0)
-    run, weights = KINDS["newton"], Reading.weights
+    run, weights = KINDS["newton"], RoundReader.weights
     run(site.federation, 1)
     site.prepare(-1, "", late=False)
     run(site.federation, 2)
@@ -188,7 +188,7 @@ def test_a_round_that_was_begun_is_not_run_again_at_other_weights(tmp_path):
     with pytest.raises(ColonnadeError):
         run(site.federation, 3)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost, match="Something else"):
-        patch.setattr(Reading, "weights", lambda self: weights(self) + 0.25)
+        patch.setattr(RoundReader, "weights", lambda self: weights(self) + 0.25)
         run(site.federation, 3)
     run(site.federation, 3)
     site.close()

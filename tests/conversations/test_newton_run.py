@@ -208,20 +208,20 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     """One node adds a number to one person's residual before it deals it again: the step opens that multiple of the row."""
 
     class Amplifying(NewtonRun):
-        def _say(self, beat, turn, inputs):
+        def _say(self, turn, number, inputs):
             node, honest = self._node, None if self._node is None else self._node.product
-            if node is not None and (beat.phase, beat.number) == (Phase.SERIES, 0):
+            if node is not None and (turn.phase, turn.round_number) == (Phase.SERIES, 0):
                 arithmetic = self.terms.arithmetic
 
                 def product(one):
                     values = honest(one)
-                    if (one.phase, one.number) != (Phase.SERIES, 0):
+                    if (one.phase, one.round_number) != (Phase.SERIES, 0):
                         return values
                     values[7] = (int(values[7]) + 5_000 * self.terms.bounds.unit) % arithmetic.modulus
                     return values
 
                 node.product = product
-            return super()._say(beat, turn, inputs)
+            return super()._say(turn, number, inputs)
 
     plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], parameters={"parts": (1, 1)}, people=40)
     opened = []

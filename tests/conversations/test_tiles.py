@@ -165,21 +165,21 @@ def wide(tmp_path, monkeypatch) -> Iterator[GramSite]:
 
 DEAL, READY, OPEN = range(3)
 KILLS = [
-    pytest.param(tile, beat, after, name, marks=[] if (tile, name) == (1, "telco") else [full])
+    pytest.param(tile, phase, after, name, marks=[] if (tile, name) == (1, "telco") else [full])
     for tile in range(3)
-    for beat in (DEAL, READY, OPEN)
+    for phase in (DEAL, READY, OPEN)
     for after in (False, True)
     for name in ("bank", "telco", "coordinator")
 ]
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize(("tile", "beat", "after", "name"), KILLS)
+@pytest.mark.parametrize(("tile", "phase", "after", "name"), KILLS)
 def test_a_member_killed_between_tiles_is_paid_once_and_tiles_that_all_have_kept_are_not_opened_again(
-    tile, beat, after, name, wide
+    tile, phase, after, name, wide
 ):
     """Killed before it takes the turn, or after it has taken it and before the reply is out."""
-    plan, turn = wide.plan(), BEGIN + 3 * tile + beat
+    plan, turn = wide.plan(), BEGIN + 3 * tile + phase
     assert len(read_joint(plan, GRAM).tiles) > 3
     killed_at(wide, name, turn, after=after)
     assert outcome(wide, plan) == "aborted"

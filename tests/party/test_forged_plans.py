@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
-from colonnade.papers.steps import STEP, Gradient, GradientTerms
+from colonnade.papers.steps import STEP, GradientStep, GradientTerms
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
@@ -90,7 +90,7 @@ def test_naming_few_parties_or_nodes_lowers_no_floor(parties):
 
 
 def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_batches():
-    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.kind == Gradient.name)
+    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.kind == GradientStep.name)
     with pytest.raises(PlanMismatch, match="one descent"):
         GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), STEP)
 

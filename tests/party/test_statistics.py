@@ -19,7 +19,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.steps.local import Histogram
+from colonnade.steps.local import HistogramStep
 from tests import kit
 
 SCHEMA = Schema(
@@ -106,7 +106,7 @@ def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(ro
 def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
     mechanism = made(PrivateHistogram, ("segment",)).law(Price.of(0.25))
     assert mechanism.loss.pure == 250_000_000
-    assert mechanism.scale * Price.of(0.25).exact == Histogram.sensitivity
+    assert mechanism.scale * Price.of(0.25).exact == HistogramStep.sensitivity
 
 
 # Reports --------------------------------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_names_are_divided_and_joined_in_one_place():
     assert found <= {
         "schema/features.py",
         "party/table/sources.py",
-        "coordinator/opening.py",
+        "coordinator/connect.py",
     }  # names of modules
 
 

@@ -216,7 +216,7 @@ def _any_nonces(honest, self, plan, yeses):
     for name, yes in said.items():
         if name != self._member.name:
             consent.check_signature(name, yes, self._member.pinned)
-    self._begun[plan] = None
+    self._agreed[plan] = None
     return pending.since
 
 

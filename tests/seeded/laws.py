@@ -15,7 +15,7 @@ from colonnade.papers import laws as all_sketches
 from colonnade.papers import private as coreset_rows
 from colonnade.papers.laws import PerturbedValues, Sketching
 from colonnade.papers.private import PrivateValues
-from colonnade.papers.steps import Sketch
+from colonnade.papers.steps import SketchStep
 from colonnade.party.steps import participants, row_coding
 from colonnade.party.steps import row_coding as coding
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
@@ -392,7 +392,7 @@ BUGS = [
     ),
     Bug(
         "a sketch is priced without its row of sums",
-        replaced(Sketch, "law", _without_the_row_of_sums),
+        replaced(SketchStep, "law", _without_the_row_of_sums),
         sketched.test_the_noise_is_that_of_the_exact_length_at_the_ledgers_own_rho,
     ),
     # functional

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.cli import members as federation_command
-from colonnade.coordinator.opening import StudyJournal, _own_node
+from colonnade.coordinator.connect import StudyJournal, _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.opening import StudyJournal
+from colonnade.coordinator.connect import StudyJournal
 from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.runtime.private_files import lock_folder

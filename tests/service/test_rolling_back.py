@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.conversations.memory import LedgerHeads
-from colonnade.coordinator.opening import StudyJournal
+from colonnade.coordinator.connect import StudyJournal
 from colonnade.errors import LedgerCorrupt
 from colonnade.party.ledger import ledger as ledgers
 from colonnade.party.ledger.ledger import MOST_OF_ONE, SqliteLedger

@@ -210,7 +210,7 @@ def test_half_a_letter_is_no_letter(kits, tmp_path):
     letter = os.urandom(50_000)
     with dialled(kits / "telco", member) as connection:
         announce(connection, Ticket.of(letter))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
         connection.sendall(letter[:40_000])
     until(lambda: not any((tmp_path / "bank").iterdir()), "what has come is removed")
     assert not member.mailbox.holds("telco", STUDY, Ticket.of(letter))
@@ -380,7 +380,7 @@ def test_a_link_that_is_open_ends_with_the_certificate_at_its_other_end(kits, tm
     ours[0] += 400 * 86_400
     assert not link.send(STUDY, Ticket.of(letters[2]), letters[2])
     with dialled(kits / "telco", Somebody(address)) as connection:
-        assert hand_over(connection, letters[3]) == linking.Answer.KEPT
+        assert hand_over(connection, letters[3]) == linking.LinkAnswer.KEPT
         theirs[0] += 400 * 86_400
         announce(connection, Ticket.of(letters[4]))
         with contextlib.suppress(OSError):
@@ -392,11 +392,11 @@ def test_a_link_that_is_open_ends_with_the_certificate_at_its_other_end(kits, tm
 def test_a_member_that_the_papers_do_not_name_any_more_is_hung_up_on(kits, bank):
     with dialled(kits / "telco", bank) as telco, dialled(kits / "insurer", bank) as insurer:
         for connection in (telco, insurer):
-            assert hand_over(connection, os.urandom(5_000)) == linking.Answer.KEPT
+            assert hand_over(connection, os.urandom(5_000)) == linking.LinkAnswer.KEPT
         bank.listener.keep_only(["insurer", "somebody"])
         with contextlib.suppress(OSError):
             assert telco.recv(1) == b""
-        assert hand_over(insurer, os.urandom(5_000)) == linking.Answer.KEPT
+        assert hand_over(insurer, os.urandom(5_000)) == linking.LinkAnswer.KEPT
     assert refused_again(lambda: dialled(kits / "telco", bank))
     assert refused_again(lambda: dialled(kits / "outsider", bank))
 
@@ -411,25 +411,25 @@ def test_a_letter_larger_than_any_letter_ends_the_connection_and_one_without_roo
             assert connection.recv(1) == b""
     with dialled(kits / "telco", bank) as connection:
         announce(connection, Ticket(150_001, b"x" * 32))  # two peers have 150,000 bytes each
-        assert connection.recv(1)[0] == linking.Answer.NO
+        assert connection.recv(1)[0] == linking.LinkAnswer.NO
         letter = os.urandom(140_000)
         announce(connection, Ticket.of(letter))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
         connection.sendall(letter)
-        assert connection.recv(1)[0] == linking.Answer.KEPT
+        assert connection.recv(1)[0] == linking.LinkAnswer.KEPT
         announce(connection, Ticket(20_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.NO
+        assert connection.recv(1)[0] == linking.LinkAnswer.NO
     with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
         announce(connection, Ticket(20_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
 
 
-def hand_over(connection, letter: bytes) -> linking.Answer:
+def hand_over(connection, letter: bytes) -> linking.LinkAnswer:
     announce(connection, Ticket.of(letter))
-    answer = linking.Answer(connection.recv(1)[0])
-    if answer == linking.Answer.SEND:
+    answer = linking.LinkAnswer(connection.recv(1)[0])
+    if answer == linking.LinkAnswer.SEND:
         connection.sendall(letter)
-        answer = linking.Answer(connection.recv(1)[0])
+        answer = linking.LinkAnswer(connection.recv(1)[0])
     return answer
 
 
@@ -466,7 +466,7 @@ def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
     letter = os.urandom(5_000)
     with dialled(kits / "telco", bank) as connection:
         announce(connection, Ticket(5_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
         connection.sendall(letter)
         with contextlib.suppress(OSError):
             assert connection.recv(1) == b""
@@ -526,7 +526,7 @@ class SlowPeer:
             while True:
                 connection = self._context.wrap_socket(self._socket.accept()[0], server_side=True)
                 connection.recv(linking._HEAD.size)
-                connection.sendall(bytes([linking.Answer.SEND]))
+                connection.sendall(bytes([linking.LinkAnswer.SEND]))
                 self._open.append(connection)
                 self.met += 1
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.cli import screen
-from colonnade.coordinator.opening import StudyJournal
+from colonnade.coordinator.connect import StudyJournal
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimators.answers import Preview
 from colonnade.estimators.study import Study

@@ -79,7 +79,7 @@ class Consents:
         self._member = member
         self._clock = clock
         self._pending: OrderedDict[bytes, _Pending] = OrderedDict()
-        self._begun: OrderedDict[bytes, None] = OrderedDict()
+        self._agreed: OrderedDict[bytes, None] = OrderedDict()
 
     def ask(self, plan: Plan) -> bytes:
         """Return a nonce for a plan; for a while the same one, so that a message that comes twice changes nothing."""
@@ -134,19 +134,19 @@ class Consents:
         }
         me.heads.observe(plan, heads)
         pending.begun = True
-        self._begun[plan] = None
-        while len(self._begun) > MOST_PENDING:
-            self._begun.popitem(last=False)
+        self._agreed[plan] = None
+        while len(self._agreed) > MOST_PENDING:
+            self._agreed.popitem(last=False)
         return pending.since
 
     def withdraw(self, plan: bytes) -> None:
         """Forget a plan, unless it has begun: others rest on our yes, and may have paid."""
-        if plan not in self._begun:
+        if plan not in self._agreed:
             self._pending.pop(plan, None)
 
     def require_begun(self, plan: Plan) -> None:
         """Refuse to compute in a plan of which this member has not heard every yes."""
-        if codec.digest(plan) not in self._begun:
+        if codec.digest(plan) not in self._agreed:
             raise not_everybody()
 
     def _find(self, plan: bytes) -> _Pending:

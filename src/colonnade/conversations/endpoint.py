@@ -41,7 +41,7 @@ from colonnade.steps.kind import (
     uses_compute_nodes,
 )
 
-AT_ONCE = 32
+STUDIES_PER_MEMBER = 32
 """Studies under way at one member. A coordinator has fewer at once (`colonnade.coordinator.driver`): it seldom waits here."""
 
 IDLE = 120.0
@@ -125,7 +125,7 @@ class Runs:
         member: Member,
         fresh: Callable[[int], bytes],
         *,
-        at_once: int = AT_ONCE,
+        at_once: int = STUDIES_PER_MEMBER,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         keep_freed_memory()

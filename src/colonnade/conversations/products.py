@@ -564,8 +564,8 @@ class ScoreRun(ProductRun):
             cast("ScoreDealer", self._dealer).receive(giver, memoryview(part))
 
 
-BEATS = 3
-DEAL, READY, OPEN = range(BEATS)
+TURNS_PER_TILE = 3
+DEAL, READY, OPEN = range(TURNS_PER_TILE)
 PIECE = 1 << 21
 """Products that are worked out at a time: their sums, modulo every prime, stay small beside a tile."""
 
@@ -645,13 +645,13 @@ class TiledRun(ProductRun):
     @property
     def last_turn(self) -> int:
         """The turn that opens the last tile."""
-        return self._checked + BEATS * len(
+        return self._checked + TURNS_PER_TILE * len(
             self.joint.tiles
         )  # never reached by `ProductRun.turn`: tiles are opened here
 
     def follows(self, number: int, last: int) -> bool:
         """Return whether a turn may be taken after the last one: the first tile of a run is any of them."""
-        return super().follows(number, last) or (last == self._checked and (number - last - 1) % BEATS == DEAL)
+        return super().follows(number, last) or (last == self._checked and (number - last - 1) % TURNS_PER_TILE == DEAL)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
@@ -662,14 +662,14 @@ class TiledRun(ProductRun):
         if number == self._checked:
             self._take(number - 1, self._open(number - 1, letters))
             return Posted(letters={})
-        self.tile, beat = divmod(number - self._checked - 1, BEATS)
-        if beat == READY:
+        self.tile, phase = divmod(number - self._checked - 1, TURNS_PER_TILE)
+        if phase == READY:
             self._add_noise(number - 1, letters)
         elif letters:
             raise ProtocolError("A letter in a turn that has none.")
-        if beat == DEAL:
+        if phase == DEAL:
             return Posted(letters=self._deal_tile(number))
-        return Posted(letters={}) if beat == READY else self._open_tile()
+        return Posted(letters={}) if phase == READY else self._open_tile()
 
     def _deal_tile(self, turn: int) -> dict[str, Blob]:
         """Deal our noise."""

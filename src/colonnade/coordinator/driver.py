@@ -1,8 +1,8 @@
 """The driver of a study: it plans, has every member say yes, runs the rounds, and says what was paid and who saw what.
 
-*The plan* (`Driver.plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives. Beside
-it stand the words (`StudyWords`) and who signs them (`Analyst`). They are no part of the request: the same plan under another
-title is the same question, and gets the same answer at no further price.
+*The plan* (`Driver.plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives.
+Beside it stand the words (`StudyDescription`) and who signs them (`Analyst`). They are no part of the request: the same plan
+under another title is the same question, and gets the same answer at no further price.
 
 *The run* (`run_study`). Every member says yes, and everybody is shown all of these, before any is asked to release. Threads may
 run studies side by side; a member that is busy is asked again after the time that it names.
@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from colonnade.conversations.agreements import SETTLES
 from colonnade.conversations.consent import COORDINATORS
 from colonnade.conversations.memory import addressed
-from colonnade.conversations.products import BEATS
+from colonnade.conversations.products import TURNS_PER_TILE
 from colonnade.conversations.sums import chunks_of
 from colonnade.errors import (
     NOTHING_SPENT,
@@ -212,7 +212,7 @@ class CostOfCall:
         )
 
 
-AT_ONCE = 8
+STUDIES_PER_COORDINATOR = 8
 """Studies under way in one process. Members work on one request at a time, so that more would wait there instead."""
 PATIENCE = 600.0
 """Seconds that a study waits for members that are busy, all its waits together."""
@@ -386,7 +386,7 @@ class StudyQueue:
     2
     """
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
+    def __init__(self, at_once: int = STUDIES_PER_COORDINATOR) -> None:
         self._at_once = at_once
         self._changed = threading.Condition()
         self._waiting: list[Turn] = []
@@ -737,7 +737,7 @@ class Analyst:
 
 
 @dataclass(frozen=True)
-class StudyWords:
+class StudyDescription:
     """What a federation says about the studies that it asks for.
 
     Parameters
@@ -752,10 +752,10 @@ class StudyWords:
     purpose: str = ""
     analyst: Analyst | None = None
 
-    def saying(self, title: str | None, purpose: str | None) -> "StudyWords":
+    def saying(self, title: str | None, purpose: str | None) -> "StudyDescription":
         """Return these words with another title or purpose; ``None`` keeps what there is."""
         said = (self.title if title is None else title, self.purpose if purpose is None else purpose)
-        new = StudyWords(*said, self.analyst)
+        new = StudyDescription(*said, self.analyst)
         if not isinstance(new.title, str) or not isinstance(new.purpose, str):
             raise BadInput("A study's title and purpose are texts.", remedy='For example title="Churn by plan".')
         About(title=new.title, purpose=new.purpose)  # refuses what is too long, before anything is asked
@@ -1090,7 +1090,7 @@ class Driver:
     threshold: int
     identity: str
     linked: frozenset[str]
-    words: StudyWords
+    words: StudyDescription
     alignment: str
     people: int
     union: bool
@@ -1367,7 +1367,7 @@ def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
             yield from relay.greet()
             for _ in range(joint.turns + 1):
                 yield from relay.turn()
-            relay.next_turn += BEATS * first  # each tile has turns of its own, and those before were opened
+            relay.next_turn += TURNS_PER_TILE * first  # each tile has turns of its own, and those before were opened
         yield from relay.turn()
         yield from relay.turn()
         replies = yield from relay.last()

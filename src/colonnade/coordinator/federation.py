@@ -11,8 +11,8 @@ import msgspec
 import pandas as pd
 
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align, split
-from colonnade.coordinator.driver import Analyst, ComputeMembers, Driver, Journal, StudyWords, descriptions
-from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
+from colonnade.coordinator.connect import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
+from colonnade.coordinator.driver import Analyst, ComputeMembers, Driver, Journal, StudyDescription, descriptions
 from colonnade.coordinator.protocols.moment_releases import MomentsRelease, release_moments
 from colonnade.coordinator.tightening import USUAL, Tightening, tighten
 from colonnade.errors import BadInput, SchemaMismatch
@@ -176,7 +176,7 @@ class Federation:
             identity=codec.federation_digest(columns.schemas) if agreement is None else agreement.identity,
             linked=frozenset(() if agreement is None else agreement.direct_addresses()),
             journal=journal,
-            words=StudyWords(analyst=analyst),
+            words=StudyDescription(analyst=analyst),
             alignment=order,
             people=people,
             union=union,

@@ -43,7 +43,7 @@ from scipy.stats import norm
 from colonnade.errors import BadInput
 from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.tables import NoisyTables, plausible_total
+from colonnade.estimation.tables import PairTableSet, plausible_total
 from colonnade.schema import Column
 from colonnade.schema.features import half_widths, to_own_units
 
@@ -447,7 +447,7 @@ class GroupFigures:
     def consistent(self, people: int, *, leaves_out: bool) -> Array:
         """Return the nearest counts that are not negative and add up: to the number of people, or to what noise says of it."""
         flat = self.counts.reshape(1, -1)
-        tables = NoisyTables(flat.shape, {(0, 1): flat}, {(0, 1): float(np.mean(self.count_variance))})
+        tables = PairTableSet(flat.shape, {(0, 1): flat}, {(0, 1): float(np.mean(self.count_variance))})
         return project_to_simplex(self.counts, plausible_total(tables, people, leaves_out=leaves_out))
 
     def _ratio_noise(self) -> RatioNoise:

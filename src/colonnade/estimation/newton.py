@@ -41,7 +41,7 @@ A is told by two releases. The weighted Gram matrix has noise of its own. What t
 in many entries, and is off by as much as scores are not normal. Each entry is the mean of the two, weighted by these variances.
 How far the expectation is off follows from all entries together (`weighted_information`).
 
-Coefficients are taken to be moderately far from where A was opened, by `AWAY` or more, not from 0: those weights are an
+Coefficients are taken to be moderately far from where A was opened, by `LEAST_DISTANCE` or more, not from 0: those weights are an
 estimate already. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance A⁻¹ as
 in any likelihood, times the mean variance of targets in units of the mean weight (`dispersion`). `benchmarks/newton` shows how
 often intervals cover.
@@ -676,7 +676,7 @@ def _disagreements(found: NewtonClass, information: WeightedInformation) -> Arra
     return np.array(seen)
 
 
-AWAY = 0.35
+LEAST_DISTANCE = 0.35
 """How far coefficients lie from where the curvature was opened at least, as a root mean square in units of scores."""
 LEAKING = 0.5
 """The part of t with which other coefficients leak: distances from a start differ less in size than coefficients do."""
@@ -717,7 +717,7 @@ def newton_inference(
         unbounded,
         lambda _: spread,
         prior=contrasts @ contrasts.T,
-        least=AWAY,
+        least=LEAST_DISTANCE,
         leaking=LEAKING,
     )
     _, into = coefficients_to_own_units(columns)

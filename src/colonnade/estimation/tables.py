@@ -39,7 +39,7 @@ SURPRISE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyTables:
+class PairTableSet:
     """Tables of every pair of columns.
 
     Parameters
@@ -67,7 +67,7 @@ class NoisyTables:
             raise BadInput("The variance of noise must be finite and not negative.")
 
 
-def consistent_tables(tables: NoisyTables, total: float) -> NoisyTables:
+def consistent_tables(tables: PairTableSet, total: float) -> PairTableSet:
     """Return tables with common margins, non-negative cells and the given total.
 
     With two columns there is one table, and the answer is the nearest such one.
@@ -75,13 +75,13 @@ def consistent_tables(tables: NoisyTables, total: float) -> NoisyTables:
     if not 0 <= total < np.inf:
         raise BadInput("The total of a table must be finite and at least 0.")
     if len(tables.sizes) == 2:
-        return NoisyTables(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
+        return PairTableSet(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
     margins = [project_to_simplex(_margin(tables, column), total) for column in range(len(tables.sizes))]
     projected = {(a, b): project_to_margins(table, margins[a], margins[b]) for (a, b), table in tables.tables.items()}
-    return NoisyTables(tables.sizes, projected, tables.variances)
+    return PairTableSet(tables.sizes, projected, tables.variances)
 
 
-def plausible_total(tables: NoisyTables, people: int, *, leaves_out: bool = False) -> float:
+def plausible_total(tables: PairTableSet, people: int, *, leaves_out: bool = False) -> float:
     """Return the number of people that the tables count.
 
     Parameters
@@ -105,7 +105,7 @@ def plausible_total(tables: NoisyTables, people: int, *, leaves_out: bool = Fals
     return float(people) if estimate > people - doubt - 1e-6 * people else max(estimate, 0.0)
 
 
-def _margin(tables: NoisyTables, column: int) -> Array:
+def _margin(tables: PairTableSet, column: int) -> Array:
     """Average a column's margins over its tables, each weighted by its inverse variance."""
     margins, spreads = [], []
     for (a, b), table in tables.tables.items():
@@ -212,7 +212,7 @@ SWEEPS = 200
 LARGEST_UPDATES = 5_000
 
 
-def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-9) -> Array:
+def maximum_entropy(tables: PairTableSet, total: float, *, tolerance: float = 1e-9) -> Array:
     """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
 
     It is a fit to pairs, not a count: exact where no three columns interact beyond their pairs, and silent about such
@@ -246,7 +246,7 @@ def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-
     return joint if missed <= enough else _settle(joint, targets, total, enough)
 
 
-def _softened(tables: NoisyTables, total: float) -> dict[Pair, Array]:
+def _softened(tables: PairTableSet, total: float) -> dict[Pair, Array]:
     """Mix tables, if some have empty cells, with the products of their margins: the margins stay as they are."""
     products = {pair: np.outer(table.sum(axis=1), table.sum(axis=0)) / total for pair, table in tables.tables.items()}
     emptied = any(np.any((table == 0) & (products[pair] > 0)) for pair, table in tables.tables.items())
@@ -304,7 +304,7 @@ def _spread(table: Array, pair: Pair, dimensions: int) -> Array:
     return np.expand_dims(table, tuple(axis for axis in range(dimensions) if axis not in pair))
 
 
-def joint_errors(joint: Array, tables: NoisyTables) -> Array:
+def joint_errors(joint: Array, tables: PairTableSet) -> Array:
     """Return each cell's standard error from the noise of the pair tables, to first order.
 
     With D the cells and A the pair sums, a change b of the pairs changes the fit by D·Aᵀ(A·D·Aᵀ)⁺b. The cells in D
@@ -337,7 +337,7 @@ def _codes(shape: tuple[int, ...], pair: Pair) -> NDArray[np.intp]:
     return np.broadcast_to(first * shape[pair[1]] + second, shape).ravel()
 
 
-def _cautious(joint: Array, tables: NoisyTables) -> Array:
+def _cautious(joint: Array, tables: PairTableSet) -> Array:
     total = max(float(joint.sum()), 1.0)
     product = np.full(joint.shape, total)
     for axis in range(joint.ndim):
@@ -500,7 +500,7 @@ def _likely(table: Array, variance: float, people: int | None) -> tuple[int, Arr
 LARGEST_EXACT = 2_000
 
 
-def table_of_pairs(tables: NoisyTables, people: int, *, leaves_out: bool) -> CountTable:
+def table_of_pairs(tables: PairTableSet, people: int, *, leaves_out: bool) -> CountTable:
     """Make the margins of all pair tables agree, and fit one table to them; with two parties the pair table is the answer."""
     total = plausible_total(tables, people, leaves_out=leaves_out)
     agreed = consistent_tables(tables, total)
@@ -517,10 +517,10 @@ def variance_from_pairs(counts: Array, cell_variance: float) -> Array:
     tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
     if counts.ndim == 2:
         return np.full(counts.shape, cell_variance)
-    return _fit_stderr(counts, NoisyTables(counts.shape, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+    return _fit_stderr(counts, PairTableSet(counts.shape, tables, dict.fromkeys(pairs, cell_variance))) ** 2
 
 
-def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
+def _fit_stderr(joint: Array, tables: PairTableSet) -> Array:
     """Return the standard error that the tables' noise gives each cell of the fit.
 
     For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
@@ -530,7 +530,7 @@ def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
     return _relative_stderr(joint, tables)
 
 
-def _relative_stderr(joint: Array, tables: NoisyTables) -> Array:
+def _relative_stderr(joint: Array, tables: PairTableSet) -> Array:
     squares = np.zeros(joint.shape)
     for pair, table in tables.tables.items():
         sigma = tables.variances[pair] ** 0.5

@@ -47,7 +47,7 @@ from colonnade.errors import BadInput, PolicyRefusal, ProtocolError
 from colonnade.papers import steps
 from colonnade.papers.draws import PEOPLE, Batches, Signs
 from colonnade.papers.laws import WholeValues
-from colonnade.papers.steps import KEY, CoresetTerms, Gradient, MembershipSketches
+from colonnade.papers.steps import KEY, CoresetTerms, GradientStep, MembershipSketches
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
@@ -697,10 +697,10 @@ def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     return weights.astype(np.float64)
 
 
-class PrivateGradient(PrivateStep[Gradient]):
+class PrivateGradient(PrivateStep[GradientStep]):
     """One party's rows, labels and scores."""
 
-    kinds = (Gradient,)
+    kinds = (GradientStep,)
 
     def join(self, admitted: "AdmittedStep") -> "DescentPart":
         """Return this party's part."""
@@ -828,10 +828,10 @@ class PrivateRows(PrivateStep[steps.Rows]):
         return coded_rows(self.step.coding, table, 0, self.step.people)
 
 
-class PrivateSketch(PrivateStep[steps.Sketch]):
+class PrivateSketch(PrivateStep[steps.SketchStep]):
     """Random combinations of the coded rows."""
 
-    kinds = (steps.Sketch,)
+    kinds = (steps.SketchStep,)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Fold blocks of people, in whole numbers."""

@@ -65,7 +65,7 @@ from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import Grid, fitted_grid
 from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.tables import NoisyTables, consistent_tables
+from colonnade.estimation.tables import PairTableSet, consistent_tables
 from colonnade.papers import estimation
 from colonnade.papers import steps as kinds
 from colonnade.papers.conversations import LARGEST_TURN, batch_of
@@ -84,11 +84,11 @@ from colonnade.papers.steps import (
     KEY,
     LARGEST_WEIGHT,
     STEP,
-    Gradient,
+    GradientStep,
     GradientTerms,
     MembershipSketches,
     Rows,
-    Sketch,
+    SketchStep,
     Total,
     Values,
     ValueSketch,
@@ -337,7 +337,7 @@ class GradientDescent:
         own = columns_at(party, self.columns)
         target = ColumnName.of(self.target).column if party == self._holder else ""
         width = coded_widths(self.features)[party] + bool(target)
-        return Gradient.ask(
+        return GradientStep.ask(
             name=STEP,
             party=party,
             columns=own,
@@ -556,7 +556,7 @@ class SketchedMoments:
         """Return one step per party: its sketch."""
         size, seed = self.size, self.seed
         return tuple(
-            Sketch.ask(
+            SketchStep.ask(
                 name="sketch",
                 party=party,
                 columns=columns_at(party, self.columns),
@@ -1323,5 +1323,5 @@ class ReportedClustering(VerticalClustering):
         even = np.full((self.local_clusters,) * 2, asked / self.local_clusters**2)
         variance = float((scale**2 * variance_of_counts(even, [channel, channel]) + scale * (scale - 1) * even).mean())
         sizes = (self.local_clusters,) * len(reports)
-        agreed = consistent_tables(NoisyTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
+        agreed = consistent_tables(PairTableSet(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
         return fitted_grid(agreed, float(self.people))

@@ -36,7 +36,7 @@ from colonnade.party.policy import Permission, Policy, Terms, requester_of
 from colonnade.party.refusals import among_rows
 from colonnade.party.steps import local, private_step
 from colonnade.party.steps.agreements import may_align
-from colonnade.party.steps.participants import Disclosed, Joined, Local, PrivateStep, prepare, require_earlier
+from colonnade.party.steps.participants import Disclosed, Joined, LocalStep, PrivateStep, prepare, require_earlier
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
@@ -461,10 +461,10 @@ def _loss(step: Step, private: PrivateStep[Any]) -> Loss | None:
     return private.loss if is_conversation(step) else _local(step, private).law(step.price).loss
 
 
-def _local(step: Step, private: PrivateStep[Any]) -> Local:
+def _local(step: Step, private: PrivateStep[Any]) -> LocalStep:
     if is_conversation(step):
         raise ProtocolError("This step is opened together with other parties, in turns.")
-    if step.price is None or not isinstance(private, Local):
+    if step.price is None or not isinstance(private, LocalStep):
         raise PolicyRefusal("This step has no release without differential privacy.")
     return private
 

@@ -32,9 +32,9 @@ from colonnade.conversations.endpoint import Runs, check_membership
 from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.ledger.decisions import Approval, RefusedStudies, RefusedStudy
-from colonnade.party.ledger.words import Reading, plans_of
+from colonnade.party.ledger.words import LedgerNarrator, plans_of
 from colonnade.party.policy import Permission
-from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
+from colonnade.party.refusals import STOPPED_REPLY, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
@@ -224,16 +224,16 @@ class Guard:
         """Answer one request. It never raises, so that no traceback can travel."""
         with self._one_at_a_time:
             if self._is_stopped:
-                return AWAY
+                return STOPPED_REPLY
             self._before, self._asked = None, None
             try:
                 return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
-                return AWAY
+                return STOPPED_REPLY
             except WorkersFailed as error:
                 self.stop(RowsFailed.because(error.__cause__))
-                return AWAY
+                return STOPPED_REPLY
             except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
                 if isinstance(error, ColonnadeError):
                     self._note_refusal(error)
@@ -258,10 +258,10 @@ class Guard:
         )
         return judged.waiting(RefusedStudies(ledger.path).read(), self._gate.terms.version)
 
-    def reading(self) -> Reading:
+    def narrator(self) -> LedgerNarrator:
         """Return how to say this party's rows and requests in words, to its owner."""
         ledger, terms = self._gate.ledger, self._gate.terms
-        return Reading(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
+        return LedgerNarrator(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
 
     def approve(self, plan: bytes, *, days: float, reason: str = "") -> None:
         """Approve one study: its plan, on the present data version, for so many days. No request reaches this."""
@@ -460,13 +460,15 @@ class Guard:
 
     def _account(self, request: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
-        reading = dataclasses.replace(self.reading(), owner=f"{self._gate.terms.party}'s") if request.in_words else None
+        narrator = (
+            dataclasses.replace(self.narrator(), owner=f"{self._gate.terms.party}'s") if request.in_words else None
+        )
         entries = tuple(
             messages.AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,
-                words="" if reading is None else reading.row(entry).sentence(),
+                words="" if narrator is None else narrator.row(entry).sentence(),
             )
             for entry in ledger.entries(after=request.since)
             if entry.kind in ("debit", "reserve", "nonprivate") and request.plan in (b"", entry.plan)

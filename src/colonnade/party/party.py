@@ -316,7 +316,7 @@ class Party:
     def waiting(self) -> list[str]:
         """Return the studies that wait for this party's approval (`Policy.approve_above`), in words, the latest first."""
         guard = self._opened()
-        return [guard.reading().refusal(one) for one in guard.waiting()]
+        return [guard.narrator().refusal(one) for one in guard.waiting()]
 
     def approve(self, *, number: int = 0, days: float = 7.0, reason: str = "") -> str:
         """Approve one study that waits; it is recorded in the ledger, signed, before anything is spent on it.
@@ -342,7 +342,7 @@ class Party:
                 f"No study of that number waits; {len(waiting)} do.", remedy="party.waiting() lists them, from 0."
             )
         guard.approve(waiting[number].hash, days=days, reason=reason)
-        return guard.reading().refusal(waiting[number])
+        return guard.narrator().refusal(waiting[number])
 
     def _opened(self) -> Guard:
         guard = None if self._guard is None else self._guard()

@@ -29,7 +29,7 @@ PATIENCE = 2.0
 IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
-AT_ONCE = 64
+MOST_MESSAGES = 64
 MESSAGES_KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
@@ -346,7 +346,7 @@ class SiteRelay:
     def _make_room(self) -> None:
         for number in [number for number, message in self._messages.items() if message.through][:-MESSAGES_KEPT]:
             del self._messages[number]
-        if len(self._messages) >= AT_ONCE:
+        if len(self._messages) >= MOST_MESSAGES:
             raise OSError
 
     def _end_session(self, session: bytes) -> None:

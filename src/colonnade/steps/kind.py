@@ -108,7 +108,7 @@ def nothing_earlier(_: str) -> Mapping[str, NDArray[Any]]:
     raise ProtocolError("This step rests on an earlier step of its plan, which has not been released.")
 
 
-class Channel(StrEnum):
+class StepChannel(StrEnum):
     """How members work a step out together."""
 
     LOCAL = "local"
@@ -194,7 +194,7 @@ class StepKind:
     """The kind's name in a plan."""
     title: ClassVar[str]
     """What is released, in words; statements and reports show it."""
-    channel: ClassVar[Channel] = Channel.LOCAL
+    channel: ClassVar[StepChannel] = StepChannel.LOCAL
     conversation: ClassVar[str] = ""
     """How members talk about it, by the name of a conversation; empty for a release of one party's own."""
     parameters: ClassVar[frozenset[str]] = frozenset()
@@ -550,7 +550,7 @@ def discloses(step: Step) -> bool:
 
 def uses_compute_nodes(steps: Iterable[Step]) -> bool:
     """Return whether something is computed on shares, so that compute nodes and a threshold are needed."""
-    return any(kind_of(step).channel == Channel.SHARES for step in steps)
+    return any(kind_of(step).channel == StepChannel.SHARES for step in steps)
 
 
 LARGEST_NUMBER = 2.0**200
@@ -937,7 +937,7 @@ class Joint:
 class JointStep(StepKind):
     """A step that is opened jointly. A subclass says what its noise is and how large its integers are."""
 
-    channel: ClassVar[Channel] = Channel.SHARES
+    channel: ClassVar[StepChannel] = StepChannel.SHARES
     conversation: ClassVar[str] = "products"
     together: ClassVar[bool] = True
     in_tiles: ClassVar[bool] = False

@@ -39,12 +39,12 @@ from colonnade.steps.kind import (
     SEED,
     SMALL,
     Admission,
-    Channel,
     Earlier,
     FixedPoint,
     Forecast,
     RowOrderKind,
     ScoreWeights,
+    StepChannel,
     StepKind,
     WholeStep,
     nothing_earlier,
@@ -194,7 +194,7 @@ def report_cells(size: int, *, leaves_out: bool) -> int:
     return max(size + leaves_out, 2)
 
 
-class Histogram(StepKind):
+class HistogramStep(StepKind):
     """Counts of one party's category (`colonnade.steps.local`).
 
     Sensitivity: under zero-out one person leaves one cell, which changes by exactly one (a missing record is in no cell), so
@@ -305,7 +305,7 @@ PARTS = ("train", "test")
 class KeyStep(StepKind):
     """One party's part in agreeing on a secret."""
 
-    channel: ClassVar[Channel] = Channel.KEY
+    channel: ClassVar[StepChannel] = StepChannel.KEY
     admission: ClassVar[Admission] = Admission.NOTHING
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
 

@@ -82,7 +82,7 @@ class Gram(JointStep):
         super().__init__(plan, step, schema, earlier)
         self.joint = self.read(plan, step.name)
         assert isinstance(self.joint.noise, GramNoise)  # see `noise` below
-        self.own_noise = self.joint.noise
+        self.joint_law = self.joint.noise
         scale = whole_parameter(step.parameters, "scale")
         row_bound = whole_parameter(step.parameters, "row_bound")
         self.coding: FixedPoint | BoundedScores
@@ -178,7 +178,7 @@ class UnionCross(JointStep):
         super().__init__(plan, step, schema, earlier)
         self._owner = None
         self.joint = self.read(plan, step.name)
-        self.own_noise, self.coding = _union_terms(self.joint, step, schema)
+        self.joint_law, self.coding = _union_terms(self.joint, step, schema)
 
     @classmethod
     def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
@@ -201,7 +201,7 @@ class UnionOwn(JointStep):
         super().__init__(plan, step, schema, earlier)
         self._owner = None
         self.joint = self.read(plan, step.name)
-        self.own_noise, self.coding = _union_terms(self.joint, step, schema)
+        self.joint_law, self.coding = _union_terms(self.joint, step, schema)
 
     @classmethod
     def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
@@ -350,7 +350,7 @@ class Coefficients(JointStep):
         super().__init__(plan, step, schema, earlier)
         self.joint = self.read(plan, step.name)
         assert isinstance(self.joint.noise, CoefficientNoise)  # see `noise` below
-        self.own_noise = self.joint.noise
+        self.joint_law = self.joint.noise
         scale = whole_parameter(step.parameters, "scale")
         self.coding = FixedPoint(
             step.columns,

@@ -24,9 +24,9 @@ from colonnade.schema import Schema
 from colonnade.secure.summation import SumRing
 from colonnade.steps.kind import (
     Admission,
-    Channel,
     Earlier,
     ScoreWeights,
+    StepChannel,
     StepKind,
     WholeStep,
     nothing_earlier,
@@ -79,7 +79,7 @@ class SumTerms:
 class SumStep(StepKind):
     """One party's vector in a secure sum without noise."""
 
-    channel: ClassVar[Channel] = Channel.SUM
+    channel: ClassVar[StepChannel] = StepChannel.SUM
     conversation: ClassVar[str] = "sum"
     summed: ClassVar[str]
     """What is added up, in words."""

@@ -423,7 +423,7 @@ PAUSE = 0.2
 ATTEMPTS = 5
 """How often a guard may die over one message, having been reached, before it is given up."""
 
-AT_ONCE = 16
+MESSAGES_PER_PARTY = 16
 """Messages on their way to one party; its relay takes more."""
 KIT_SECONDS = 1.0
 """Seconds between two looks at the coordinator's own certificate."""
@@ -510,7 +510,9 @@ class FlareTransport:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._lock = threading.Lock()
-        self._pools = {party: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="colonnade") for party in self.parties}
+        self._pools = {
+            party: ThreadPoolExecutor(MESSAGES_PER_PARTY, thread_name_prefix="colonnade") for party in self.parties
+        }
         self._kit = Kit(Path(kit), "server", calendar)
         self._line = Line(
             COORDINATOR_CELL,

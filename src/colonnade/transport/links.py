@@ -298,7 +298,7 @@ _MARK = b"clndlnk\x01"
 _HEAD = struct.Struct(">8s32sQ32s")
 
 
-class Answer(enum.IntEnum):
+class LinkAnswer(enum.IntEnum):
     """What a receiver says. Constants only."""
 
     SEND = 1
@@ -472,16 +472,16 @@ class Link:
         self._allow(connection, deadline)
         connection.sendall(_HEAD.pack(_MARK, study, ticket.size, ticket.digest))
         answer = self._answer(connection)
-        if answer == Answer.SEND:
+        if answer == LinkAnswer.SEND:
             for start in range(0, len(letter), PIECE):
                 self._allow(connection, deadline)
                 connection.sendall(letter[start : start + PIECE])
             self.bytes_out += len(letter)
             self._allow(connection, deadline)
             answer = self._answer(connection)
-            if answer != Answer.KEPT:
+            if answer != LinkAnswer.KEPT:
                 raise ConnectionError
-        return answer == Answer.KEPT
+        return answer == LinkAnswer.KEPT
 
     def _allow(self, connection: ssl.SSLSocket, deadline: float) -> None:
         """Give the next piece the time that is left; a deadline that was looked at between pieces alone would be none."""
@@ -490,11 +490,11 @@ class Link:
             raise TimeoutError
         connection.settimeout(min(left, SILENCE))
 
-    def _answer(self, connection: ssl.SSLSocket) -> Answer:
+    def _answer(self, connection: ssl.SSLSocket) -> LinkAnswer:
         found = _read(connection, 1)
-        if not found or found[0] not in set(Answer):
+        if not found or found[0] not in set(LinkAnswer):
             raise ConnectionError
-        return Answer(found[0])
+        return LinkAnswer(found[0])
 
 
 @dataclass(eq=False)
@@ -664,22 +664,22 @@ class Listener:
         self._check_again(caller, peer)
         ticket = Ticket(size, digest)
         if self._mailbox.holds(peer, study, ticket):
-            connection.sendall(bytes([Answer.KEPT]))
+            connection.sendall(bytes([LinkAnswer.KEPT]))
             return True
         caller.deadline = time.monotonic() + _seconds_for(size)
         connection.settimeout(SILENCE)
         with self._mailbox.place(peer, study, ticket) as place:
             if place is None:
-                connection.sendall(bytes([Answer.NO]))
+                connection.sendall(bytes([LinkAnswer.NO]))
                 caller.deadline = None
                 return True
-            connection.sendall(bytes([Answer.SEND]))
+            connection.sendall(bytes([LinkAnswer.SEND]))
             if Ticket(size, self._write(connection, place, size)) != ticket:
                 raise ConnectionError
             place.whole = True
         self.bytes_in += size
         caller.deadline = None
-        connection.sendall(bytes([Answer.KEPT]))
+        connection.sendall(bytes([LinkAnswer.KEPT]))
         return True
 
     def _check_again(self, caller: _Caller, peer: str) -> None:

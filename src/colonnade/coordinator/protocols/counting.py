@@ -17,7 +17,7 @@ of greatest entropy with these pair tables, which is a fit to pairs and not a co
 their pairs is not in it.
 
 *Tables with a target* (`TargetTables`). A column of the target's own party is counted there
-(`colonnade.steps.local.Histogram`). A column of another party is counted with the target on secret shares
+(`colonnade.steps.local.HistogramStep`). A column of another party is counted with the target on secret shares
 (`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided into as many equal parts
 as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs no more than ρ (Bun and
 Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
@@ -45,7 +45,7 @@ from colonnade.estimation.counts import independent_table, independent_variance,
 from colonnade.estimation.describing import CountedTable
 from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.shape_belief import TargetCounts
-from colonnade.estimation.tables import NoisyTables, table_of_pairs
+from colonnade.estimation.tables import PairTableSet, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NANO, Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
@@ -235,7 +235,7 @@ class IndependentCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party: its histogram."""
         return tuple(
-            local.Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
+            local.HistogramStep.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
             for group in self.layout.groups
         )
 
@@ -309,7 +309,7 @@ class PairCounts:
         return found.arranged(self.layout.arrange)
 
 
-def pair_tables_of(opened: JointResult) -> NoisyTables:
+def pair_tables_of(opened: JointResult) -> PairTableSet:
     """Cut the opened entries into one table per pair of parties."""
     widths = opened.joint.widths
     whole = np.zeros((sum(widths), sum(widths)))
@@ -321,7 +321,7 @@ def pair_tables_of(opened: JointResult) -> NoisyTables:
     tables: Mapping[tuple[int, int], Array] = {
         (a, b): whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] for a, b in pairs
     }
-    return NoisyTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
+    return PairTableSet(tuple(widths), tables, dict.fromkeys(pairs, variance))
 
 
 @dataclass(frozen=True)
@@ -391,7 +391,7 @@ class TargetTables:
             step = _step_name(name)
             if party == self.holder.party:
                 columns = (self.holder.column, own)
-                found.append(local.Histogram.ask(name=step, party=party, columns=columns, price=alone))
+                found.append(local.HistogramStep.ask(name=step, party=party, columns=columns, price=alone))
                 continue
             for owner, its, width in ((self.holder.party, self.holder.column, 2), (party, own, column.size)):
                 found.append(

@@ -175,47 +175,47 @@ class NewtonStudy:
 
     # One class ----------------------------------------------------------------------------------------------------------
 
-    def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
+    def _reader(self, terms: NewtonTerms, moments: Moments, level: int) -> "RoundReader":
         """Return what makes weights of what is opened."""
-        return _NewtonReading(self, terms, moments, level)
+        return _NewtonReader(self, terms, moments, level)
 
     def _class(self, plan: Plan, level: int, moments: Moments) -> Rounds:
         name = step_name(level)
         terms = NewtonTerms.read(plan, name)
-        reading = self._reading(terms, moments, level)
+        reader = self._reader(terms, moments, level)
         kept = yield {member: Recall(plan=plan, step=name) for member in terms.members}
         found = [reply for reply in kept.values() if isinstance(reply, Released)]
         if found:
             yield from conclude_all(plan, name, kept, found[0].values)
             for number, opened in enumerate(_unframed(found[0].array("opened").astype(np.int64))):
-                reading.see(number, opened)
-            return reading.result()
+                reader.see(number, opened)
+            return reader.result()
         while _opened_by_all(terms, kept):
-            reading.see(len(reading.opened), _opened(terms, len(reading.opened), kept))
-            if len(reading.opened) == terms.rounds:
+            reader.see(len(reader.opened), _opened(terms, len(reader.opened), kept))
+            if len(reader.opened) == terms.rounds:
                 break
-            kept = yield {node: Recall(plan=plan, step=name, tile=len(reading.opened)) for node in terms.nodes}
-        yield from self._take_rounds(plan, name, terms, reading)
-        values = {"opened": pack(_framed(reading.opened))}
+            kept = yield {node: Recall(plan=plan, step=name, tile=len(reader.opened)) for node in terms.nodes}
+        yield from self._take_rounds(plan, name, terms, reader)
+        values = {"opened": pack(_framed(reader.opened))}
         yield {member: Conclude(plan=plan, step=name, values=values) for member in terms.members}
-        return reading.result()
+        return reader.result()
 
-    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "Reading") -> Rounds:
+    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reader: "RoundReader") -> Rounds:
         """Take the rounds that not all nodes have kept."""
         relay = Relay(plan, name, terms.members)
-        for number in range(len(reading.opened), terms.rounds):
+        for number in range(len(reader.opened), terms.rounds):
             if not relay.next_turn:
                 yield from relay.greet()
                 for _ in (*terms.chunks, None):
                     yield from relay.turn()
                 relay.next_turn = terms.first_turns[number]
-            inputs = {"weights": pack(reading.weights())}
-            for beat in terms.round_beats(number):
-                if beat.phase != Phase.OPEN:
+            inputs = {"weights": pack(reader.weights())}
+            for turn in terms.round_turns(number):
+                if turn.phase != Phase.OPEN:
                     yield from relay.turn(inputs)
                     inputs = {}
             replies = yield from relay.last()
-            reading.see(number, _opened(terms, number, replies))
+            reader.see(number, _opened(terms, number, replies))
 
     # Steps --------------------------------------------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ def step_name(level: int) -> str:
     return f"newton {level}"
 
 
-class Reading:
+class RoundReader:
     """What has been opened of one class, and a search that it drives. The same openings give the same weights.
 
     Parameters
@@ -348,7 +348,7 @@ class Reading:
         return whole[np.ix_(self._order, self._order)]
 
 
-class _NewtonReading(Reading):
+class _NewtonReader(RoundReader):
     """Weights that come near to what the same people give without noise."""
 
     def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
@@ -474,11 +474,11 @@ class AdditiveStudy(NewtonStudy):
         """Return the standard deviation of the noise in a count of people with the event."""
         return float(np.sqrt(terms.noise.variance(FIRST_TABLE))) / terms.unit(FIRST_TABLE)
 
-    def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
-        return _AdditiveReading(self, terms, moments, level)
+    def _reader(self, terms: NewtonTerms, moments: Moments, level: int) -> "RoundReader":
+        return _AdditiveReader(self, terms, moments, level)
 
 
-class _AdditiveReading(Reading):
+class _AdditiveReader(RoundReader):
     """Shapes, from tables and steps."""
 
     def __init__(self, study: AdditiveStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:

@@ -45,7 +45,7 @@ from colonnade.estimation.clustering import (
     weighted_kmedian,
 )
 from colonnade.estimation.scoring import ScoreCounts
-from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
+from colonnade.estimation.tables import PairTableSet, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
@@ -53,11 +53,11 @@ from colonnade.protocol.messages import Released, Rounds, ask_all
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import StepKind
-from colonnade.steps.local import Centres, Histogram, SquaredLength
+from colonnade.steps.local import Centres, HistogramStep, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep
 
 Array = NDArray[np.float64]
-HISTOGRAM = "histogram", Histogram
+HISTOGRAM = "histogram", HistogramStep
 SCALE = 4_096
 """γ: coded columns are whole multiples of 1/γ between −1 and 1."""
 
@@ -175,7 +175,7 @@ class VerticalClustering:
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
 
-    def from_tables(self, tables: NoisyTables) -> Grid:
+    def from_tables(self, tables: PairTableSet) -> Grid:
         """Fit the grid to noisy pair tables."""
         total = plausible_total(tables, self.people)
         return fitted_grid(consistent_tables(tables, total), total)

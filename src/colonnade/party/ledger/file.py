@@ -96,7 +96,7 @@ class HeadMemory:
             return self._path.read_bytes()  # the head and nothing else, as it was once written; or damaged
 
 
-class Stake:
+class TransactionCost:
     """What to report should a transaction fail; its body fills it in.
 
     Attributes
@@ -182,17 +182,17 @@ class LedgerFile:
         """Run one statement of the transaction that is open."""
         return self._connection.execute(statement, values)
 
-    def reading(self) -> AbstractContextManager[Stake]:
+    def reading(self) -> AbstractContextManager[TransactionCost]:
         """Read one consistent state of the file."""
         return self._transaction("BEGIN")
 
-    def writing(self) -> AbstractContextManager[Stake]:
+    def writing(self) -> AbstractContextManager[TransactionCost]:
         """Write, with every other writer locked out from the first read on; durable once the block is left."""
         return self._transaction("BEGIN IMMEDIATE")
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[Stake]:
-        stake = Stake()
+    def _transaction(self, begin: str) -> Iterator[TransactionCost]:
+        cost = TransactionCost()
         self._refuse_another_process()
         with self._lock:
             if self._refusal is not None:
@@ -200,10 +200,10 @@ class LedgerFile:
             try:
                 self.run(begin)
                 self._refuse_another_file()
-                yield stake
+                yield cost
                 self.run("COMMIT")
             except _FAILURES as error:
-                self._fail(error, stake)
+                self._fail(error, cost)
             except LedgerCorrupt:
                 self._give_up()
                 raise
@@ -315,11 +315,11 @@ class LedgerFile:
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
 
-    def _fail(self, error: Exception, stake: Stake) -> NoReturn:
+    def _fail(self, error: Exception, cost: TransactionCost) -> NoReturn:
         if _code(error) in _BUSY:
             self._roll_back()  # nothing was written
-            raise _refusal(error, stake.paid) from None
-        spent = stake.paid or stake.at_risk
+            raise _refusal(error, cost.paid) from None
+        spent = cost.paid or cost.at_risk
         self._give_up(type(_refusal(error, spent)))
         raise _refusal(error, spent) from None  # in no variable here: a cycle would keep the closed file's locks
 

@@ -455,13 +455,13 @@ class SqliteLedger:
         """Charge a loss without any release: what is known to have been spent and is not in this file."""
         cost, written = rows.checked_cost(loss), _now(self._clock)
         rows.checked_name(label, "label")
-        with self._file.writing() as stake:
+        with self._file.writing() as transaction:
             state = self._chain.catch_up()
             self._refuse_beyond_the_cap(state, cost)
             facts = state.row("forfeit", written, label, loss=cost)
             self._chain.append(facts)
             self._holds.end_all()  # nobody knows what was said yes to since the back-up
-            stake.at_risk = self._figure(facts.loss)
+            transaction.at_risk = self._figure(facts.loss)
         return facts.sequence
 
     def keep_plan(self, digest: bytes, content: bytes, about: About | None = None) -> None:
@@ -724,7 +724,7 @@ class SqliteLedger:
         if kind in rows.SEEDED and (type(seed) is not bytes or len(seed) != 32):
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
-        with self._file.writing() as stake:
+        with self._file.writing() as transaction:
             state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
             self._refuse_beyond_the_cap(state, cost)
@@ -733,7 +733,7 @@ class SqliteLedger:
                 kind, written, label, request=request_id, body=body_hash, loss=cost, seed=seed, about=about, **terms
             )
             self._chain.append(facts, seed)
-            stake.at_risk = self._figure(facts.loss)
+            transaction.at_risk = self._figure(facts.loss)
         return facts.sequence
 
     def _refuse_a_repeated(self, request_id: bytes) -> None:
@@ -749,7 +749,7 @@ class SqliteLedger:
 
     def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
         rows.check_identified(request_id)
-        with self._file.writing() as stake:
+        with self._file.writing() as transaction:
             self._chain.catch_up()
             found = self._chain.find(request_id)
             if found is None or found[0].kind not in kinds:
@@ -757,9 +757,9 @@ class SqliteLedger:
             facts, _, kept = found
             if kept is not None:
                 return _unchanged(kept, answer)
-            stake.paid = self._figure(facts.loss)
+            transaction.paid = self._figure(facts.loss)
             if type(answer) is not bytes or len(answer) > LARGEST_ANSWER:
-                raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=stake.paid)
+                raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=transaction.paid)
             self._chain.answer(facts, answer)
         return answer
 

@@ -32,7 +32,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @runtime_checkable
-class Local(Protocol):
+class LocalStep(Protocol):
     """A statistic of one party's own, which a law perturbs."""
 
     @property

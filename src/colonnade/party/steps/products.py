@@ -132,14 +132,14 @@ class PrivateGram(PrivateJoint[Gram]):
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
         nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
-        nonprivate += self.step.own_noise.draw_own(self.step.width + 1, sampler)
+        nonprivate += self.step.joint_law.draw_own(self.step.width + 1, sampler)
         return nonprivate[1:]
 
     def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
         """Yield this party's share of the noise tile by tile."""
         if len(sizes) == 1:
             return super().noise_in_tiles(sizes, sampler)
-        return self.step.own_noise.draw_tiles(sizes, sampler)
+        return self.step.joint_law.draw_tiles(sizes, sampler)
 
 
 class PrivateCoefficients(PrivateJoint[Coefficients]):
@@ -154,7 +154,7 @@ class PrivateCoefficients(PrivateJoint[Coefficients]):
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a Pólya share of Laplace noise per entry, of the scale that its block and its kind have."""
-        return self.step.own_noise.draw_cross(entries, sampler, self.step.cross.groups)
+        return self.step.joint_law.draw_cross(entries, sampler, self.step.cross.groups)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""
@@ -164,7 +164,7 @@ class PrivateCoefficients(PrivateJoint[Coefficients]):
         """Return this party's own coefficients, noised by it alone."""
         nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
         chosen = nonprivate[triangle_places(self.step.entries.rows, self.step.entries.columns, self.step.width + 1)]
-        return chosen + self.step.own_noise.draw_own(self.step.party, self.step.entries.slope, sampler)
+        return chosen + self.step.joint_law.draw_own(self.step.party, self.step.entries.slope, sampler)
 
 
 class PrivateUnionCross(PrivateJoint[UnionCross]):
@@ -185,7 +185,7 @@ class PrivateUnionOwn(PrivateJoint[UnionOwn]):
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return products of coded columns, or the indicator."""
-        if self.step.own_noise.part != self.step.party:
+        if self.step.joint_law.part != self.step.party:
             return table.held(start, stop)[None].astype(np.int64)
         coded = coded_rows(self.step.coding, table, start, stop)
         first, second = np.triu_indices(len(coded))

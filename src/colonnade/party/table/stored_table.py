@@ -141,7 +141,7 @@ def _quietly(step: Callable[[], Result], failed: list[ColonnadeError] | None = N
     )
 
 
-WIDE = r"^(0|-?[1-9][0-9]{0,18})$"
+INTEGER_PATTERN = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 class SortedIds:
@@ -258,7 +258,7 @@ class LargeIds:
         text = normal_text(ids)
         if as_text:
             return text
-        whole = pc.match_substring_regex(text, WIDE)
+        whole = pc.match_substring_regex(text, INTEGER_PATTERN)
         numbers = pc.if_else(whole, text, pa.scalar(None, type=text.type))
         return pa.array([_as_whole(one) for one in numbers.to_pylist()], type=pa.int64())
 
