@@ -221,8 +221,8 @@ def claims(part: str, **labels: str) -> Iterator[Claim]:
     yield Claim(f"{part}: of what the oracle determines, called determined", "at least 80 %", called, "the issue")
     yield Claim(f"{part}: median width over the oracle's, every row", "at most 1.3", widths, "the issue")
     yield Claim(
-        f"{part}: every coefficient is covered as often as stated, by binomial tests of all",
-        f"corrected p at least {FAMILY:g}",
+        f"{part}: coverage of every coefficient, smallest corrected p of its binomial test",
+        f"at least {FAMILY:g}",
         each,
         "the issue",
     )

@@ -17,7 +17,7 @@ EPSILONS = (0.5, 1.0, 4.0)
 LEVEL = 0.95
 SAMPLE, BATCH = 20_000, 40
 MOSTLY = 0.5
-"""Bias is stated of coefficients that are called determined in at least this part of the draws."""
+"""Bias is stated for coefficients that are determined in at least this part of the draws."""
 
 
 class Truth:

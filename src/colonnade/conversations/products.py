@@ -314,7 +314,10 @@ class ProductRun(Conversation):
         return sealed | (self._word_to_others() if turn == 1 and self.point is not None else {})
 
     def _word_to_others(self) -> dict[str, Blob]:
-        """Write an empty letter to whoever has not checked all hellos: that it opens is our word that we did, and on which."""
+        """Send an empty sealed letter to members that checked only the nodes' hellos.
+
+        Opening it proves to them that we checked all hellos, and the same ones.
+        """
         assert self._session is not None
         empty = codec.encode(self.letter_kind())
         others = [name for name in self.joint.members if name not in self.joint.hub]

@@ -294,8 +294,8 @@ class ComputeMembers:
         """Choose who computes in a study, so that its threshold is at least the given one.
 
         These are the study's parties and the nodes without data. Until the threshold is reached, parties without a part in the
-        study join them, and at last the coordinator. An even number of nodes learns no less together than one fewer, and costs
-        more, so the last one stays out that does not deal in every round: what a node deals costs least.
+        study join them, and at last the coordinator. An even node adds cost but no secrecy, so the
+        last one that does not deal in every round is dropped: what a node deals itself costs least.
         """
         idle = [party for party, one in self.parties.items() if party not in asked and one.compute_for_others]
         chosen: list[str] = []

@@ -1251,7 +1251,7 @@ class SketchedClustering(VerticalClustering):
         yield from agree_on_key(plan, CLUSTERS_KEY)
         releases = yield from ask_all(plan, self.weights[0])
         yield from forget_key(plan, CLUSTERS_KEY)
-        return self.from_sketches([self._sketches(releases[party]) for party in self._parties], plan.unit)
+        return self.from_sketches([self._sketches(party, releases[party]) for party in self._parties], plan.unit)
 
     def from_sketches(self, sketches: list[NDArray[np.uint16]], unit: Unit) -> Grid:
         """Fit every pair's table by its likelihood, make the tables agree, and fit the grid.
@@ -1263,10 +1263,12 @@ class SketchedClustering(VerticalClustering):
         tables = sketched_tables(law, pairs, (self.local_clusters,) * len(self.blocks), self.people)
         return self.from_tables(tables)
 
-    def _sketches(self, release: Released) -> NDArray[np.uint16]:
-        sketches = release.array("value")
-        if sketches.shape != (len(self.blocks) - 1, self.sketches, self.local_clusters) or sketches.dtype != np.uint16:
-            raise ProtocolError("A party released sketches of another shape.")
+    def _sketches(self, party: str, release: Released) -> NDArray[np.uint16]:
+        sketches, planned = release.array("value"), (len(self.blocks) - 1, self.sketches, self.local_clusters)
+        if sketches.shape != planned or sketches.dtype != np.uint16:
+            raise ProtocolError(
+                f"Party {party!r} sent sketches of shape {sketches.shape} ({sketches.dtype}); the plan says {planned} (uint16)."
+            )
         return sketches.astype(np.uint16)
 
     @property

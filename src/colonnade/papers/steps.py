@@ -210,7 +210,7 @@ class GradientStep(LabelledSteps):
         if not features and row_bound < constant:
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
         if self.terms.widths[step.party] != self.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
 
     @property
     def loss(self) -> Loss:
@@ -631,7 +631,7 @@ class SketchStep(StepKind):
             row_bound=whole_parameter(step.parameters, "row_bound"),
         )
         if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
 
     def law(self, price: Price) -> Mechanism:
         """Return discrete Gaussian noise on every entry."""

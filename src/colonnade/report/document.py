@@ -1,6 +1,6 @@
 """The privacy report: one self-contained HTML page that a data-protection officer can read, print, sign and keep.
 
-The first page is for somebody who reads one page and signs for one party: who learns what, what must not happen for it to hold,
+The first page is for somebody who reads one page and signs for one party: who learns what, when the guarantee fails,
 and a verdict per party. Then come the details: each study, the ledgers, the promise in full, software and proofs. Everything in
 it is public or was released: plan, statement, transcript, ledgers' lines and fitted attributes. No table is read.
 
@@ -312,7 +312,8 @@ def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -
             )
             uncovered = sum(entry.loss is None for entry in account.entries)
             if uncovered:
-                charged += f" No budget covers {uncovered} of its releases: not private."
+                few = "One release was" if uncovered == 1 else f"{uncovered} releases were"
+                charged += f" {few} not differentially private. The budget does not count {'it' if uncovered == 1 else 'them'}."
         cards.append(tag("div", title, tag("p", verdict.reason), tag("p", charged, klass="soft"), klass="receipt"))
     return cards
 

@@ -373,7 +373,7 @@ class GroupPart:
         groups = whole_parameter(step.parameters, "groups", LARGEST_GROUPS)
         part = cls(step.party, groups, values, height if values else 1, not step.columns)
         if step.parameters.get("width") != part.width or (not by and groups != 1):
-            raise PlanMismatch("A step of groups has another width than its columns.")
+            raise PlanMismatch("The plan's width of a step of groups does not match its columns.")
         return part
 
     @property
@@ -641,9 +641,11 @@ class GroupChain(_Groups, JointStep):
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms: exactly 2t + 1 nodes compute, and none of them is the coordinator."""
         nodes = plan.compute_nodes[: 2 * plan.threshold + 1]
-        if COORDINATOR in nodes:
+        if (
+            COORDINATOR in nodes
+        ):  # a node deals products again and could falsify them: the coordinator is not trusted with that
             raise NotEnoughComputeNodes(
-                "Groups over three parties need compute nodes besides the coordinator: a node could spoil what it deals again.",
+                "Groups over three parties need three compute nodes or more, and the coordinator cannot be one of them.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation).',
             )
         terms = _terms_of(steps, holders=3)

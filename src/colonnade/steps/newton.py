@@ -249,9 +249,11 @@ class NewtonTerms(LabelledTerms):
         holders = _holders(plan, steps)
         preferred = sorted(plan.compute_nodes, key=lambda node: (node == COORDINATOR, node not in holders))
         nodes = tuple(node for node in plan.compute_nodes if node in preferred[: 2 * plan.threshold + 1])
-        if COORDINATOR in nodes:
+        if (
+            COORDINATOR in nodes
+        ):  # a node deals products again and could falsify them: the coordinator is not trusted with that
             raise NotEnoughComputeNodes(
-                "Newton steps need compute nodes besides the coordinator: a node could spoil what it deals again.",
+                "Newton steps need three compute nodes or more, and the coordinator cannot be one of them.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation), or use method="secure".',
             )
         found = _with_room(plan, steps)
@@ -322,7 +324,7 @@ class NewtonTerms(LabelledTerms):
         return self.bounds.link.terms
 
     def bound(self, number: int) -> int:
-        """Return what no integer exceeds that a round opens."""
+        """Return an upper bound on the integers that a round opens."""
         return _bound(number, self.people, self.scale, self.link(number), self.noise.variance(number))
 
     def link(self, number: int) -> LinkBounds:
@@ -428,7 +430,7 @@ def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: 
 
 
 def _bound(number: int, people: int, scale: int, bounds: LinkBounds, variance: float) -> int:
-    """Return what no opened integer exceeds: so many people of |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
+    """Return an upper bound on opened integers: people times |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
     if number == CURVATURE:
         return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * variance))
     return people * bounds.residual * scale + noise_tail(math.ceil(variance))
@@ -460,7 +462,7 @@ WORDS = (
 
 
 def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
-    """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
+    """Return an upper bound on the integers that a round opens; infinite if its noise cannot be drawn."""
     try:
         variance = noise.variance(number)
     except BadInput:  # coarser tables make it smaller
@@ -535,7 +537,7 @@ class NewtonSteps(LabelledSteps):
             FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
         )
         if self.terms.widths[step.party] != self.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
         block = whole_list(step.parameters, "levels")
         if block and block not in tuple(self._categories(schema)):
             raise PlanMismatch("The levels that are not multiplied by weights are not those of a category here.")

@@ -92,7 +92,7 @@ class Gram(JointStep):
             signed = word_list(step.parameters, "signed")
             self.coding = FixedPoint(step.columns, schema, scale=scale, signed=signed, row_bound=row_bound)
         if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
 
     @property
     def width(self) -> int:
@@ -226,7 +226,7 @@ def _union_terms(joint: Joint, step: Step, schema: Schema) -> tuple[UnionNoise, 
         row_bound=whole_parameter(step.parameters, "row_bound"),
     )
     if step.parameters.get("coded") != coding.width:  # the width of its rows was compared with the noise
-        raise PlanMismatch("The plan gives this party's columns another width.")
+        raise PlanMismatch("The plan's width does not match this party's coded columns.")
     return joint.noise, coding
 
 
@@ -248,7 +248,7 @@ def _union_noise(plan: Plan, steps: Steps, *, between: bool) -> UnionNoise:
         part=part,
     )
     if any(step.parameters.get("width") != _union_width(noise, party) for party, step in steps.items()):
-        raise PlanMismatch("A step of a union has another width than its part.")
+        raise PlanMismatch("The plan's width of a step of a union does not match its part.")
     return noise
 
 

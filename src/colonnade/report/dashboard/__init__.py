@@ -200,7 +200,8 @@ def _alarms(
     exact = sum(not line.private for line in lines)
     if exact:
         found.append(
-            f"{exact} release{'s are' if exact > 1 else ' is'} not differentially private (ε = ∞). No budget covers them."
+            f"{exact} release{'s are' if exact > 1 else ' is'} not differentially private (ε = ∞). "
+            f"The budget does not count {'them' if exact > 1 else 'it'}."
         )
     if share >= NEARLY_SPENT:
         found.append(f"{100 * share:.0f} % of the budget is spent.")
