@@ -58,6 +58,7 @@ OWNERS = (
     "colonnade.plan:checked_analyst_name",
     "colonnade.protocol.agreement",
     "colonnade.protocol.messages:released",
+    "colonnade.protocol.messages:planned_value",
     "colonnade.runtime.private_files:lock_folder",
     "colonnade.runtime.private_files:read_hex",
     "colonnade.runtime.private_files:require_private",

@@ -1429,7 +1429,9 @@ def shares_of(
             raise ProtocolError(f"{node!r} did not open its share.")
         share = messages.unpack(reply.share)
         if share.shape != (entries,) or share.dtype != np.uint64:
-            raise ProtocolError(f"{node!r} opened a share of another shape.")
+            raise ProtocolError(
+                f"{node!r} opened {share.size} {share.dtype} numbers; the plan says {entries} of uint64."
+            )
         shares[point] = share.astype(np.uint64)  # a copy: compiled kernels take writable arrays
     return shares
 
@@ -1448,7 +1450,7 @@ def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArr
 def _result(joint: Joint, values: Mapping[str, NDArray[np.generic]]) -> JointResult:
     opened = cast("Mapping[str, NDArray[np.int64]]", values)  # what is opened are whole numbers
     if "cross" not in opened or opened["cross"].shape != (joint.entries,):
-        raise ProtocolError("The kept answer of a joint step is of another shape.")
+        raise ProtocolError(f"The kept answer of a joint step is not the {joint.entries} numbers that the plan says.")
     own = {name.removeprefix("own."): value for name, value in opened.items() if name.startswith("own.")}
     return JointResult(joint, opened["cross"], own)
 

@@ -608,7 +608,9 @@ def coefficient_moments(
     matrix[first + 1, second + 1] = cross / scale**2
     for party, (places, entries) in _own_coefficients(joint).items():
         if own[party].shape != entries.rows.shape:
-            raise ProtocolError("A party's own coefficients are of another number.")
+            raise ProtocolError(
+                f"Party {party!r} sent {own[party].size} own coefficients; the plan says {entries.rows.size}."
+            )
         matrix[places[entries.rows], places[entries.columns]] = own[party] / scale**2
     whole = _completed(matrix, features, target, joint.people)
     return Moments.of_release(whole, coefficient_variance(joint, features, target, scale), joint.people, features)

@@ -98,7 +98,18 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, ledger_rho
 from colonnade.privacy.laws.response import best_channel
 from colonnade.protocol.messages import Array as Packed
-from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, ask_all, pack, unpack
+from colonnade.protocol.messages import (
+    Conclude,
+    Opened,
+    Recall,
+    Released,
+    Reply,
+    Rounds,
+    ask_all,
+    pack,
+    planned_value,
+    unpack,
+)
 from colonnade.protocol.public_choice import public_positions, public_uniforms
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
@@ -319,7 +330,7 @@ class GradientDescent:
         """Put the constant column, which stands at the target's holder, in front."""
         constant = self._constant_place()
         if weights.shape != (len(self.features),):
-            raise ProtocolError("The kept weights are of another shape.")
+            raise ProtocolError(f"{weights.size} weights were kept; the plan has {len(self.features)}.")
         return Descent(
             self.features, np.concatenate([weights[constant : constant + 1], np.delete(weights, constant)]), taken
         )
@@ -466,10 +477,7 @@ class PerturbedRows:
         return np.asarray(variance)
 
     def _rows(self, party: str, release: Released) -> NDArray[np.int32]:
-        rows = release.array("value")
-        if rows.shape != (coded_widths(self.features)[party], self.people) or rows.dtype != np.int32:
-            raise ProtocolError(f"Party {party!r} released rows of another shape.")
-        return rows  # type: ignore[return-value]  # checked above
+        return planned_value(release, (coded_widths(self.features)[party], self.people), np.int32)
 
 
 SKETCH_SCALE = 1_024
@@ -632,10 +640,7 @@ class SketchedMoments:
         return row_bound(self.row_norms, party, len(columns_at(party, self.columns)), self.scale)
 
     def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
-        sketch = release.array("value")
-        if sketch.shape != (self.size + 1, self._width(party)) or sketch.dtype != np.int64:
-            raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
-        return sketch  # type: ignore[return-value]  # checked above
+        return planned_value(release, (self.size + 1, self._width(party)), np.int64)
 
 
 def _plain_spread(features: tuple[Feature, ...]) -> Array:
@@ -836,10 +841,7 @@ class PerturbedPowers(_OneColumnEach):
         return parts or [(seen + offset, histogram[seen].astype(np.float64))]
 
     def _packed(self, party: str, release: Released) -> NDArray[np.generic]:
-        values = release.array("value")
-        if values.shape != (self.people,) or values.dtype.str != self.carriers[party].dtype:
-            raise ProtocolError(f"Party {party!r} released values of another form.")
-        return values
+        return planned_value(release, (self.people,), self.carriers[party].dtype)
 
 
 class Totals(_OneColumnEach):
@@ -850,9 +852,7 @@ class Totals(_OneColumnEach):
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect and add."""
         releases = yield from ask_all(plan, self.kind.name)
-        totals = [releases[party].array("value") for party in self.values]
-        if any(total.shape != (1,) or total.dtype != np.int64 for total in totals):
-            raise ProtocolError("A party released a total of another form.")
+        totals = [planned_value(releases[party], (1,), np.int64) for party in self.values]
         return PowerMoment(float(sum(int(total[0]) for total in totals)), self._stderr())
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
@@ -913,10 +913,7 @@ class SketchedSquare(_OneColumnEach):
         return public_seed(tuple(self.columns), self.draw)
 
     def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
-        sketch = release.array("value")
-        if sketch.shape != (self.size + 1, 1) or sketch.dtype != np.int64:
-            raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
-        return sketch  # type: ignore[return-value]  # checked above
+        return planned_value(release, (self.size + 1, 1), np.int64)
 
 
 BlockCoefficients = Mapping[str, NDArray[np.float64]]
@@ -980,7 +977,7 @@ def _step_length(lengths: NDArray[np.float64], batch: int, parties: int) -> floa
 def _block(party: str, reply: object, width: int) -> NDArray[np.float64]:
     own = unpack(reply.own) if isinstance(reply, Opened) and reply.own is not None else None
     if own is None or own.shape != (width,) or not np.all(np.isfinite(own)):
-        raise ProtocolError(f"Party {party!r} sent coefficients of another shape.")
+        raise ProtocolError(f"Party {party!r} sent coefficients that are not {width} finite numbers.")
     return own.astype(np.float64)
 
 
@@ -1112,7 +1109,7 @@ class CoresetStudy:
 
     def _totals(self, plan: Plan) -> Rounds:
         replies = yield from ask_all(plan, "total")
-        claimed = {party: _number(party, reply) for party, reply in replies.items()}
+        claimed = {party: _number(reply) for party, reply in replies.items()}
         return estimation.checked_totals(claimed, self.maxima())
 
     def maxima(self) -> dict[str, float]:
@@ -1148,9 +1145,7 @@ class CoresetStudy:
         replies = yield from ask_all(plan, "rows")
         parts = []
         for party in self.parties:
-            rows = replies[party].array("value")
-            if rows.shape != (len(coreset.rows), self.width(party)) or rows.dtype != np.float64:
-                raise ProtocolError(f"Party {party!r} sent rows of another shape.")
+            rows = planned_value(replies[party], (len(coreset.rows), self.width(party)), np.float64)
             parts.append(rows)
         gathered = np.concatenate(parts, axis=1)
         if not np.all(np.isfinite(gathered)) or np.abs(gathered).max(initial=0.0) > 1 + 1e-9:
@@ -1163,9 +1158,11 @@ class CoresetStudy:
         for party in self.parties:
             centres, labels = replies[party].array("centres"), replies[party].array("labels").astype(np.int64)
             if centres.ndim != 2 or centres.shape[1] != self.width(party) or not 1 <= len(centres) <= self.clusters:
-                raise ProtocolError(f"Party {party!r} sent centres of another shape.")
+                raise ProtocolError(
+                    f"Party {party!r} sent centres that are not as wide as its columns, or more than the plan says."
+                )
             if labels.shape != coreset.rows.shape or not _in_range(labels, len(centres)):
-                raise ProtocolError(f"Party {party!r} sent labels of another shape.")
+                raise ProtocolError(f"Party {party!r} sent labels that are not one of its centres per row.")
             found[party] = (centres.astype(np.float64), labels)
         return found
 
@@ -1206,11 +1203,8 @@ TRAININGS: Mapping[Training, NamedKinds] = {
 }
 
 
-def _number(party: str, reply: Released) -> float:
-    value = reply.array("value")
-    if value.shape != (1,) or value.dtype != np.float64:
-        raise ProtocolError(f"Party {party!r} sent a total of another shape.")
-    return float(value[0])
+def _number(reply: Released) -> float:
+    return float(planned_value(reply, (1,), np.float64)[0])
 
 
 def _in_range(places: NDArray[np.generic], people: int) -> bool:
@@ -1251,7 +1245,7 @@ class SketchedClustering(VerticalClustering):
         yield from agree_on_key(plan, CLUSTERS_KEY)
         releases = yield from ask_all(plan, self.weights[0])
         yield from forget_key(plan, CLUSTERS_KEY)
-        return self.from_sketches([self._sketches(party, releases[party]) for party in self._parties], plan.unit)
+        return self.from_sketches([self._sketches(releases[party]) for party in self._parties], plan.unit)
 
     def from_sketches(self, sketches: list[NDArray[np.uint16]], unit: Unit) -> Grid:
         """Fit every pair's table by its likelihood, make the tables agree, and fit the grid.
@@ -1263,12 +1257,8 @@ class SketchedClustering(VerticalClustering):
         tables = sketched_tables(law, pairs, (self.local_clusters,) * len(self.blocks), self.people)
         return self.from_tables(tables)
 
-    def _sketches(self, party: str, release: Released) -> NDArray[np.uint16]:
-        sketches, planned = release.array("value"), (len(self.blocks) - 1, self.sketches, self.local_clusters)
-        if sketches.shape != planned or sketches.dtype != np.uint16:
-            raise ProtocolError(
-                f"Party {party!r} sent sketches of shape {sketches.shape} ({sketches.dtype}); the plan says {planned} (uint16)."
-            )
+    def _sketches(self, release: Released) -> NDArray[np.uint16]:
+        sketches = planned_value(release, (len(self.blocks) - 1, self.sketches, self.local_clusters), np.uint16)
         return sketches.astype(np.uint16)
 
     @property

@@ -345,7 +345,7 @@ class Loss:
     def from_bytes(cls, data: bytes) -> "Loss":
         """Read what `to_bytes` wrote."""
         if len(data) != _ENTRY * (len(ORDERS) + 1):
-            raise BadInput("A loss of another length.")
+            raise BadInput("The bytes of a loss are cut short or too many.")
         entries = [int.from_bytes(data[i : i + _ENTRY], "big", signed=True) for i in range(0, len(data), _ENTRY)]
         return cls(entries[1:], None if entries[0] == -1 else entries[0])
 

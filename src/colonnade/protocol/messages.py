@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, error_for
 from colonnade.plan import About, Plan, Step
@@ -431,3 +431,14 @@ def released(reply: Reply, *, party: str, step: str) -> Released:
     if not isinstance(reply, Released) or reply.party != party or reply.step != step:
         raise ProtocolError(f"Party {party!r} answered step {step!r} with something else.")
     return reply
+
+
+def planned_value(release: Released, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Return the array of a release; refuse any other shape or type than the plan's."""
+    value = release.array("value")
+    if value.shape != shape or value.dtype != dtype:
+        raise ProtocolError(
+            f"Party {release.party!r} sent {value.dtype} values of shape {value.shape}; "
+            f"the plan says {np.dtype(dtype)} of shape {shape}."
+        )
+    return value

@@ -346,7 +346,7 @@ def nonces_digest(nonces: Mapping[str, bytes]) -> bytes:
     What its issuer remembers may follow a nonce (`colonnade.conversations.memory.LedgerHeads.issue`), and is not hashed.
     """
     if any(not NONCE_BYTES <= len(nonce) <= LARGEST_QUESTION for nonce in nonces.values()):
-        raise ProtocolError("A nonce is of another length than a nonce.")
+        raise ProtocolError("A nonce is too short or too long.")
     named = sorted((name, nonce[:NONCE_BYTES]) for name, nonce in nonces.items())
     return digest("colonnade nonces v1", *named)
 

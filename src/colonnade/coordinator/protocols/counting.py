@@ -53,7 +53,7 @@ from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.privacy.laws.tables import GroupNoise, value_to_count
-from colonnade.protocol.messages import Released, Rounds, ask_all
+from colonnade.protocol.messages import Released, Rounds, ask_all, planned_value
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName, Feature, columns_at, features_of, parties_of, plain_names
 from colonnade.secure.shamir import entry_pairs
@@ -257,17 +257,14 @@ class IndependentCounts:
 
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
         group = self.layout.groups[index]
-        margin = releases[group.party].array("value")
-        if margin.shape != (group.size,) or margin.dtype != np.int64:
-            raise ProtocolError(f"Party {group.party!r} released a histogram of another shape.")
-        return margin  # type: ignore[return-value]  # checked above
+        return planned_value(releases[group.party], (group.size,), np.int64)
 
 
 def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
     """Return a party's randomised reports, one row per person, after checking their form."""
     reports = release.array("value")
     if reports.ndim != 2 or reports.dtype != np.uint8:
-        raise ProtocolError(f"Party {party!r} released reports of another shape.")
+        raise ProtocolError(f"Party {party!r} sent reports that are no table of bytes.")
     return reports  # type: ignore[return-value]  # checked above
 
 
@@ -442,9 +439,7 @@ def _step_name(name: str) -> str:
 
 
 def _histogram(reply: Released, shape: tuple[int, int]) -> Array:
-    counts = reply.array("value")
-    if counts.shape != (shape[0] * shape[1],) or counts.dtype != np.int64:
-        raise ProtocolError("A party released a table of another shape.")
+    counts = planned_value(reply, (shape[0] * shape[1],), np.int64)
     return np.asarray(counts.reshape(shape), dtype=np.float64)
 
 
@@ -702,9 +697,7 @@ class ColumnTables:
         found = {}
         for party, release in releases.items():
             own = self._own(party)
-            value = release.array("value")
-            if value.shape != (sum(column.cells for column in own.values()),) or value.dtype != np.int64:
-                raise ProtocolError(f"Party {party!r} released counts of another shape.")
+            value = planned_value(release, (sum(column.cells for column in own.values()),), np.int64)
             parts = np.split(value, np.cumsum([column.cells for column in own.values()])[:-1])
             for (name, column), part in zip(own.items(), parts, strict=True):
                 found[str(ColumnName(party, name))] = CountedTable(column, part, self.noise(party), self.people)

@@ -323,7 +323,9 @@ class RoundReader:
         self.opened.append(opened)
         unit, variance = self._terms.unit(number), self._terms.noise.variance(number)
         if opened.size not in (0, self._terms.noise.entries_of(number)):
-            raise ProtocolError("What a round opened is of another shape.")
+            raise ProtocolError(
+                f"Round {number} opened {opened.size} numbers; the plan says {self._terms.noise.entries_of(number)}."
+            )
         found = None
         if opened.size:
             found = self._whole(opened / unit) if number == CURVATURE else (opened / unit)[self._order]
@@ -400,7 +402,7 @@ def _unframed(whole: Integers) -> list[Integers]:
     while place < whole.size:
         stop = place + 1 + int(whole[place])
         if not place < stop <= whole.size:
-            raise ProtocolError("What was kept of earlier rounds is of another shape.")
+            raise ProtocolError("What was kept of earlier rounds is cut short.")
         found.append(np.asarray(whole[place + 1 : stop]))
         place = stop
     return found

@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 from colonnade.coordinator.driver import open_jointly
 from colonnade.coordinator.protocols.counting import pair_tables_of
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
-from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
 from colonnade.estimation.clustering import (
     ClusteringPrices,
@@ -49,7 +48,7 @@ from colonnade.estimation.tables import PairTableSet, consistent_tables, plausib
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
-from colonnade.protocol.messages import Released, Rounds, ask_all
+from colonnade.protocol.messages import Released, Rounds, ask_all, planned_value
 from colonnade.schema import Column
 from colonnade.schema.features import ColumnName
 from colonnade.steps.kind import StepKind
@@ -190,15 +189,11 @@ class VerticalClustering:
         )
 
     def _centres(self, release: Released, block: ClusteringBlock) -> Array:
-        centres = release.array("value")
-        if centres.shape != (self.local_clusters, block.width) or centres.dtype != np.int64:
-            raise ProtocolError(f"Party {block.party!r} released centres of another shape.")
+        centres = planned_value(release, (self.local_clusters, block.width), np.int64)
         return np.clip(centres.astype(np.float64) / SCALE, -1.0, 1.0)
 
     def _margin(self, release: Released) -> Array:
-        margin = release.array("value")
-        if margin.shape != (self.local_clusters,) or margin.dtype != np.int64:
-            raise ProtocolError("A party released a histogram of another shape.")
+        margin = planned_value(release, (self.local_clusters,), np.int64)
         return margin.astype(np.float64)
 
 
@@ -422,9 +417,7 @@ class ClusteringEvaluation:
     def _squared(self, releases: Mapping[str, Released], people: int) -> tuple[float, float]:
         total, variance = float(self.centres[0] @ self.centres[0]), 0.0
         for part in self._parts:
-            value = releases[part.party].array("value")
-            if value.shape != (1,) or value.dtype != np.int64:
-                raise ProtocolError(f"Party {part.party!r} released a sum of another shape.")
+            value = planned_value(releases[part.party], (1,), np.int64)
             step = self._largest(part) / HEIGHT / people
             price = party_price(self._squares_price, len(self._parts), self.unit)
             total += float(value[0]) * step
