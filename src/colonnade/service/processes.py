@@ -122,12 +122,14 @@ class Supervisor:
     def _start(self, name: str, *, again: bool = False) -> None:
         # A signal that comes before the child has its own handlers waits: the supervisor's would swallow it there.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
-            pid = os.fork()
-        if pid == 0:
-            os._exit(self._live(self._children[name]))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
+                pid = os.fork()
+            if pid == 0:
+                os._exit(self._live(self._children[name]))
+        finally:  # also if no process can be made: the supervisor can still be stopped
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         self._pids[name] = pid
         self._started[name] = time.monotonic()
         self._log.event("restarted" if again else "started", child=name, pid=pid)

@@ -403,6 +403,10 @@ class Registry(Mapping[Name, Entry]):
     def register(self, module: str, entries: Mapping[Name, Entry]) -> None:
         """Add entries.
 
+        This goes by what the caller says its module is called. That is no defence against code that already runs in a party's
+        process: such code could change the entries without it. What protects a party is that nothing but colonnade and
+        `PACKAGES` is ever imported (no entry points, no names from a message or a policy). The check catches honest mistakes.
+
         Parameters
         ----------
         module
