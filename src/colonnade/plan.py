@@ -230,7 +230,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def require_named(self) -> None:
         """Refuse a plan that asks somebody whom it does not name.
 
-        Whoever shares rows without holding data could share anything; a node must not come to hold a key; and fewer parties
+        A member that shares rows without holding data could share anything; a node must not come to hold a key; and fewer parties
         named are fewer colluders to cover with noise.
         """
         if not {step.party for step in self.steps} <= set(self.parties):

@@ -109,7 +109,7 @@ class Opening:
         return coalition.issuperset(alone) and not coalition.isdisjoint(told)
 
     def _loss(self, nodes: int, colluders: int, party: str | None, *, keyed: bool) -> Loss | None:
-        """Return the loss to an observer with so many of the nodes and of the noise holders, with the key or without it."""
+        """Return the loss to an observer with some of the nodes and of the noise holders, with the key or without it."""
         if self.nodes and nodes > self.threshold:
             return None
         losses = self.party_losses.get(party, self.losses) if party is not None else self.losses
@@ -207,7 +207,7 @@ class PrivacyStatement:
     def pooling(self) -> str:
         """Who may pool what they see, in words: c, t, and what is assumed of a coordinator that is itself a compute node."""
         if math.isinf(self.epsilon()):
-            return "nothing is guaranteed, whoever pools"
+            return "nothing is guaranteed, even if nobody pools"
         words = f"c = {self.collusion} part{'y' if self.collusion == 1 else 'ies'} with the coordinator"
         if self.threshold is not None:
             words += f", t = {self.threshold} compute node{'' if self.threshold == 1 else 's'}"

@@ -199,7 +199,7 @@ def test_what_a_node_deals_again_is_uniform_to_one_other_node() -> None:
 
 def test_the_coordinator_is_no_node_of_a_plan_that_deals_again() -> None:
     plan = a_plan({"ana": 2, "bo": 1}, nodes=("ana", "bo", "coordinator"))
-    with pytest.raises(NotEnoughComputeNodes, match="besides the coordinator"):
+    with pytest.raises(NotEnoughComputeNodes, match="the coordinator cannot be one of them"):
         NewtonTerms._of(plan, NAME)  # not remembered
     assert NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=("ana", "bo", "eva")), NAME).nodes[-1] == "eva"
 

@@ -290,9 +290,9 @@ def _traffic(people: int, columns: dict[str, cn.Category | cn.Numeric]) -> tuple
         )
         names = {step.name for step in plan.steps}
         quote = Quote({}, dict.fromkeys(schemas, names))
-        foretold = forecast_traffic(plan, quote, schemas)
-        assert foretold is not None
-        found.append(foretold.bytes)
+        predicted = forecast_traffic(plan, quote, schemas)
+        assert predicted is not None
+        found.append(predicted.bytes)
     return found[0], found[1]
 
 

@@ -39,7 +39,7 @@ def federation():
 
 @pytest.mark.every(4)
 @pytest.mark.parametrize("name", STUDIES)
-def test_rounds_are_foretold_exactly_and_bytes_within_a_twentieth(name):
+def test_rounds_are_predicted_exactly_and_bytes_within_a_twentieth(name):
     """Proofs that ledgers extend what peers remember grow with the logarithm of their rows; here they are short."""
     study = STUDIES[name]()
     with federations.federation(3_000, epsilon=300.0) as federation:
@@ -54,7 +54,7 @@ def test_rounds_are_foretold_exactly_and_bytes_within_a_twentieth(name):
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["counts secure", "counts response", "pca secure", "kmeans sketch"])
-def test_what_is_paid_for_is_foretold_to_cost_one_short_round_more(name, federation):
+def test_what_is_paid_for_is_predicted_to_cost_one_short_round_more(name, federation):
     study = STUDIES[name]().fit(federation)
     traffic = study.preview(federation).traffic
     again = STUDIES[name]().fit(federation).transcript_

@@ -110,7 +110,7 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
         if (name, condition) != ("pca secure", "independent")  # columns that are alike have no principal components
     ],
 )
-def test_the_measured_error_is_the_one_foretold_whatever_the_conditioning(name, condition):
+def test_the_measured_error_is_the_one_predicted_whatever_the_conditioning(name, condition):
     make, measure, draws = KNOWN[name]
     data = _sample(condition)
     with data.federation(f"preview {name} {condition}") as federation:

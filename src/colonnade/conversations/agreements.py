@@ -92,7 +92,7 @@ class KeyRun(Conversation):
             )
             return _posted(self._group.commit())
         if self._group is None or number > SETTLES:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         received = {sender: bytes(letter.view) for sender, letter in letters.items()}
         if number == 2:
             return _posted(self._group.reveal(received))
@@ -145,7 +145,7 @@ class CohortRun(Conversation):
         if number == 0:
             return self.meeting.greet()
         if number != 1:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         self.meeting.meet(letters)
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:

@@ -9,8 +9,8 @@ the plan, by the keys in the papers, over the very nonces that it has signed its
 The coordinator carries all of it and can do nothing with it: it has nobody's key, an old yes is over old nonces, and one that is
 left out is missed. What it can do is to stop.
 
-What waits between the rounds is kept in memory. A member that restarts meanwhile is asked anew, at no cost. That a plan has begun
-is kept by a party's ledger (`colonnade.party.ledger.ledger`); a member that does not pay keeps it here.
+What waits between the rounds is kept in memory. A member that restarts meanwhile is asked anew, at no cost. A party's ledger
+keeps that a plan has begun (`colonnade.party.ledger.ledger`); a member that does not pay keeps it here.
 """
 
 import time
@@ -145,7 +145,7 @@ class Consents:
             self._pending.pop(plan, None)
 
     def require_begun(self, plan: Plan) -> None:
-        """Refuse to compute in a plan of which this member has not heard every yes."""
+        """Refuse to compute in a plan until this member has heard every yes."""
         if codec.digest(plan) not in self._agreed:
             raise not_everybody()
 
@@ -169,7 +169,7 @@ def read_yeses(plan: bytes, members: frozenset[str], yeses: Mapping[str, bytes])
 def check_signature(name: str, yes: Yes, pinned: Mapping[str, PublicIdentity]) -> None:
     """Refuse a yes that is not its member's own, by the keys in the papers."""
     if name not in pinned:
-        raise ProtocolError("A yes is from nobody in this federation.", remedy="Start the study again.")
+        raise ProtocolError("A yes comes from outside this federation.", remedy="Start the study again.")
     _verify(pinned[name], yes.words(), yes.signature)
 
 

@@ -221,7 +221,7 @@ class Meeting:
     def meet(self, hellos: Mapping[str, Blob]) -> Session:
         """Turn 1: everyone's signed keys; from here on, letters can be sealed and opened."""
         if self._handshake is None:
-            raise ProtocolError("A turn before this member has greeted.")
+            raise ProtocolError("A turn came before this member has greeted.")
         decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
         self._session = self._handshake.agree(decoded, self._me.pinned, self._partners)
         return self._session
@@ -279,7 +279,7 @@ class ChallengeChain:
 def check_link(link: bytes, known: bytes) -> None:
     """Refuse a link that does not lead to the one already known."""
     if not constant_time.bytes_eq(_next(link), known):
-        raise ProtocolError("A node revealed another challenge than it committed to.")
+        raise ProtocolError("A node revealed a challenge that it had not committed to.")
 
 
 def challenge(links: Mapping[str, bytes]) -> bytes:

@@ -113,7 +113,7 @@ class Runs:
     member
         Who we are.
     fresh
-        Returns so many fresh random bytes.
+        Returns fresh random bytes, as many as asked for.
     at_once
         How many runs are remembered at most.
     clock
@@ -156,12 +156,12 @@ class Runs:
                 self._make_room()
             run = self._runs[plan] = self._begin(plan, request, join, was_begun)
         if run is None or not run.is_for(request):
-            raise ProtocolError("A turn of a run that was never begun here.", remedy="Start the study again.")
+            raise ProtocolError("A turn belongs to a run that was never begun here.", remedy="Start the study again.")
         run.touched = self._clock()
         if request.turn == run.turn:
             return run.answer  # the same bytes again, whatever came with the question
         if run.conversation is None or not run.conversation.follows(request.turn, run.turn):
-            raise ProtocolError("A turn out of order.", remedy="Start the study again.")
+            raise ProtocolError("A turn came out of order.", remedy="Start the study again.")
         try:
             run.answer = self._take(plan, request, run.conversation)
         except BaseException:
@@ -195,7 +195,7 @@ class Runs:
     def _begin(self, plan: bytes, request: Post, join: Callable[[], Any] | None, was_begun: Callable[[], bool]) -> _Run:
         kind = conversation_kind(request.plan, request.step)
         if self.member.name not in kind.members(request.plan, request.step):
-            raise PlanMismatch("A turn of a conversation in which this member has no part.")
+            raise PlanMismatch("This member has no part in the conversation of this turn.")
         talk, records = CONVERSATIONS[kind.held_in(request.plan, request.step)], self.member.records
         part, secret = None if join is None else join(), self._fresh(32)
         if talk.repeats:
@@ -228,7 +228,7 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
         raise PlanMismatch("The plan was made for another federation.")
     members, shares = _members(HashedStep(codec.digest(plan), "", plan))
     if not members <= member.pinned.keys() or member.name not in members:
-        raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
+        raise PlanMismatch("The plan names members outside this federation, or leaves this one out.")
     if shares:
         member.floor.check(plan, "this federation")
 
@@ -253,7 +253,7 @@ class ComputeNode:
     federation
         The federation's hash.
     fresh
-        Returns so many fresh random bytes.
+        Returns fresh random bytes, as many as asked for.
     """
 
     def __init__(self, member: Member, federation: str, fresh: Callable[[int], bytes]) -> None:

@@ -68,7 +68,7 @@ class ListKeeper(Protocol):
         """Pay and record, durably; return this party's ids in their normal form, each once."""
 
     def places(self, common: int) -> int:
-        """Return how many places the order has, if so many people are common: what the coordinator will see."""
+        """Return how many places the order has for a number of common people: what the coordinator will see."""
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
         """Keep the order, durably, and return what is public of it."""
@@ -141,7 +141,7 @@ class ListRun(Conversation):
         else:
             self._receive(number - 1, letters)
         if number > self.last_turn:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         if number == self.last_turn:
             self.over = True
             identity = keys.digest("colonnade alignment v3", self._plan, *sorted(self._names.items())).hex()
@@ -326,13 +326,13 @@ class MatchingRun(ListRun):
 
 def _points(blob: Blob | None, count: int) -> Points:
     if blob is None or len(blob) != count * POINT_BYTES:
-        raise ProtocolError("A letter holds another number of points than its place.")
+        raise ProtocolError("The number of points in a letter does not match its place.")
     return np.frombuffer(blob.view, dtype=np.uint8).reshape(count, POINT_BYTES)
 
 
 def _words(blob: Blob | None, count: int) -> Words:
     if blob is None or len(blob) != count * WORD_BYTES:
-        raise ProtocolError("A letter holds another number of words than its place.")
+        raise ProtocolError("The number of words in a letter does not match its place.")
     return np.frombuffer(blob.view, dtype="<u8").reshape(count, 2).astype(np.uint64)
 
 
@@ -447,11 +447,11 @@ class UnionRun(ListRun):
         terms, rounds = self._matching, self._matching.rounds
         start, stop = terms.block(self._me, turn - 1) if 2 <= turn <= rounds + 1 else (0, 0)
         if evaluated != stop - start:
-            raise ProtocolError("A letter holds another number of points than its place.")
+            raise ProtocolError("The number of points in a letter does not match its place.")
         if turn <= 3 * rounds + 1:
             start, stop = self._expected(turn)
             if points != stop - start:
-                raise ProtocolError("A letter holds another number of points than its place.")
+                raise ProtocolError("The number of points in a letter does not match its place.")
         elif points > terms.points_per_block:
             raise ProtocolError("A letter holds more points than a block.")
 

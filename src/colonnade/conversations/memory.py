@@ -386,7 +386,7 @@ def _decoded(party: str, data: bytes) -> Statement:
 
 def _unanswered(party: str) -> ProtocolError:
     return ProtocolError(
-        f"Party {party!r} says where its ledger stands, and not to a question that is open here.",
+        f"Party {party!r} says where its ledger stands, but to a question that is not open here.",
         remedy="Start the study again.",
     )
 
@@ -423,7 +423,7 @@ class RunRecords:
 
     All that a member draws in a step follows from a secret that it keeps before it says anything. For every turn it keeps, before
     its answer leaves, a hash of what it heard and said in it. So a step that was cut short is run again, however often: everybody
-    says the same, and whoever hears or would say anything else stops. All runs of a step together show no more than one
+    says the same, and a member that hears or would say anything else stops. All runs of a step together show no more than one
     (docs/proofs/secure-arithmetic.md#runs).
 
     Parameters

@@ -268,7 +268,7 @@ class NewtonRun(SteppedRun):
             return self._unsealed(sender, number, letters, NewtonLetter)
         letter, self._to_self = self._to_self, None
         if letter is None:
-            raise ProtocolError("A turn before this member has said its own.")
+            raise ProtocolError("A turn came before this member has said its own.")
         return letter
 
 

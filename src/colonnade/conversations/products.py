@@ -661,7 +661,7 @@ class TiledRun(ProductRun):
         if number < self._checked:
             return super().turn(number, letters, inputs)
         if inputs or number > self.last_turn:
-            raise ProtocolError("A turn after the last tile, or one with inputs.")
+            raise ProtocolError("A turn came after the last tile, or with inputs.")
         if number == self._checked:
             self._take(number - 1, self._open(number - 1, letters))
             return Posted(letters={})
@@ -669,7 +669,7 @@ class TiledRun(ProductRun):
         if phase == READY:
             self._add_noise(number - 1, letters)
         elif letters:
-            raise ProtocolError("A letter in a turn that has none.")
+            raise ProtocolError("This turn takes no letters.")
         if phase == DEAL:
             return Posted(letters=self._deal_tile(number))
         return Posted(letters={}) if phase == READY else self._open_tile()

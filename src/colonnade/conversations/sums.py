@@ -95,7 +95,7 @@ class SumRun(Conversation):
             self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
             self._chunks = chunks_of(self._part.begin(inputs))
         elif number > len(self._chunks) + 1:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         elif self._me == self._terms.recipient:
             self._take(number - 1, letters)
         self.over = number == len(self._chunks) + (self._terms.recipient != COORDINATOR)
@@ -105,7 +105,7 @@ class SumRun(Conversation):
 
     def _send(self, number: int) -> Posted:
         if self._masks is None or self._session is None:
-            raise ProtocolError("A turn before the members have met.")
+            raise ProtocolError("A turn came before the members have met.")
         masked = self._masks.masked(number, self._part.values(*self._chunks[number - 1]))
         recipient = self._terms.recipient
         if recipient == self._me:
@@ -118,7 +118,7 @@ class SumRun(Conversation):
     def _take(self, number: int, letters: Mapping[str, Blob]) -> None:
         """Add up one chunk of everybody's, our own included, and hand it over."""
         if self._own is None or self._session is None:
-            raise ProtocolError("A turn before the members have met.")
+            raise ProtocolError("A turn came before the members have met.")
         if set(letters) != set(self._terms.owners) - {self._me}:
             raise ProtocolError("The letters of a turn are not one from each sender.")
         total, ring = self._own, self._terms.ring

@@ -332,9 +332,7 @@ class StudyJournal:
         if not self._pinned:
             return
         if party not in self._ledgers or account.ledger != self._ledgers[party]:
-            raise ProtocolError(
-                f"The account of {party!r} is of another ledger than the one in the federation's papers."
-            )
+            raise ProtocolError(f"The account of {party!r} is not about the ledger in the federation's papers.")
         check_account(account, nonce, self._pinned[party])
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:

@@ -12,7 +12,7 @@ debit, an attempt that was taken up again: each would make a count of messages w
 plan, which row is the last of its ledger, and after the study which rows the plan has got since. Its ledger is what counts, and
 the same figures stand in errors, receipts and `Federation.budget`.
 
-* Rows of other studies are left out by the plan's hash, whoever asked for them meanwhile.
+* Rows of other studies are left out by the plan's hash, also those that others asked for meanwhile.
 * The first agreement of a call is what counts, so attempts of one call are neither added up nor forgotten.
 * A party that agreed with everything paid is not asked: nothing is ever paid twice.
 * A party that does not answer has no figure. Its cost is unknown until it is back.
@@ -362,7 +362,7 @@ class Outcome:
 
 
 class StudyQueue:
-    """Studies that run side by side: so many at once, first come, first served, and never two of one plan.
+    """Studies that run side by side: at most ``at_once``, first come, first served, and never two of one plan.
 
     Members take a bounded number of studies at once, and would tell a coordinator that starts more to come back later. It is
     fairer, and needs less memory everywhere, if studies wait here, in line.

@@ -343,7 +343,7 @@ def nearest_correlation(matrix: Array) -> Array:
 
 
 SMALL = 5.0
-"""A group whose count is below so many standard errors is flagged as small: its count errs by more than a fifth."""
+"""A group whose count is below this many standard errors is flagged as small: its count errs by more than a fifth."""
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,7 @@ class Division:
         return (first, self.curvature, *later)
 
     def prices(self, price: Price, classes: int) -> NewtonPrices:
-        """Divide a price between the moments and the rounds of so many classes, to the ledger's last unit."""
+        """Divide a price between the moments and the rounds of all classes, to the ledger's last unit."""
         rounds = sum(self.parts)
         unit = ledger_rho(price, (self.gram + rounds) * classes)
         return NewtonPrices(

@@ -526,7 +526,7 @@ NUISANCE = 4.0
 LEAKING = 0.75
 """The part of t with which other coefficients count where they leak."""
 LEAST = 0.4
-"""The least t, in coded units: 1 is a coefficient that moves the target by half its range per half range of the column."""
+"""The least t, with columns scaled to [−1, 1]: 1 moves the target by half its range per half range of the column."""
 NOISE_SCALE = 1.25
 """The scale of the prior, in units of τ, under which the noise in the equations is computed."""
 RESOLVED = 3.0

@@ -502,7 +502,9 @@ class ShapeBelief(ABC):
 
 
 class AdditiveLeastSquares(ShapeBelief):
-    """Least squares of a number on binned columns, from one noisy Gram matrix. Effects are in coded units of the target.
+    """Least squares of a number on binned columns, from one noisy Gram matrix.
+
+    Effects are those on the target after it is scaled to [−1, 1].
 
     Parameters
     ----------

@@ -384,7 +384,7 @@ def discrete_gaussians(variance: float, shares: int) -> CountNoise:
 
 
 def discrete_laplaces(scale: float, share: float) -> CountNoise:
-    """Return the noise of Pólya shares. So many shares that make up one discrete Laplace number of this scale have share 1."""
+    """Return the noise of Pólya shares. Those whose shares add up to 1 make up one discrete Laplace number of this scale."""
     ratio = float(np.exp(-1 / scale))
 
     def draw(generator: PublicGenerator, shape: tuple[int, ...]) -> NDArray[np.int64]:

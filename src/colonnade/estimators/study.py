@@ -647,7 +647,7 @@ class MomentStudy(Study):
         raise NotImplementedError
 
     def expect_on_moments(self, width: int, variance: float, fixed: bool) -> Expectation:  # noqa: ARG002  # PCA's needs it
-        """Return what noise of this variance in a covariance matrix of so many columns means: by default for a regression."""
+        """Return what noise of this variance in a covariance matrix means for a result: by default for a regression."""
         error = ExpectedError.not_known(PREDICTION, "of the standard deviation of predictions")
         return Expectation(floor_in_words(width, variance), lost_columns(width, variance), (error,))
 

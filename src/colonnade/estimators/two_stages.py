@@ -71,7 +71,7 @@ def how_many(columns: Sequence[str] | str | None) -> int | None:
 
 
 def best_columns(scores: Mapping[str, float], target: str, wanted: int) -> list[str]:
-    """Return the columns of the largest scores, at least one of which is another party's than the target's.
+    """Return the columns of the largest scores. At least one of them is at another party than the target.
 
     Without one nothing would be left to compute together, after the first stage was paid for.
 
@@ -89,7 +89,7 @@ def best_columns(scores: Mapping[str, float], target: str, wanted: int) -> list[
 
 
 def divided(price: Price, share: int) -> tuple[Price, Price]:
-    """Divide a price between two stages, the first of which has so many hundredths of ρ.
+    """Divide a price between two stages. The first one has this many hundredths of ρ.
 
     Examples
     --------

@@ -280,7 +280,7 @@ class SagaRun(Conversation):
             self._rows = self._part.begin(inputs)
             return self._sum(number, self._part.lengths())
         if self._session is None or number > LARGEST_TURN:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         if number > 2:
             self._learn(batch_of(self._plan, number - 1, self._rows), inputs)
         if "stop" in inputs:

@@ -1,4 +1,4 @@
-"""Estimators of which every method came with a paper: `Moment` and `Coreset`."""
+"""Estimators whose methods all came with a paper: `Moment` and `Coreset`."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal

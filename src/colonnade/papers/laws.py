@@ -202,7 +202,7 @@ class Sketching:
         return self._composed(2 * self.sketches * math.comb(self.parties, 2))
 
     def _composed(self, cells: int) -> Loss:
-        """Return the loss of so many cell sketches, independent, that each gain or lose one element."""
+        """Return the loss of independent cell sketches that each gain or lose one element."""
         up, down = self.law.up, self.law.down
         curve = Loss.of_curve(lambda order: cells * max(_divergence(order, up, down), _divergence(order, down, up)))
         return Loss(curve.renyi, nano_up(cells * max(up, down)))
@@ -471,7 +471,7 @@ def real_values(
 
 
 def _some_people(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[np.int32]]:
-    """Yield the clusters of so many people as have a stream together, in the agreed order."""
+    """Yield the clusters of the people that share a stream, in the agreed order."""
     rest = np.empty(0, dtype=np.int32)
     for block in blocks:
         codes = np.concatenate([rest, block.astype(np.int32)])

@@ -137,7 +137,7 @@ def leverage_scores(blocks: Blocks, people: int, room: Room, *, offset: float = 
 
 def _require_length(as_said: bool) -> None:
     if not as_said:
-        raise ValueError("A pass over the rows has another length.")
+        raise ValueError("Two passes over the rows differ in length.")
 
 
 def _whitening(blocks: Blocks, people: int) -> Array:
@@ -376,7 +376,7 @@ def _block(terms: CoresetTerms, table: PrivateTable, start: int, stop: int) -> A
 
 
 def _accept_nothing(_: object, inputs: Arrays) -> None:
-    """Refuse inputs for a step of which the plan says everything."""
+    """Refuse inputs for a step that the plan describes completely."""
     if inputs:
         raise BadInput("This step takes no inputs.")
 
@@ -779,7 +779,7 @@ class DescentPart:
         batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
         if batches.largest_participation() > terms.noise.participations:
             raise PolicyRefusal(
-                "By this key somebody takes part in more steps than the study is accounted for.",
+                "With this key somebody takes part in more steps than the study pays for.",
                 remedy="Run the study again with the next repeat=.",
             )
         return batches

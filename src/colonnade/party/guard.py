@@ -264,7 +264,7 @@ class Guard:
         return LedgerNarrator(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
 
     def approve(self, plan: bytes, *, days: float, reason: str = "") -> None:
-        """Approve one study: its plan, on the present data version, for so many days. No request reaches this."""
+        """Approve one study for some days: its plan, on the present data version. No request reaches this."""
         until = int((self._gate.ledger.now().timestamp() + days * 86_400) * 1_000_000)
         decision = Approval(plan=plan.hex(), version=self._gate.terms.version, until=until, reason=reason)
         self._gate.decide(decision, self._runs.member.identity)

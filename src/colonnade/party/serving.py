@@ -2,7 +2,7 @@
 
 A client may hang up, reset, send half a frame or nonsense, or never read its answer. It loses its connection, and nobody else
 notices. All clients are read from and written to side by side, and the guard itself answers one request at a time, so a client
-that is slow keeps nobody waiting. There are so many connections at most. Where there is no room for another, the one that has
+that is slow keeps nobody waiting. The number of connections is bounded. Where there is no room for another, the one that has
 waited for its client longest is hung up on.
 
 The thread that takes a connection also serves it. To hand it to another one would cost a good part of a short answer's time.

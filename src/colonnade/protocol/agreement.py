@@ -295,7 +295,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         c: how many parties may pool what they see with the coordinator. The noise of every plan covers as many, or all but one of
         the plan's parties.
     threshold
-        The least threshold t of any plan: so many compute nodes learn nothing together. At least c.
+        The least threshold t of any plan: t compute nodes together learn nothing. At least c.
     floor
         The least that every policy asks for.
     alignment

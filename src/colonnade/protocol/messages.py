@@ -122,16 +122,16 @@ def pack(array: NDArray[np.generic]) -> Array:
     array = np.ascontiguousarray(array)
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if little.dtype.str not in DTYPES:
-        raise ProtocolError("An array of a type that does not travel.")
+        raise ProtocolError("An array has a type that is not sent.")
     return Array(dtype=little.dtype.str, shape=array.shape, data=Blob(little.data.cast("B") if little.size else b""))
 
 
 def unpack(message: Array) -> NDArray[np.generic]:
     """Return the array of a message, read-only; refuse one whose parts disagree."""
     if message.dtype not in DTYPES or any(extent < 0 for extent in message.shape):
-        raise ProtocolError("An array of a type or shape that does not travel.")
+        raise ProtocolError("An array has a type or shape that is not sent.")
     if math.prod(message.shape) * np.dtype(message.dtype).itemsize != len(message.data):
-        raise ProtocolError("An array whose length does not match its shape.")
+        raise ProtocolError("An array's length does not match its shape.")
     return np.frombuffer(message.data.view, dtype=message.dtype).reshape(message.shape)
 
 
@@ -147,9 +147,9 @@ class GetDescription(Message, frozen=True, tag="get-description"):
 class GetAccount(Message, frozen=True, tag="get-account"):
     """What have you spent, and what remains?
 
-    With the hash of a ``plan``: which rows has your ledger got for this plan since row ``since``? Rows of other studies are left
-    out, whoever asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it. ``in_words`` asks for every
-    line in words too, as the party's own officer reads it.
+    With the hash of a ``plan``: which rows has your ledger got for this plan since row ``since``? Rows of other studies are
+    left out, no matter who asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it. ``in_words``
+    asks for every line in words too, as the party's own officer reads it.
     """
 
     plan: bytes = b""
@@ -362,7 +362,7 @@ class Opened(Message, frozen=True, tag="opened"):
 class Refused(Message, frozen=True, tag="refused"):
     """Public metadata: no, why, and what it cost this party all the same (ε, usually ``None``).
 
-    ``retry_in`` is for a member that is busy: after so many seconds it may have room.
+    ``retry_in`` is for a member that is busy: the seconds after which it may have room.
     """
 
     code: str

@@ -286,7 +286,7 @@ class TemporaryFolder:
         new = Path(tempfile.mkdtemp(prefix=f"new-{TEMPORARY}"))
         lock = os.open(new / HELD, os.O_CREAT | os.O_RDWR, 0o600)
         _lock(lock)
-        self.path = new.rename(new.with_name(new.name.removeprefix("new-")))  # whoever finds it finds it locked
+        self.path = new.rename(new.with_name(new.name.removeprefix("new-")))  # a process that finds it finds it locked
         self.close = weakref.finalize(self, _remove, self.path, lock)
 
     def __enter__(self) -> Self:

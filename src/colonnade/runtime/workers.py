@@ -67,7 +67,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 def keep_freed_memory() -> bool:
     """Have this process keep freed memory, once; return whether it does.
 
-    Nothing is done without glibc, or where whoever started the process has set limits of their own (``MALLOC_…``).
+    Nothing is done without glibc, or where the process was started with limits of its own (``MALLOC_…``).
     """
     chosen = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if chosen or not sys.platform.startswith("linux"):

@@ -26,7 +26,7 @@ class ColumnKind(msgspec.Struct, frozen=True):
     """What anybody may ask of a column, with the answers of one that has nothing special to say."""
 
     needed: ClassVar[tuple[str, ...]] = ()
-    """The fields that whoever declares such a column has to give: they tell the kinds apart."""
+    """The fields that the declaration of such a column must have: they tell the kinds apart."""
 
     cell_type: ClassVar[str] = "object"
     """NumPy's type for a cell: an object that has levels, a number, or a time or a length of time in the unit that counts."""

@@ -393,7 +393,7 @@ class Handshake:
             The identities from the federation's agreement; it may hold parties outside this run.
         partners
             With whom this party exchanges letters; by default with everybody. The signatures of the others are not checked
-            here: whoever exchanges letters with them has done so, if it can open ours or writes one that we can open.
+            here: a member that exchanges letters with them has done so, if it can open ours or writes one that we can open.
 
         Raises
         ------
@@ -481,7 +481,7 @@ class GroupSecret:
         The protocol's step of the commitments; the reveals use the next one.
     seed
         32 secret random bytes, kept until the run ends if the party is to survive a restart.
-        A peer that has read this party's reveal must not be let in again with another commitment: whoever runs this again
+        A peer that has read this party's reveal must not be let in again with another commitment: a member that runs this again
         sees to it that every letter is the same (`colonnade.conversations.memory.RunRecords`).
 
     Examples
@@ -534,7 +534,7 @@ class GroupSecret:
     def _checked(self, name: str, reveal: bytes, view: bytes) -> bytes:
         nonce, contribution = reveal[:SEED_BYTES], reveal[SEED_BYTES : 2 * SEED_BYTES]
         if not constant_time.bytes_eq(self._commitment(name, nonce, contribution), self._commitments[name]):
-            raise ProtocolError("A party revealed something other than it committed to.")
+            raise ProtocolError("A party revealed a value that it had not committed to.")
         if not constant_time.bytes_eq(reveal[2 * SEED_BYTES :], view):
             raise ProtocolError("A party committed differently towards different peers.")
         return contribution

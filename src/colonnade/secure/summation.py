@@ -101,7 +101,7 @@ class SumRing:
     def from_bytes(self, data: memoryview, count: int) -> Words:
         """Return the words of a message; refuse one of another length."""
         if data.nbytes != count * self.dtype.itemsize:
-            raise ProtocolError("A masked vector has another length.")
+            raise ProtocolError("A masked vector does not have the agreed length.")
         return np.frombuffer(data, dtype=self.dtype)
 
 

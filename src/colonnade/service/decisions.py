@@ -220,7 +220,7 @@ def requests_in_words(folder: Path) -> tuple[str, int, int]:
 
 
 def approve(folder: Path, study: RefusedStudy, *, days: float, reason: str) -> int:
-    """Approve one study, on the present data version, for so many days; return the row that says so."""
+    """Approve one study for some days, on the present data version; return the row that says so."""
     member = PartyFolder(folder)
     with member.ledger() as ledger:
         until = int((ledger.now().timestamp() + days * 86_400) * 1_000_000)

@@ -471,7 +471,7 @@ class PartyFolder:
             if not change_cap:
                 ledger.close()
                 raise BadInput(
-                    "The ledger has another cap than policy.toml.",
+                    "The ledger's cap is not the one in policy.toml.",
                     remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
             decision = CapDecision.by_user(budget, "party serve --change-cap")

@@ -584,7 +584,7 @@ class MonitoredEndpoint:
     def _begin(self, kind: dict[str, str | int]) -> None:
         with self._lock:
             if self._ending:
-                raise ConnectionAbortedError  # the client asks again, whoever answers by then
+                raise ConnectionAbortedError  # the client asks again, and the next guard answers
             self._under_way += 1
             self._last = kind
             self._is_news.set()

@@ -144,7 +144,7 @@ class RelayedMessage:
                 raise OSError
         whole = self._full() or self._read(self._size(), deadline)
         if self.through:
-            self._socket.close()  # a guard has so many connections and no more
+            self._socket.close()  # a guard's connections are few
         return whole
 
     def _read(self, count: int, deadline: float) -> bool:
@@ -288,7 +288,7 @@ class SiteRelay:
         self._report(error)
 
     def tick(self) -> None:
-        """Look after the certificate, and drop messages that nobody has asked about: a guard has only so many connections."""
+        """Look after the certificate, and drop messages that nobody has asked about: a guard's connections are few."""
         self._look_at_kit()
         now = time.monotonic()
         with self._lock:

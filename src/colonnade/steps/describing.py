@@ -201,7 +201,7 @@ class ColumnCounts(StepKind):
 
 
 def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
-    """Return the noise of counts in which one person is in so many cells.
+    """Return the noise of counts, by the number of cells that one person is in.
 
     Examples
     --------
@@ -579,7 +579,7 @@ class _Groups:
         if any(not schema[name].is_number for name in self.part.values):
             raise SchemaMismatch("Only numbers are added up.", remedy="Name categories in by=.")
         if math.prod(column.size for column in described if not column.is_number) != self.part.groups:
-            raise PlanMismatch("The plan gives this party's categories another number of levels.")
+            raise PlanMismatch("The plan's number of levels does not match this party's categories.")
 
     @classmethod
     def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
@@ -662,7 +662,7 @@ class GroupChain(_Groups, JointStep):
 def _terms_of(steps: Steps, *, holders: int) -> GroupTerms:
     terms = GroupTerms.read(steps)
     if len(terms.holders) != holders:
-        raise PlanMismatch("A step of groups takes columns of another number of parties than hold them.")
+        raise PlanMismatch("The plan's kind of step does not match how many parties hold the columns of the groups.")
     return terms
 
 

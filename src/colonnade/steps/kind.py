@@ -711,7 +711,7 @@ class ScoreWeights:
         self.widths = [schema[name].width for name in columns]
         outputs, rest = divmod(len(weights), sum(self.widths))
         if rest or not outputs:
-            raise PlanMismatch("The plan has another number of weights than this party has coded columns.")
+            raise PlanMismatch("The plan's number of weights does not match this party's coded columns.")
         self.weights: NDArray[np.float64] = np.array(weights, dtype=np.float64).reshape(outputs, -1)
 
     @property
@@ -757,7 +757,7 @@ class BoundedScores:
         self.largest = np.array(number_list(parameters, "largest"))
         self.heights = np.array(whole_list(parameters, "heights"), dtype=np.int64)
         if not len(self.largest) == len(self.heights) == self.width or not np.all(self.largest >= 1 / LARGEST_NUMBER):
-            raise PlanMismatch("The plan describes another number of scores than it has weights for.")
+            raise PlanMismatch("The plan's scores and their weights differ in number.")
         if np.any(self.heights < 1) or np.any(self.heights > valid_scale(scale)):
             raise BadInput("The height of a score is at least 1 and at most the scale.")
         if row_bound != int(self.heights @ self.heights):
@@ -986,7 +986,7 @@ class JointStep(StepKind):
             raise BadInput(
                 f"A matrix of {columns:,} columns is opened in tiles, and every compute node would hold {held:,} bytes of shares "
                 "meanwhile, more than it may.",
-                remedy=f"Ask for at most {fitting:,} columns of so many people, or for fewer than 8,000, which are opened at "
+                remedy=f"Ask for at most {fitting:,} columns of this many people, or for fewer than 8,000, which are opened at "
                 "once.",
             )
 
@@ -1119,9 +1119,9 @@ class SharingFloor:
     Parameters
     ----------
     threshold
-        At least so many compute nodes together learn nothing.
+        At least this many compute nodes together learn nothing.
     collusion
-        The noise covers at least so many colluding data parties, or all but one of the plan's: a larger coalition has all the
+        The noise covers at least this many colluding data parties, or all but one of the plan's: a larger coalition has all the
         data.
     nodes
         Who may compute; ``None`` for every member.

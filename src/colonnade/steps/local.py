@@ -140,7 +140,7 @@ class Combination:
 class Membership:
     """The nearest of the centres that an earlier step of the plan released at this party."""
 
-    leaves_out = False  # whoever has a row has a nearest centre
+    leaves_out = False  # every person with a row has a nearest centre
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
         self.centres_of = str(step.parameters.get("centres_of"))
@@ -150,7 +150,7 @@ class Membership:
         self.source = Centres(plan, source, schema)
         self.size = self.source.clusters
         if step.parameters.get("clusters") != self.size:
-            raise PlanMismatch("A step counts another number of clusters than were asked for.")
+            raise PlanMismatch("A step's number of clusters is not the one that was asked for.")
         self.columns = step.columns
         self._earlier = earlier
 
@@ -158,7 +158,7 @@ class Membership:
         """Return the centres as they were released."""
         centres = self._earlier(self.centres_of).get("value")
         if centres is None or centres.shape != (self.size, self.source.block.coding.width):
-            raise ProtocolError("The centres that this step rests on were released in another shape.")
+            raise ProtocolError("The centres that this step rests on do not have the planned shape.")
         return centres.astype(np.int64)
 
 

@@ -139,7 +139,7 @@ class PairTables(JointStep):
         self.joint = self.read(plan, step.name)
         self.category = category_of(plan, step, schema, earlier)
         if step.parameters.get("width") != self.category.size:
-            raise PlanMismatch("The plan gives this party's categories another number of levels.")
+            raise PlanMismatch("The plan's number of levels does not match this party's categories.")
 
     @property
     def width(self) -> int:
@@ -360,7 +360,7 @@ class Coefficients(JointStep):
             row_bound=scale**2 * len(step.columns),  # what coding keeps by itself: nothing is clipped
         )
         if tuple(self.coding.widths) != widths_of(step):
-            raise PlanMismatch("The plan gives this party's columns other widths.")
+            raise PlanMismatch("The plan's widths do not match this party's coded columns.")
         self.entries = own_entries(widths_of(step), target=step.parameters["target"] is True)
         self.cross = cross_entries(self.joint.steps)
 
@@ -588,7 +588,7 @@ class NearestPoint:
         self.points = ScoreWeights(step.columns, schema, number_list(step.parameters, "points"))
         self.guesses = np.array(whole_list(step.parameters, "guesses"), dtype=np.int64)
         if len(self.guesses) != self.points.outputs or self.guesses.min() < 0:
-            raise PlanMismatch("The plan has another number of points than of labels for them.")
+            raise PlanMismatch("The plan's points and their labels differ in number.")
         self.places = _places(step, table, int(self.guesses.max(initial=0)) + 1 + max(_kept(step)))
 
 

@@ -134,7 +134,7 @@ class Predictions(SumStep):
         weights = number_list(step.parameters, "weights")
         self.scores = ScoreWeights(step.columns, schema, weights) if step.columns else None
         if self.scores is not None and self.scores.outputs != self.outputs:
-            raise PlanMismatch("The plan has weights for another number of scores.")
+            raise PlanMismatch("The plan's number of weights does not match its scores.")
         if self.scale <= 0 or len(self.offsets) != self.outputs:
             raise BadInput("A step of predictions lacks its scale or its offsets.")
         reading = READINGS.get(str(step.parameters.get("reading")))

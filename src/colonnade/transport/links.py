@@ -13,7 +13,7 @@ connections are not used for that reason: there a cell learns from messages wher
 
 *Who is there.* Both ends show the certificate that they connect to the coordinator with, over TLS 1.3. Each end checks that an
 authority in its own kit made it, for a site and not for the coordinator, that it holds today, and that the name in it is that
-of the member (`Kit.recognise`). The relay has no identity key, and needs none: whoever makes false certificates gets sealed
+of the member (`Kit.recognise`). The relay has no identity key, and needs none: an attacker with false certificates gets sealed
 letters, which a coordinator gets anyway, and can fill that member's part of a mailbox.
 
 *What is said.* ::
@@ -40,7 +40,7 @@ files and not in memory: a relay that is killed and started again still has them
 is named by study, sender and hash. The same letter again is the same file, so that nothing is kept twice, and a sender can
 neither replace nor reach what another one sent.
 
-All peers together may fill ``room`` bytes, each of them an equal part, with so many letters at most, and nobody the
+All peers together may fill ``room`` bytes, each of them an equal part, with a bounded number of letters, and nobody the
 last free ``SPARE`` bytes of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
 a file. A letter that does not fit is not taken, and its sender has the coordinator relay it. To take a letter, or to look for
 old ones, is as much work with a full mailbox as with an empty one.
@@ -309,7 +309,7 @@ class LinkAnswer(enum.IntEnum):
 class _Security:
     """How a link is secured, by the kit as it is now. To read a kit takes longer than a handshake: it is read when it changes.
 
-    OpenSSL itself checks whoever connects. It would not have a site's certificate at the end that listens, because only a
+    OpenSSL itself checks every caller. It would not have a site's certificate at the end that listens, because only a
     coordinator's is made for that. There the signature over the handshake is checked, and `Kit.recognise` checks the certificate.
     """
 
@@ -352,7 +352,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
-    """Read so many bytes; fewer where the other side has ended."""
+    """Read a number of bytes; fewer where the other side has ended."""
     found = bytearray()
     while len(found) < count and (more := connection.recv(count - len(found))):
         found += more
@@ -536,7 +536,7 @@ class Listener:
     address
         What to listen on, ``"host:port"``.
     kit
-        Our own certificate; one that was renewed is shown to whoever connects next.
+        Our own certificate; one that was renewed is shown to the next caller.
     peers
         Who may send letters: members in the papers.
     mailbox
@@ -576,7 +576,7 @@ class Listener:
     def close(self) -> None:
         """Stop listening, and hang up on everybody."""
         self._ended = True
-        _hang_up(self._socket)  # wakes whoever waits for a caller
+        _hang_up(self._socket)  # wakes the thread that waits for a caller
         self._thread.join()
         self._socket.close()
         with self._lock:
@@ -691,7 +691,7 @@ class Listener:
             caller.checked = now
 
     def _write(self, connection: socket.socket, place: IncomingLetter, size: int) -> bytes:
-        """Write so many bytes as they come; return their hash."""
+        """Write a number of bytes as they come; return their hash."""
         hashed, left = hashlib.sha256(), size
         while left:
             piece = connection.recv(min(left, PIECE))

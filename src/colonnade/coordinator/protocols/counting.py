@@ -416,7 +416,7 @@ class TargetTables:
 
 
 def table_deviation(price: Price, columns: int) -> float:
-    """Return about how noisy a count of the tables of so many columns is: the standard deviation, in people.
+    """Return about how noisy a count of the tables is, by the number of columns: the standard deviation, in people.
 
     Examples
     --------
@@ -430,7 +430,7 @@ def _pure(rho: Fraction) -> Price:
     """Return the largest pure price that costs at most ρ."""
     nano = math.isqrt(int(2 * rho * NANO**2))
     if nano < 1:
-        raise BadInput("So many tables at so small an epsilon leave nothing for each.", remedy="Raise epsilon.")
+        raise BadInput("Epsilon is too small for this many tables: nothing is left for each.", remedy="Raise epsilon.")
     return Price(nano, 0.0)
 
 
@@ -457,7 +457,7 @@ class Heights(NamedTuple):
 
     @classmethod
     def best(cls, values: int, parties: int) -> "Heights":
-        """Return the heights that make means precise, for so many values at so many parties."""
+        """Return the heights that make means precise, by the number of values and of parties."""
         scale = SCALES[parties]
         return cls(scale, max(1, round(scale / value_to_count(values)))) if values else cls(1, 1)
 
@@ -606,7 +606,7 @@ class GroupRelease:
 FINE_BINS = 1_024
 """The bins of a described number."""
 FEW_BINS = 16
-"""So many bins are counted one by one only."""
+"""Up to this many bins are counted one by one only."""
 
 
 def grouping(bins: int) -> int:

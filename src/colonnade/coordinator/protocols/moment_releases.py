@@ -88,7 +88,7 @@ class Load:
 
 
 def gram_load(widths: Mapping[str, int], people: int, *, lean: bool, together: bool) -> Load:
-    """Return what a Gram matrix of so many coded columns by party takes.
+    """Return what a Gram matrix takes, by each party's number of coded columns.
 
     Parameters
     ----------

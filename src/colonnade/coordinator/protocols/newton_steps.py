@@ -282,7 +282,7 @@ class NewtonStudy:
 
 
 def default_scale(people: int) -> int:
-    """Return γ for so many people.
+    """Return γ for a number of people.
 
     Examples
     --------

@@ -150,7 +150,7 @@ LARGEST_NUMBERS = 256
 
 
 def bins_for(people: int) -> int:
-    """Return about how many bins so many people are worth: finer ones would only hold noise.
+    """Return about how many bins a number of people is worth: finer ones would only hold noise.
 
     Examples
     --------

@@ -11,8 +11,8 @@ public, so nothing is spent on it. Weights are projected onto non-negative ones 
 
 How well centres fit people, from noisy histograms of who is nearer to which of two centres.
 
-The loss is the mean squared distance to the nearest centre. That one centre is nearer than another is the sign of a score that
-adds up over parties, and its histogram is exact up to noise. Which of *all* centres is nearest is not in any pair of them. So the
+The loss is the mean squared distance to the nearest centre. The sign of a score says which of two centres is nearer. The score
+adds up over parties, and its histogram is exact up to noise. No pair tells which of *all* centres is nearest. So the
 party whose columns separate the centres best guesses everybody's centre by its own columns. The histograms of all pairs, divided
 by this guess, say how much a person would gain by moving from the guess g to each other centre:
 

@@ -232,7 +232,7 @@ def _opened(found: AdditiveFit, size: int) -> NDArray[np.float64]:
 
 
 def tables_alone(price: Price, columns: int, people: int) -> bool:
-    """Return whether tables of so many columns are all that is worth opening.
+    """Return whether tables are all that is worth opening, by the number of columns.
 
     Examples
     --------

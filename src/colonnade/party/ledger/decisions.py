@@ -121,7 +121,7 @@ class CapDecision(_Decision, frozen=True, kw_only=True, tag="cap"):
 
     @classmethod
     def by_user(cls, budget: Budget, where: str) -> "CapDecision":
-        """Decide on a cap, in the name of whoever runs this process."""
+        """Decide on a cap, in the name of the user who runs this process."""
         try:
             user = getpass.getuser()
         except (KeyError, OSError):  # a container may know no names

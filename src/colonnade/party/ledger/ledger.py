@@ -17,7 +17,7 @@ A hold is no row of the chain and no debit. It stands in a table of its own in t
 names the plan, who asked, and every step of this party with its loss. A step that has a row by now holds nothing any more.
 
 *When they end.* A party pays for a plan until `DEBITS_END` after it issued the nonce that all yeses of that plan answer. Its own
-hold lasts `MARGIN` longer, counted from its own yes, which came after everybody's nonce. So whoever still pays does so while
+hold lasts `MARGIN` longer, counted from its own yes, which came after everybody's nonce. So a party that still pays does so while
 everybody else still holds. All of it is measured by each party's own clock: only durations count, and the margin is for clocks
 that go at another pace. A hold without a yes lasts `UNSIGNED`.
 
@@ -62,7 +62,7 @@ _LASTS = DEBITS_END + MARGIN
 MOST_STUDIES = 64
 MOST_OF_ONE = 16
 MOST_ROWS = 256
-"""Holds that are kept, of which nothing is open any more included."""
+"""Holds that are kept, also those that no longer hold anything open."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Holds:
         self._end_spare(hold.requester, now)
 
     def _end_spare(self, requester: str, now: int) -> None:
-        """Keep so many rows. Of those that hold nothing of the cap, the requester's own go first, and the oldest of these."""
+        """End rows beyond a limit. Of those that hold nothing of the cap, the requester's own oldest go first."""
         counted = {one.plan for one in self.open(now) if one.loss != NOTHING}
         found = self._file.run("SELECT plan, requester FROM holds ORDER BY made DESC, rowid DESC").fetchall()
         own = [plan for plan, of in found if plan not in counted and of == requester][MOST_STUDIES:]

@@ -200,7 +200,7 @@ class CohortPart:
 def may_align(admitted: "AdmittedStep", step: AligningStep, pending: int) -> bool:
     """Return whether rows are still to be aligned in a step, and not kept already; refuse as the step itself would.
 
-    So many other alignments have been agreed to and not begun (``pending``). Each of them will be an attempt.
+    ``pending`` other alignments have been agreed to and not begun. Each of them will be an attempt.
     """
     if admitted.order_records.kept() is not None:
         return False

@@ -8,7 +8,7 @@ within three times the columns read.
 
 *Row blocks.* A statistic asks for the people from one place of the agreed order to another (`codes`, `values`, `present`,
 `held`), and folds over all of them in ranges of public length (`ranges`, `fold`). All parties cut the same order, so the same
-range is the same people everywhere. Where the rows lie is nobody else's business: a table on disk
+range is the same people everywhere. Where the rows lie stays inside: a table on disk
 (`colonnade.party.table.stored_table`) answers the same questions.
 
 Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.

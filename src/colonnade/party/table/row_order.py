@@ -333,7 +333,7 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> R
 
 
 def require_nobody_lacking(lacking: int, people: int, *, party: str, mode: str) -> None:
-    """Refuse a list of which a party lacks ids, unless they may have null records."""
+    """Refuse a list with ids that a party lacks, unless they may have null records."""
     if lacking and mode == "intersection":
         raise BadInput(f"Party {party!r} lacks {lacking} of the {people} common ids.", remedy="Align again.")
 

@@ -102,7 +102,7 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         return float((dt.date.fromisoformat(self.first) - EPOCH).days)
 
     def as_written(self, number: float) -> str:
-        """Return the date that is so many days after the first, in ISO form."""
+        """Return the date that lies a number of days after the first, in ISO form."""
         return (dt.date.fromisoformat(self.first) + dt.timedelta(days=math.floor(number))).isoformat()
 
     @property

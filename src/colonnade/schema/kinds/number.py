@@ -22,9 +22,9 @@ NUMBER = rf"^[+-]?((\d+\.?\d*|\.\d+){EXPONENT}|{INFINITY})$"
 class Number(ColumnKind, frozen=True):
     """A column that is coded as one number between public bounds: whatever an owner declares with bounds, or `Indicator`.
 
-    Whoever makes one passes here: a schema, a reading in a plan, a reading that arrives at a party. Coding divides by half the
-    range, and clipping rests on that. Bounds so close that half the range is 0, or rounds to 0 beside the numbers themselves,
-    would turn clipping off.
+    Every one that is made passes here: from a schema, a reading in a plan, a reading that arrives at a party. Coding divides by
+    half the range, and clipping rests on that. Bounds so close that half the range is 0, or rounds to 0 beside the numbers
+    themselves, would turn clipping off.
     """
 
     is_number: ClassVar[bool] = True
