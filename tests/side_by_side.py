@@ -35,6 +35,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
+    Acknowledged,
     Agreed,
     Array,
     Ask,
@@ -45,7 +46,6 @@ from colonnade.protocol.messages import (
     GetDescription,
     GetYes,
     Greeted,
-    Noted,
     Opened,
     Post,
     Posted,
@@ -334,7 +334,7 @@ class Line:
             return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
         if not isinstance(codec.decode_reply(data), Refused):
             return data
-        return codec.encode(SaidYes(yes=b"") if isinstance(request, GetYes) else Noted())
+        return codec.encode(SaidYes(yes=b"") if isinstance(request, GetYes) else Acknowledged())
 
     def _answer(self, data: bytes) -> tuple:
         return self._public(codec.decode_reply(data), data)

@@ -13,9 +13,9 @@ from colonnade.party.steps.products import PrivatePairTables
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
     Accounted,
+    Acknowledged,
     Agreed,
     Greeted,
-    Noted,
     NotKept,
     Opened,
     Posted,
@@ -276,7 +276,7 @@ def shape_of(data: bytes) -> tuple:
         return (codec.encode(msgspec.structs.replace(reply, nonce=b"")), len(reply.nonce))
     if isinstance(reply, SaidYes):
         return ("said yes", len(data))
-    if isinstance(reply, NotKept | Noted):
+    if isinstance(reply, NotKept | Acknowledged):
         return (data,)
     if isinstance(reply, Greeted):
         return ("greeted", len(data))

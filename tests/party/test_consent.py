@@ -19,10 +19,10 @@ from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
+    Acknowledged,
     Ask,
     Begin,
     GetYes,
-    Noted,
     Post,
     Propose,
     Refused,
@@ -188,7 +188,7 @@ class Tampering:
         answers = self.inner.exchange(changed)
         for name, one in decoded.items():  # nobody is told that a beginning was refused
             if isinstance(one, Begin):
-                answers[name] = codec.encode(Noted())
+                answers[name] = codec.encode(Acknowledged())
         return answers
 
     def close(self) -> None:

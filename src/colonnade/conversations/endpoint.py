@@ -15,11 +15,11 @@ from colonnade.errors import Busy, ColonnadeError, PlanMismatch, ProtocolError, 
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import (
+    Acknowledged,
     Agreed,
     Begin,
     Conclude,
     GetYes,
-    Noted,
     NotKept,
     Opened,
     Post,
@@ -288,7 +288,7 @@ class ComputeNode:
                 self._consents.hear(request.plan, request.yeses)
             else:
                 self._consents.withdraw(request.plan)
-            return codec.encode(Noted())
+            return codec.encode(Acknowledged())
         if isinstance(request, Post):
             check_membership(request.plan, self._member, self._federation)
             if request.turn == 0:
@@ -298,5 +298,5 @@ class ComputeNode:
             return self._runs.opened(request) or codec.encode(NotKept())
         if isinstance(request, Conclude):
             self._runs.conclude(request.plan, request.step)
-            return codec.encode(Noted())
+            return codec.encode(Acknowledged())
         raise ProtocolError("A node without data answers proposals and turns, and nothing else.")

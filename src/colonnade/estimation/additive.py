@@ -392,7 +392,7 @@ class AdditiveSearch(ShapeBelief):
             self._take_gradient(opened, variance)
 
     def result(self) -> AdditiveFit:
-        """Return what it came to."""
+        """Return the result."""
         return self._fit(self.tables, self._seen[-1].at)
 
     # Where it begins ----------------------------------------------------------------------------------------------------

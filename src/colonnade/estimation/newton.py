@@ -629,8 +629,8 @@ def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> Poo
     places = np.array([one.weights for one in found.gradients])
     noise = np.array([one.variance for one in found.gradients])[:, None]
     moved = places - found.weights
-    foreseen = np.array([_slope_changes(found, matrix, place) for place in places])
-    changes = np.hypot(foreseen, _disagreements(found, information))
+    expected_changes = np.array([_slope_changes(found, matrix, place) for place in places])
+    changes = np.hypot(expected_changes, _disagreements(found, information))
     shares = 1 / (noise + changes**2 + moved**2 @ information.variance)
     shares = shares / shares.sum(axis=0)
     mean = shares.mean(axis=1) @ places

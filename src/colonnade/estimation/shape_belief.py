@@ -405,7 +405,7 @@ class ShapeBelief(ABC):
         self._variances = np.array([component.variance or FIRST_VARIANCE for component in self._prior.components])
 
     def _fit(self, tables: OpenedTables | None, last: Array | None = None) -> AdditiveFit:
-        """Return what it came to.
+        """Return the result.
 
         Parameters
         ----------
@@ -529,7 +529,7 @@ class AdditiveLeastSquares(ShapeBelief):
         self._variance = float(np.mean(moments.variance[self._kept_places, place])) / spread
 
     def result(self) -> AdditiveFit:
-        """Return what it came to."""
+        """Return the result."""
         for _ in range(ROUNDS_OF_DISPERSION):
             self.weights = self._solved()
             explained = float(2 * self.weights @ self._products - self.weights @ self._curvature @ self.weights)

@@ -382,7 +382,7 @@ class Guard:
         if isinstance(request, messages.Withdraw):
             self._consents.withdraw(request.plan)
             self._gate.withdraw(request.plan)
-            return messages.Noted()
+            return messages.Acknowledged()
         holds = self._consents.asks_of_us(request.plan)
         if isinstance(request, messages.GetYes):
             if holds:
@@ -391,7 +391,7 @@ class Guard:
         issued = self._consents.hear(request.plan, request.yeses)
         if holds:
             self._gate.begin(request.plan, issued)
-        return messages.Noted()
+        return messages.Acknowledged()
 
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
@@ -417,7 +417,7 @@ class Guard:
 
     def _conclude(self, request: messages.Conclude) -> bytes:
         """Keep the result, then forget the secrets. Of a step in which this party only computes there is no result to keep."""
-        concluded = codec.encode(messages.Noted())
+        concluded = codec.encode(messages.Acknowledged())
         if self._is_asked(request.plan, request.step):
             gate = self._row_orders.gate_for(request.plan.alignment)
             concluded = gate.conclude(request.plan, request.step, request.values)

@@ -1,8 +1,8 @@
 """Everything that travels: messages, and rounds of them.
 
 A party's reply is one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters to
-peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `SaidYes`, `Noted`,
-`Accounted`, `Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
+peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `SaidYes`,
+`Acknowledged`, `Accounted`, `Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
 
 A party answers nothing else than these requests, and nothing leaves it but these replies. An algorithm is a generator: it
 yields requests by party and is sent replies by party. It knows nothing of transports, retries or clocks, so the same
@@ -307,7 +307,7 @@ class SaidYes(Message, frozen=True, tag="said-yes"):
     yes: bytes
 
 
-class Noted(Message, frozen=True, tag="noted"):
+class Acknowledged(Message, frozen=True, tag="noted"):
     """Public metadata: this member knows that a plan has begun, or is over."""
 
 
@@ -390,7 +390,7 @@ Reply = (
     | Accounted
     | Agreed
     | SaidYes
-    | Noted
+    | Acknowledged
     | Released
     | NotKept
     | Greeted

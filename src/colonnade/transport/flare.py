@@ -429,7 +429,7 @@ KIT_SECONDS = 1.0
 """Seconds between two looks at the coordinator's own certificate."""
 
 
-class _Away(Exception):
+class _Unreachable(Exception):
     """The relay or its guard is not there; the message starts again."""
 
 
@@ -566,7 +566,7 @@ class FlareTransport:
             while not letter.reached:
                 try:
                     return self._attempt(letter)
-                except _Away:
+                except _Unreachable:
                     if self._clock() - letter.seen > self._patience:
                         raise self._absence(party) from None
                 letter.number = next(self._numbers)
@@ -626,7 +626,7 @@ class FlareTransport:
             if answer.status == Status.REFUSED:
                 raise ProtocolError(f"The relay of party {letter.party!r} does not pass this message on.")
             if answer.status not in (wanted, Status.WAIT):
-                raise _Away
+                raise _Unreachable
             letter.seen, letter.reached = self._clock(), True
             if answer.status == wanted:
                 return answer
@@ -640,12 +640,12 @@ class FlareTransport:
             call = BlockCall(number, verb, self._session, letter.number, len(letter.data), offset, block)
             left = letter.seen + self._patience - self._clock()
             if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(_between(left)):
-                raise _Away
+                raise _Unreachable
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
         if waiting.answer is None:
-            raise _Away
+            raise _Unreachable
         return waiting.answer
 
     # What comes in ------------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ class NewtonStudy:
     # One class ----------------------------------------------------------------------------------------------------------
 
     def _reader(self, terms: NewtonTerms, moments: Moments, level: int) -> "RoundReader":
-        """Return what makes weights of what is opened."""
+        """Return the reader that turns opened numbers into weights."""
         return _NewtonReader(self, terms, moments, level)
 
     def _class(self, plan: Plan, level: int, moments: Moments) -> Rounds:
@@ -332,7 +332,7 @@ class RoundReader:
         self._take(number, found, variance / unit**2)
 
     def result(self) -> Any:
-        """Return what it came to."""
+        """Return the result."""
         raise NotImplementedError
 
     def _next(self) -> Array:
@@ -365,7 +365,7 @@ class _NewtonReader(RoundReader):
         self._gradients: list[OpenedGradient] = []
 
     def result(self) -> NewtonClass:
-        """Return what it came to."""
+        """Return the result."""
         at, curvature, variance = self._curvature
         return NewtonClass(
             self._family, self._search.weights, at, self._moments, curvature, variance, tuple(self._gradients)
@@ -491,7 +491,7 @@ class _AdditiveReader(RoundReader):
         )
 
     def result(self) -> AdditiveFit:
-        """Return what it came to."""
+        """Return the result."""
         return self._search.result()
 
     def _next(self) -> Array:

@@ -75,7 +75,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class Half:
+class HalfSpace:
     """A half-space: the side on which ``row · normal > offset``."""
 
     normal: Integers
@@ -94,7 +94,7 @@ class Tree:
         For every node its two children; −1 for a leaf. Node 0 is the root.
     """
 
-    halves: tuple[Half, ...]
+    halves: tuple[HalfSpace, ...]
     children: NDArray[np.int32]
 
     @property
@@ -485,10 +485,10 @@ class ClusteringQueries:
         points = _weighted_means(cloud, np.ones(CLOUD), self.block.clusters, self.block.seed)
         return self.block.bounded(mean + START * spread * points)
 
-    def _half_space(self, mean: Floats, spread: Floats) -> Half:
+    def _half_space(self, mean: Floats, spread: Floats) -> HalfSpace:
         normal = self._normals(self.block.width) / spread
         whole = np.rint(normal * (4096 / np.max(np.abs(normal)))).astype(np.int64)
-        return Half(whole, int(whole @ np.rint(mean).astype(np.int64)))
+        return HalfSpace(whole, int(whole @ np.rint(mean).astype(np.int64)))
 
     def _length(self, spread: Floats) -> int:
         """How far people typically are from the mean: the radius of displacements, and no more than the box allows."""
@@ -501,7 +501,7 @@ class ClusteringQueries:
         return np.asarray(np.sqrt(-2 * np.log(words[0] + 2.0**-65)) * np.cos(2 * math.pi * words[1]))
 
 
-def _split(tree: Tree, half: Half, chosen: NDArray[np.bool_]) -> Tree:
+def _split(tree: Tree, half: HalfSpace, chosen: NDArray[np.bool_]) -> Tree:
     """Give two children to every chosen leaf; the others stay leaves."""
     children = tree.children.tolist()
     for node in np.flatnonzero(chosen & (tree.children[:, 0] < 0)).tolist():
