@@ -46,10 +46,11 @@ def test_the_schemas_describe_the_columns(data: Federated) -> None:
 def test_the_table_of_each_party_agrees_with_the_joined_truth(data: Federated) -> None:
     sources = {name: Source(organisation.frame) for name, organisation in data.items()}
     ids = {name: read_ids(source, data.id, party=name) for name, source in sources.items()}
-    common = common_ids(ids)
     joined = data.joined()
     for name, organisation in data.items():
-        table = PrivateTable(sources[name], organisation.schema, order=align(ids[name], common, party=name).rows)
+        table = PrivateTable(
+            sources[name], organisation.schema, order=align(ids[name], common_ids(ids), party=name).rows
+        )
         for column, described in organisation.schema.items():
             truth = joined[f"{name}.{column}"]
             if isinstance(described, Category):

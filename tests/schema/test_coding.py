@@ -238,11 +238,7 @@ def test_names_are_divided_and_joined_in_one_place():
     source = Path(cn.__file__).parent
     by_hand = re.compile(r"""partition\("\."\)|f"\{(\w+\.)*party\}\.\{|startswith\(f"\{(\w+\.)*party\}\.""")
     found = {str(path.relative_to(source)) for path in source.rglob("*.py") if by_hand.search(path.read_text())}
-    assert found <= {
-        "schema/features.py",
-        "party/table/sources.py",
-        "coordinator/connect.py",
-    }  # names of modules
+    assert found <= {"schema/features.py", "party/table/sources.py", "coordinator/connect.py"}  # names of modules
 
 
 def names(*texts: str) -> list[np.str_]:

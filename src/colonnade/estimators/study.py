@@ -40,7 +40,7 @@ from colonnade.estimators.answers import (
     require_fitted,
 )
 from colonnade.estimators.frames import OUTPUT
-from colonnade.estimators.methods.method import Expectation, Method, MethodNames, listed_name, method_from, methods_of
+from colonnade.estimators.methods.method import Expectation, Method, MethodNames, method_from, methods_of
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES, write_model
 from colonnade.estimators.presentation import presenter
 from colonnade.estimators.two_stages import FirstStage, in_two_stages, merge_findings, require_both
@@ -268,7 +268,7 @@ class Study(BaseEstimator):
         plan = federation._driver.plan(
             algorithm,
             task=STUDIES["evaluate"],
-            method=listed_name(type(self)),
+            method=self.listed_name(),
             price=algorithm.price,
             unit=unit,
             parameters={},  # the model's weights stand in the steps
@@ -439,6 +439,12 @@ class Study(BaseEstimator):
             plan = msgspec.structs.replace(plan, parameters={**plan.parameters, "after": self.stage_before.digest})
         return algorithm, plan
 
+    @classmethod
+    def listed_name(cls) -> str:
+        """Return the name by which plans, policies and packages know this estimator: a user's subclass goes by its parent's."""
+        names = [kind.__name__ for kind in cls.__mro__]
+        return next((name for name in names if name in STUDIES), names[0])
+
     def _fit_both(
         self, checked: Self, first: FirstStage, read: Federation, federation: Federation, repeat: int
     ) -> Self:
@@ -486,7 +492,7 @@ class Study(BaseEstimator):
             self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
         plan = federation._driver.plan(
-            algorithm, task=STUDIES["predict"], method=listed_name(type(self)), price=None, unit="person", parameters={}
+            algorithm, task=STUDIES["predict"], method=self.listed_name(), price=None, unit="person", parameters={}
         )
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:

@@ -345,7 +345,7 @@ class Cohort(StepKind):
 
     @classmethod
     def discloses(cls, step: Step) -> bool:
-        """Return that nothing is: the list is public."""
+        """Return False: the list is public."""
         return False
 
     @classmethod
