@@ -33,7 +33,7 @@ PATIENCE = 2.0
 TICK = 0.25
 """Seconds between two looks at whether there is room."""
 
-SPARE = 4
+SPARE_THREADS = 4
 """Threads that wait for a client when there is none: starting one takes longer than answering most requests."""
 
 PIECE = 1 << 20
@@ -159,7 +159,7 @@ class _Server:
             self._converse(client)
             with self._lock:
                 self._clients.discard(client)
-                if self._free >= SPARE:
+                if self._free >= SPARE_THREADS:
                     self._threads -= 1
                     return
                 self._free += 1

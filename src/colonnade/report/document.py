@@ -580,7 +580,7 @@ def _anchor(kind: type) -> str:
     return f"proof-{kind.__qualname__}".lower()
 
 
-LARGEST = 1_000_000
+LARGEST_PAGE_BYTES = 1_000_000
 Letters = Literal["drawn", "written", "none"]
 """How the letters of charts are put on the page: drawn as paths, written in the reader's font, or no charts at all."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -616,7 +616,7 @@ def write(
     choices: tuple[Letters, ...] = ("drawn", "written", "none")  # for many studies smaller charts, and at last none
     for letters in choices:
         content = page(studies, federation=federation, title=title, left_out=left_out, letters=letters).encode()
-        if len(content) <= LARGEST:
+        if len(content) <= LARGEST_PAGE_BYTES:
             break
     try:
         put_in_place(target, content)

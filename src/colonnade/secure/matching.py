@@ -117,7 +117,7 @@ from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure.keys import Secret, SeedStream, WordSource, subseed
 
 SLACK = 1.3
-SPARE = 96
+SPARE_PLACES = 96
 MOST_SALTS = 128
 
 Words = NDArray[np.uint64]
@@ -126,7 +126,7 @@ Words = NDArray[np.uint64]
 
 def slots_for(keys: int) -> int:
     """Return how many slots a map of that many keys has: a multiple of three."""
-    return 3 * (int(SLACK * keys + SPARE) // 3 + 1)
+    return 3 * (int(SLACK * keys + SPARE_PLACES) // 3 + 1)
 
 
 class HiddenMap(msgspec.Struct, frozen=True):

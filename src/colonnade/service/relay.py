@@ -359,7 +359,7 @@ class SiteRelay:
 
 READY = 30.0
 RECHECK = 60.0
-LONGEST = 3_600.0
+ANSWER_SECONDS = 3_600.0
 """Seconds that a guard may work on one answer, as for a coordinator."""
 
 
@@ -384,7 +384,7 @@ class MemberLinks:
         self.mailbox = Mailbox(folder.path / "mail", peers)
         self._links = {name: Link(name, address, folder.kit, log) for name, address in peers.items()}
         self._listener = Listener(listen, folder.kit, peers, self.mailbox, log)
-        self._office = PostOffice(UnixEndpoint(folder.socket, timeout=LONGEST), self.mailbox, self._links)
+        self._office = PostOffice(UnixEndpoint(folder.socket, timeout=ANSWER_SECONDS), self.mailbox, self._links)
         self._socket = folder.path / "post.sock"
         ready = threading.Event()
         threading.Thread(

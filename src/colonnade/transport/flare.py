@@ -417,7 +417,7 @@ def _open(name: str, address: str, credentials: dict[str, str], host: str) -> An
 
 
 PATIENCE = 45.0
-LONGEST = 3_600.0
+ANSWER_SECONDS = 3_600.0
 BLOCK_SECONDS = 20.0
 PAUSE = 0.2
 ATTEMPTS = 5
@@ -488,7 +488,7 @@ class FlareTransport:
         kit: str | Path,
         host: str,
         patience: float = PATIENCE,
-        longest: float = LONGEST,
+        longest: float = ANSWER_SECONDS,
         log: Log | None = None,
         changed: Callable[[tuple[str, ...]], None] = lambda _: None,
         memory: Path | None = None,

@@ -41,7 +41,7 @@ is named by study, sender and hash. The same letter again is the same file, so t
 neither replace nor reach what another one sent.
 
 All peers together may fill ``room`` bytes, each of them an equal part, with a bounded number of letters, and nobody the
-last free ``SPARE`` bytes of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
+last free `SPARE_BYTES` of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
 a file. A letter that does not fit is not taken, and its sender has the coordinator relay it. To take a letter, or to look for
 old ones, is as much work with a full mailbox as with an empty one.
 
@@ -80,7 +80,7 @@ from colonnade.transport.kit import Kit
 ROOM = 4 * LARGEST_FRAME
 """Bytes: what one turn may bring is at most one frame, and a few studies run side by side."""
 
-SPARE = 1 << 30
+SPARE_BYTES = 1 << 30
 LETTERS = 1_024
 """Letters of one peer. In each study under way it has one or two here, and there are some tens of studies."""
 
@@ -149,7 +149,7 @@ class Mailbox:
         peers: Collection[str],
         *,
         room: int = ROOM,
-        spare: int = SPARE,
+        spare: int = SPARE_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
