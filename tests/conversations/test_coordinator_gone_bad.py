@@ -168,9 +168,7 @@ def test_a_node_without_data_answers_proposals_turns_and_what_it_opened_and_noth
         assert reply.code == "protocol-error"
     assert isinstance(pair.ask("coordinator", Propose(plan=plan)), Agreed)
     assert isinstance(pair.ask("coordinator", Recall(plan=plan, step=STEP)), NotKept)
-    assert isinstance(
-        pair.ask("coordinator", Conclude(plan=plan, step=STEP, values={})), Acknowledged
-    )  # it forgets a secret
+    assert isinstance(pair.ask("coordinator", Conclude(plan=plan, step=STEP, values={})), Acknowledged)  # forgets
 
 
 @pytest.mark.every(2)

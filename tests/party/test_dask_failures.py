@@ -12,7 +12,7 @@ from distributed import Client
 import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.party import Party
-from colonnade.party.refusals import STOPPED_REPLY
+from colonnade.party.refusals import STOPPED
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription, Refused
 from colonnade.secure import shamir
@@ -74,11 +74,11 @@ def test_a_party_whose_workers_fail_at_products_says_what_a_stopped_party_says(f
         notes = replies_of(f, "bank")
         with pytest.raises(cn.errors.PartyAway):
             shares(f)
-        assert notes[-1] == STOPPED_REPLY
-        assert not [note for note in notes if note != STOPPED_REPLY and isinstance(codec.decode_reply(note), Refused)]
+        assert notes[-1] == STOPPED
+        assert not [note for note in notes if note != STOPPED and isinstance(codec.decode_reply(note), Refused)]
         failure = f._driver.transport._endpoints["bank"].failure
         assert failure.__cause__ is FAULTS[fault]  # for its owner
-        assert f._driver.transport._endpoints["bank"].handle(codec.encode(GetDescription())) == STOPPED_REPLY
+        assert f._driver.transport._endpoints["bank"].handle(codec.encode(GetDescription())) == STOPPED
 
 
 def test_a_node_whose_workers_fail_has_one_constant_message(monkeypatch):

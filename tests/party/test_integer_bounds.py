@@ -18,7 +18,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.papers import private
-from colonnade.party.refusals import STOPPED_REPLY, RowsFailed, among_rows
+from colonnade.party.refusals import STOPPED, RowsFailed, among_rows
 from colonnade.party.steps import PRIVATE_STEPS, participants, row_coding
 from colonnade.party.steps.row_coding import require_within, whole_numbers
 from colonnade.plan import Step
@@ -184,7 +184,7 @@ def test_the_refusal_is_the_same_whatever_the_rows_are():
             return str(failure), failure.for_the_owner().message, failure.code
 
     assert said([math.nan]) == said([1.0, -math.inf, 3.0]) != ("", "", "")
-    assert b"whole" not in STOPPED_REPLY
+    assert b"whole" not in STOPPED
 
 
 @pytest.mark.every(2)

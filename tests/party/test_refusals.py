@@ -11,7 +11,7 @@ import colonnade as cn
 from colonnade.errors import BadInput, PartyAway
 from colonnade.party.gate import Gate
 from colonnade.party.guard import Guard
-from colonnade.party.refusals import STOPPED_REPLY
+from colonnade.party.refusals import STOPPED
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
@@ -83,20 +83,18 @@ def test_a_party_whose_rows_cannot_be_read_stops_and_says_what_a_stopped_party_s
             with pytest.raises(PartyAway) as raised:
                 STUDIES[name](f)
             assert guards(f)["bank"].failure is not None
-            assert notes[-1] == STOPPED_REPLY
-            assert not [
-                note for note in notes if note != STOPPED_REPLY and isinstance(codec.decode_reply(note), Refused)
-            ]
+            assert notes[-1] == STOPPED
+            assert not [note for note in notes if note != STOPPED and isinstance(codec.decode_reply(note), Refused)]
             assert SECRET not in str(raised.value)
             for data in (codec.encode(GetDescription()), codec.encode(GetAccount()), b"no message at all"):
-                assert guards(f)["bank"].handle(data) == STOPPED_REPLY
+                assert guards(f)["bank"].handle(data) == STOPPED
 
 
 def test_a_party_that_its_operator_has_stopped_says_the_same_bytes():
     with federation() as f:
         guards(f)["bank"].stop()
-        assert guards(f)["bank"].handle(codec.encode(GetDescription())) == STOPPED_REPLY
-        reply = codec.decode_reply(STOPPED_REPLY)
+        assert guards(f)["bank"].handle(codec.encode(GetDescription())) == STOPPED
+        reply = codec.decode_reply(STOPPED)
         assert (reply.code, reply.spent) == ("party-away", None)
 
 
@@ -105,7 +103,7 @@ def test_a_failure_after_payment_does_not_say_what_was_spent(monkeypatch):
     with federation() as f:
         monkeypatch.setattr("colonnade.party.steps.local.perturbed", lambda *_: 1 / 0)
         guard = guards(f)["bank"]
-        assert guard.handle(codec.encode(Ask(plan=as_if_agreed(guard, a_plan(f)), step="reports"))) == STOPPED_REPLY
+        assert guard.handle(codec.encode(Ask(plan=as_if_agreed(guard, a_plan(f)), step="reports"))) == STOPPED
         assert spent(f) == pytest.approx(0.5)
 
 
@@ -199,7 +197,7 @@ def test_a_file_that_changed_under_a_party_stops_it_and_neither_its_name_nor_wha
             frame.loc[3, "age"] = 95 if change == "a cell" else frame.loc[3, "age"]
             write(frame if change != "a row" else frame.iloc[1:], path)
         data = codec.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
-        assert guards(f)["bank"].handle(data) == STOPPED_REPLY
+        assert guards(f)["bank"].handle(data) == STOPPED
         assert spent(f) == 0
 
 
@@ -273,7 +271,7 @@ def test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table(name, ev
                     for request in requests(as_if_agreed(guards(f)["bank"], replaced(plan, steps=steps))):
                         data = guards(f)["bank"].handle(codec.encode(request))
                         asked += 1
-                        assert data != STOPPED_REPLY, (other, request)
+                        assert data != STOPPED, (other, request)
                         reply = codec.decode_reply(data)
                         assert not isinstance(reply, Refused) or any(
                             text.fits(reply.code, reply.message) for text in known

@@ -34,7 +34,7 @@ from colonnade.party.gate import Gate
 from colonnade.party.ledger.decisions import Approval, RefusedStudies, RefusedStudy
 from colonnade.party.ledger.words import LedgerNarrator, plans_of
 from colonnade.party.policy import Permission
-from colonnade.party.refusals import STOPPED_REPLY, RowsFailed, refusal, show
+from colonnade.party.refusals import STOPPED, RowsFailed, refusal, show
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
@@ -224,16 +224,16 @@ class Guard:
         """Answer one request. It never raises, so that no traceback can travel."""
         with self._one_at_a_time:
             if self._is_stopped:
-                return STOPPED_REPLY
+                return STOPPED
             self._before, self._asked = None, None
             try:
                 return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
-                return STOPPED_REPLY
+                return STOPPED
             except WorkersFailed as error:
                 self.stop(RowsFailed.because(error.__cause__))
-                return STOPPED_REPLY
+                return STOPPED
             except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
                 if isinstance(error, ColonnadeError):
                     self._note_refusal(error)

@@ -5,7 +5,7 @@ version). It never depends on rows, ids, counts, or whether anything has changed
 
 Code that reads rows runs inside `among_rows`. Whatever is raised there would tell something about rows, if only that it was
 raised. So it is never said: the party stops, and from then on it gives the same constant answer as a party that its operator
-has stopped (`STOPPED_REPLY`). What went wrong stays with the party (`RowsFailed`). For the same reason a check of what others
+has stopped (`STOPPED`). What went wrong stays with the party (`RowsFailed`). For the same reason a check of what others
 have sent comes before the first row is read: a malformed request is refused, and stops nobody. A party's own workers hold its
 rows and multiply shares for others too; where they fail at that (`colonnade.runtime.workers.WorkersFailed`), it stops in the
 same way.
@@ -62,7 +62,7 @@ class RowsFailed(Exception):
 
 @contextmanager
 def among_rows() -> Iterator[None]:
-    """Run code that reads rows. Whatever it raises becomes `RowsFailed`, of which nothing but `STOPPED_REPLY` is ever said.
+    """Run code that reads rows. Whatever it raises becomes `RowsFailed`, of which nothing but `STOPPED` is ever said.
 
     Examples
     --------
@@ -103,5 +103,5 @@ def show(error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-STOPPED_REPLY: bytes = codec.encode(refusal(PartyAway("This party does not answer: it has been stopped."), None))
+STOPPED: bytes = codec.encode(refusal(PartyAway("This party does not answer: it has been stopped."), None))
 """The answer of a party that its operator has stopped, or that has stopped by itself. It says nothing else, and costs nothing."""

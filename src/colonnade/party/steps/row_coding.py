@@ -4,7 +4,7 @@
 else does: every sensitivity rests on a bound on one person's integers, so nothing else in `colonnade.party.steps` or
 `colonnade.papers.private` rounds a number, or casts one to an integer (tests/party/test_integer_bounds.py). A number that is not
 finite is no integer at all. It never passes as one: the step fails, and says no more than any step that fails on rows
-(`colonnade.party.refusals.STOPPED_REPLY`). It
+(`colonnade.party.refusals.STOPPED`). It
 cannot happen while coding is total (`colonnade.schema`).
 """
 
