@@ -30,24 +30,7 @@ STUDIES = {
     "LinearRegression": lambda **options: cn.LinearRegression("bank.age", **options),
     "LogisticRegression": lambda **options: cn.LogisticRegression("bank.default", **{"method": "secure", **options}),
 }
-LEARNED = {
-    "PCA": {
-        "components_",
-        "explained_variance_",
-        "explained_variance_stderr_",
-        "mean_",
-        "feature_names_in_",
-        "n_significant_",
-        "noise_floor_",
-    },
-    "LinearRegression": {"coef_", "intercept_", "coef_stderr_", "feature_names_in_"},
-    "LogisticRegression": {"coef_", "intercept_", "coef_stderr_", "feature_names_in_", "classes_"},
-}
 every_study = pytest.mark.parametrize("name", STUDIES)
-
-
-def learned(model) -> dict:
-    return {name: getattr(model, name) for name in LEARNED[type(model).__name__]}
 
 
 # Agreement with what a trusted centre would compute -------------------------------------------------------------------------
@@ -134,24 +117,6 @@ def test_the_error_of_a_coefficient_is_as_large_as_it_says():
 
 
 # Price ----------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.every(3)
-@every_study
-def test_fitting_again_is_free_and_identical_and_a_repeat_is_a_new_draw_at_a_new_price(name):
-    with federation() as f:
-        first = STUDIES[name](**PRICE).fit(f)
-        spent = f.budget().spent.copy()
-        again = STUDIES[name](**PRICE).fit(f)
-        for one, other in zip(learned(first).values(), learned(again).values(), strict=True):
-            np.testing.assert_array_equal(one, other)
-        pd.testing.assert_series_equal(f.budget().spent, spent)
-        assert "nothing spent" in again.receipt_
-        new = STUDIES[name](**PRICE).fit(f, repeat=2)
-        assert (f.budget().spent > 1.2 * spent).all()
-        assert (f.budget().releases == 2).all()
-    different = "components_" if name == "PCA" else "coef_"
-    assert not np.allclose(getattr(new, different), getattr(first, different))
 
 
 def test_studies_of_the_same_columns_share_one_release():

@@ -101,15 +101,6 @@ def test_almost_without_noise_it_is_the_maximum_likelihood_estimate(model) -> No
     assert abs(mean.mean() - labels.mean()) < 0.002
 
 
-def test_it_costs_its_price_once_and_a_second_fit_asks_for_nothing_new(federation, model) -> None:
-    assert model.privacy_.epsilon() <= 1_000.0
-    assert model.privacy_.epsilon() > 999.0
-    spent = str(federation.budget())
-    again = _study().fit(federation)
-    assert np.array_equal(again.coef_, model.coef_)
-    assert str(federation.budget()) == spent
-
-
 # The search
 
 
