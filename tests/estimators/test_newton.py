@@ -12,11 +12,11 @@ from colonnade.coordinator.driver import Quote, forecast_traffic
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, default_scale
 from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
-from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
+from tests import kit
 from tests.conversations.sites import Lost, Site
 
 PEOPLE, DELTA = 4_000, 1e-5
@@ -264,20 +264,8 @@ def _traffic(people: int, columns: dict[str, cn.Category | cn.Numeric]) -> tuple
     studies = [steps, GramRelease(columns, price, ("p3.y",))]
     found = []
     for study, nodes in zip(studies, (("p0", "p1", "p3"), ("p0", "p1", "p2")), strict=True):
-        plan = Plan(
-            task="logistic",
-            method="newton",
-            parameters={},
-            unit="person",
-            price=price,
-            federation="0" * 64,
-            alignment="0" * 64,
-            people=people,
-            parties=tuple(schemas),
-            compute_nodes=nodes,
-            threshold=1,
-            collusion=1,
-            steps=study.steps(),
+        plan = kit.written(
+            *study.steps(), task="logistic", method="newton", people=people, parties=tuple(schemas), compute_nodes=nodes
         )
         names = {step.name for step in plan.steps}
         quote = Quote({}, dict.fromkeys(schemas, names))

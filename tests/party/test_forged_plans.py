@@ -12,6 +12,7 @@ from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.kind import number_list
+from tests import kit
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
 from tests.papers.test_gradient import PLAN as DESCENT
@@ -22,11 +23,10 @@ TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=1
 
 
 def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="moments", method="secure") -> Plan:
-    return Plan(
+    return kit.written(
+        *steps,
         task=task,
         method=method,
-        parameters={},
-        unit="person",
         price=None,
         federation="f",
         alignment="a",
@@ -35,7 +35,6 @@ def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, ta
         compute_nodes=nodes,
         threshold=threshold,
         collusion=collusion,
-        steps=steps,
         data_versions=dict.fromkeys(parties, 1),
     )
 
