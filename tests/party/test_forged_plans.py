@@ -15,7 +15,7 @@ from colonnade.steps.kind import number_list
 from tests import kit
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
-from tests.papers.test_gradient import PLAN as DESCENT
+from tests.papers.test_gradient import a_descent
 from tests.party.test_gate import replaced
 
 PARTIES = ("bank", "telco", "a", "b", "c")
@@ -89,9 +89,10 @@ def test_naming_few_parties_or_nodes_lowers_no_floor(parties):
 
 
 def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_batches():
-    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.kind == Gradient.name)
+    plan = a_descent()
+    again = tuple(replaced(step, name="again") for step in plan.steps if step.kind == Gradient.name)
     with pytest.raises(PlanMismatch, match="one descent"):
-        GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), STEP)
+        GradientTerms.read(replaced(plan, steps=(*plan.steps, *again)), STEP)
 
 
 @pytest.mark.parametrize("number", [1.7e308, -1e300, float("nan"), float("inf"), 2.0**201])
