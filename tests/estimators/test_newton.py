@@ -18,6 +18,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
 from tests import kit
 from tests.conversations.sites import Lost, Site
+from tests.federations import from_one_table
 
 PEOPLE, DELTA = 4_000, 1e-5
 COLUMNS = ["bank.age", "bank.plan", "shop.basket", "clinic.pressure"]
@@ -50,15 +51,8 @@ FRAME = _frame()
 
 def _federation(**options: object) -> cn.Federation:
     named = options.pop("parties", tuple(SCHEMAS))
-    parties = {
-        party: cn.Party(
-            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
-            schema=schema,
-        )
-        for party, schema in SCHEMAS.items()
-        if party in named
-    }
-    return cn.Federation.simulate(parties, id="id", **{"budget": cn.Budget(epsilon=2_000.0, delta=DELTA), **options})
+    schemas = {party: schema for party, schema in SCHEMAS.items() if party in named}
+    return from_one_table(FRAME, schemas, **{"budget": cn.Budget(epsilon=2_000.0, delta=DELTA), **options})
 
 
 def _study(**options: object) -> cn.LogisticRegression:
