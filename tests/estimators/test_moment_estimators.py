@@ -104,6 +104,7 @@ def test_with_a_generous_price_a_model_of_several_classes_is_the_linear_discrimi
     np.testing.assert_allclose(model.predict_proba(people), truth.predict_proba(rows)[:, order], atol=0.05)
 
 
+@pytest.mark.full
 def test_the_error_of_a_coefficient_is_as_large_as_it_says():
     with split(6, 3, 1_500, name="coefficients") as f:
         draws = [cn.LinearRegression("p0.c00", epsilon=20.0, delta=1e-5).fit(f, repeat=r) for r in range(1, 41)]

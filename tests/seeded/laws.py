@@ -258,6 +258,7 @@ BUGS = [
         "numbers are scaled by the data's own maximum",
         wrapped(NumericEncoder, "__call__", _scales_by_the_data),
         joint_statistics.test_a_person_decides_their_own_row_and_no_other,
+        slow=True,
     ),
     Bug(
         "rows are not clipped",
@@ -271,6 +272,7 @@ BUGS = [
             joint_statistics.test_a_party_noises_its_own_block_with_v_on_the_diagonal_and_half_of_it_elsewhere,
             "gaussian",
         ),
+        slow=True,
     ),
     # prices
     Bug(
@@ -373,6 +375,7 @@ BUGS = [
         partial(
             local.test_the_questions_of_a_conversation_cost_exactly_the_budget, local.PRICES["gaussian"], 8, 20_000
         ),
+        slow=True,
     ),
     # sketches
     Bug(

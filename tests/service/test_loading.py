@@ -127,6 +127,7 @@ def test_a_running_party_takes_a_new_version_over_without_stopping(served):
     assert sorted(path.name for path in (bank.path / "data").iterdir()) == ["0002"]
 
 
+@pytest.mark.full
 def test_a_party_without_a_loaded_table_is_not_served_and_never_meets_the_coordinator(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",), loaded=False)
     site.start("bank")
