@@ -20,7 +20,6 @@ from tests.estimators.moment_samples import (
     assert_same_directions,
     coded,
     federation,
-    frames,
     joined_numbers,
     split,
 )
@@ -167,47 +166,6 @@ def test_rows_are_coded_as_the_parties_code_them(cells):
 
 
 # Who computes, and against whom ---------------------------------------------------------------------------------------------
-
-
-def two_parties(**options):
-    tables = frames()
-    return federation({name: tables[name] for name in ("bank", "telco")}, **options)
-
-
-@pytest.mark.every(3)
-@every_study
-def test_two_parties_take_the_coordinator_as_third_and_the_statement_says_so(name):
-    with two_parties() as f:
-        study = STUDIES[name](**PRICE).fit(f)
-    assert study.plan_.compute_nodes == ("bank", "telco", "coordinator")
-    statement = study.privacy_
-    assert statement.epsilon() == pytest.approx(1.0, rel=1e-6)
-    assert statement.epsilon(observer="bank") == pytest.approx(1.0, rel=1e-6)
-    assert statement.epsilon(observer=("coordinator", "bank")) == np.inf
-    assert any("colludes with no party" in words for words in statement.assumptions)
-
-
-@pytest.mark.every(2)
-@pytest.mark.parametrize("collusion", [0, 1, 2])
-def test_the_promise_holds_against_as_many_colluders_as_stated(collusion):
-    with federation(compute_nodes=["auditor", "ombudsman"], collusion=collusion) as f:
-        study = cn.PCA(2, **PRICE).fit(f)
-    assert (study.plan_.threshold, study.plan_.collusion) == (2, collusion)
-    parties = ("bank", "telco", "insurer")
-    towards = [study.privacy_.epsilon(observer=("coordinator", *parties[:count])) for count in range(3)]
-    np.testing.assert_allclose(towards[: collusion + 1], 1.0, rtol=1e-6)
-    assert all(more > 1.0 for more in towards[collusion + 1 :])
-    assert study.privacy_.epsilon(observer=("coordinator", "bank", "auditor", "ombudsman")) == np.inf
-
-
-def test_more_colluders_cost_noise_and_no_price():
-    spread = {}
-    for collusion in (0, 1, 2):
-        with federation(compute_nodes=["auditor", "ombudsman"], collusion=collusion) as f:
-            spread[collusion] = f.moments(**PRICE).moments.variance[1, -1]
-            np.testing.assert_allclose(f.budget().spent, 1.0, rtol=1e-6)
-    assert spread[1] / spread[0] == pytest.approx(3 / 2, rel=1e-6)
-    assert spread[2] / spread[0] == pytest.approx(3, rel=1e-6)
 
 
 @pytest.mark.every(3)

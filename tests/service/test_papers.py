@@ -22,7 +22,7 @@ from colonnade.errors import (
 from colonnade.party.policy import Policy
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
-from colonnade.protocol.messages import Ask, Post, Propose, Refused
+from colonnade.protocol.messages import Post, Propose, Refused
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
@@ -168,21 +168,6 @@ def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand
 # What a party opens ---------------------------------------------------------------------------------------------------
 
 
-def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one_with_the_same_bytes(site):
-    with opened(site) as federation:
-        plan = counts(method="response").fit(federation).plan_
-        foreign = msgspec.structs.replace(plan, federation="0" * 64)
-        for request in (Propose(plan=foreign), Ask(plan=foreign, step="reports")):
-            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
-            assert isinstance(reply, Refused)
-            assert reply.code == "plan-mismatch"
-        spent = federation.budget()
-        again = codec.encode(Ask(plan=plan, step="reports"))
-        answers = {federation._driver.transport.exchange({"bank": again})["bank"] for _ in range(3)}
-        assert len(answers) == 1
-        assert federation.budget().equals(spent)
-
-
 def test_a_party_opens_with_the_ledger_schema_and_people_of_the_papers_only(site, tmp_path):
     bank = site.members["bank"]
     kept = {name: (bank.path / name).rename(tmp_path / name) for name in ("ledger.sqlite", "ledger.head")}
@@ -318,32 +303,6 @@ def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):
             counts().fit(federation, repeat=4)
         assert refusal.value.code == "ledger-corrupt"
         assert federation.budget().spent.drop("bank").equals(spent.drop("bank"))
-
-
-@pytest.mark.full
-def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
-    """Rotating a key does not reset a budget, nor what peers remember."""
-    keep = tmp_path / "backup.sqlite"
-    with opened(site) as federation:
-        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
-        counts().fit(federation)
-        counts().fit(federation, repeat=2)
-        spent = federation.budget("bank").spent
-    bank = site.members["bank"]
-    (bank.path / "identity.key").unlink()
-    path = bank.path / "identity.key"
-    path.touch(mode=0o600)
-    path.write_text("ab" * 32)
-    entry = msgspec.structs.replace(site.papers.members["bank"], identity=bank.identity().public.hex())
-    papers = msgspec.structs.replace(site.papers, members={**site.papers.members, "bank": entry}, signatures={})
-    site.papers_path.write_text(papers.text())
-    site.sign()
-    with opened(site) as federation:
-        assert federation.budget("bank").spent == spent
-        counts().fit(federation, repeat=3)
-    set_back(site, "bank", keep)
-    with opened(site) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
-        counts().fit(federation, repeat=4)
 
 
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------
