@@ -48,7 +48,7 @@ def test_without_noise_the_figures_are_those_of_pandas():
     assert (summary.correlation().stderr.to_numpy() == 0).all()
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("deviation", [3.0, 30.0, 150.0])
 def test_intervals_cover_what_the_same_people_give_without_noise(deviation):
     generator = kit.generator(f"covering {deviation}")
