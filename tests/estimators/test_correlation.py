@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import colonnade as cn
 from colonnade.estimation.moment_summaries import (
@@ -15,17 +14,12 @@ from colonnade.estimation.moment_summaries import (
 )
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, people, release
+from tests.estimation.test_inference import refute_coverage
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, frames, joined
 
 DRAWS = 200
 NAMES = [feature.name for feature in FEATURES[1:]]
 SOME = ["bank.age", "telco.bill", "insurer.product"]
-
-
-def refute_coverage(covered, level=0.95):
-    covered = np.asarray(covered)
-    missed = stats.binom.cdf(covered.sum(axis=0), len(covered), level)
-    assert np.all(missed > kit.ALPHA), covered.mean(axis=0)
 
 
 def own_units(rows):

@@ -17,7 +17,7 @@ from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
 from tests import kit
-from tests.conversations.sites import Lost, Site
+from tests.conversations.sites import Lost, Site, kill_at
 from tests.federations import from_one_table
 
 PEOPLE, DELTA = 4_000, 1e-5
@@ -151,17 +151,6 @@ def _posts(site: Site) -> list[tuple[str, Post, Reply]]:
     ]
 
 
-def _kill_at(site: Site, turn: int, name: str) -> None:
-    def spoil(requests):
-        request = codec.decode_request(next(iter(requests.values())))
-        if isinstance(request, Post) and request.step == STEP and request.turn == turn:
-            site.spoil = lambda requests: requests
-            site.kill(name)
-        return requests
-
-    site.spoil = spoil
-
-
 def _check(site: Site) -> None:
     """No party has shared, and no node has opened, more rounds than were paid for; and every ledger holds the price once."""
     for party in site.parties:
@@ -185,7 +174,7 @@ def _check(site: Site) -> None:
 )
 def test_a_party_that_is_killed_goes_on_and_no_round_is_opened_twice(tmp_path, turn: int) -> None:
     site = Site(tmp_path)
-    _kill_at(site, turn, "telco")
+    kill_at(site, STEP, turn, "telco")
     with pytest.raises(cn.ColonnadeError):
         _at_site().fit(site.federation)
     model = _at_site().fit(site.federation)
@@ -197,7 +186,7 @@ def test_a_party_that_is_killed_goes_on_and_no_round_is_opened_twice(tmp_path, t
 def test_a_coordinator_that_comes_back_goes_on_from_what_was_opened(tmp_path) -> None:
     """The third round is cut short. It is taken again, at the same weights, and the fourth after it."""
     site = Site(tmp_path)
-    _kill_at(site, OPENS[2] - 1, "insurer")
+    kill_at(site, STEP, OPENS[2] - 1, "insurer")
     with pytest.raises(cn.ColonnadeError):
         _at_site().fit(site.federation)
     sent = [unpack(post.inputs["weights"]).tolist() for name, post, _ in _posts(site) if name == "bank" and post.inputs]
@@ -233,7 +222,7 @@ def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
 def test_asking_again_and_again_opens_no_more_rounds_than_were_paid_for(tmp_path) -> None:
     site = Site(tmp_path)
     for turn in (9, 9, 13, 5, 5):
-        _kill_at(site, turn, "bank")
+        kill_at(site, STEP, turn, "bank")
         with suppress(cn.ColonnadeError):
             _at_site().fit(site.federation)
     _check(site)

@@ -15,7 +15,7 @@ from colonnade.papers.steps import KEY, STEP, GradientTerms
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.transport.direct import Recorded
-from tests.conversations.sites import Site
+from tests.conversations.sites import Site, kill_at
 from tests.federations import TEST_KEY
 
 SCHEMAS = {
@@ -194,22 +194,11 @@ def _steps_shared(site: Site) -> dict[str, list[int]]:
     return turns
 
 
-def _kill_at(site: Site, turn: int, name: str) -> None:
-    def spoil(requests):
-        request = codec.decode_request(next(iter(requests.values())))
-        if isinstance(request, Post) and request.step == STEP and request.turn == turn:
-            site.spoil = lambda requests: requests
-            site.kill(name)
-        return requests
-
-    site.spoil = spoil
-
-
 @pytest.mark.every(4)
 @pytest.mark.parametrize("turn", [1, 4, 9, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 10))])
 def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_for(tmp_path, turn: int) -> None:
     site = _Descending(tmp_path)
-    _kill_at(site, turn, "telco")
+    kill_at(site, STEP, turn, "telco")
     with pytest.raises(ColonnadeError):
         _at_site().fit(site.federation)
     model = _at_site().fit(site.federation)
@@ -223,7 +212,7 @@ def test_asking_for_more_steps_than_were_paid_for_opens_nothing(tmp_path) -> Non
     """A coordinator that starts run after run gets twelve steps from each party in all."""
     site = _Descending(tmp_path)
     for turn in (7, 5, 11, 9, 9):
-        _kill_at(site, turn, "bank")
+        kill_at(site, STEP, turn, "bank")
         with suppress(ColonnadeError):
             _at_site().fit(site.federation)
     shared = _steps_shared(site)
