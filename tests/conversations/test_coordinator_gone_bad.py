@@ -2,6 +2,7 @@
 
 import pytest
 
+import colonnade as cn
 from colonnade.conversations import products as run_module
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
@@ -21,6 +22,7 @@ from colonnade.protocol.messages import (
 )
 from tests.conversations.sites import STEP, Site, replaced
 from tests.conversations.stage import NAMES, members, seed
+from tests.federations import federation
 
 RUN = bytes(range(16))
 
@@ -175,3 +177,14 @@ def test_a_node_without_data_checks_the_plan_too(changes, pair):
     plan = replaced(pair.plan(), **changes)
     for request in (Propose(plan=plan), Post(plan=plan, step=STEP, run=RUN, turn=0, letters={})):
         assert isinstance(pair.ask("coordinator", request), Refused)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [cn.Policy(min_collusion=2), cn.Policy(min_threshold=2)],
+)
+def test_a_party_may_insist_on_more_colluders_or_a_higher_threshold_than_the_plan_has(policy):
+    with federation(policies={"telco": policy}) as f:
+        with pytest.raises(cn.PolicyRefusal, match=r"telco.*threshold is below 2") as refusal:
+            cn.PatternCount(["bank.segment", "telco.plan", "insurer.product"], epsilon=0.5).fit(f)
+        assert refusal.value.spent is None
