@@ -1,5 +1,6 @@
 """Small federations for tests."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,15 @@ def federation(
         policies=policies,
         **more,
     )
+
+
+def from_one_table(frame: pd.DataFrame, schemas: Mapping[str, Any], **options: Any) -> cn.Federation:
+    """A federation of one table whose columns are named ``party.column``."""
+    parties = {}
+    for party, schema in schemas.items():
+        own = frame[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1)
+        parties[party] = cn.Party(own.assign(id=np.arange(len(frame))), schema=cn.Schema(schema))
+    return cn.Federation.simulate(parties, **{"id": "id", "budget": cn.Budget(epsilon=10_000.0, delta=1e-3), **options})
 
 
 def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

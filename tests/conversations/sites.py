@@ -279,6 +279,19 @@ def fails(site: Site, plan: Plan) -> ColonnadeError:
     return refusal.value
 
 
+def kill_at(site: Site, step: str, turn: int, name: str) -> None:
+    """Kill a member before one turn of a step, once."""
+
+    def spoil(requests: Requests) -> Requests:
+        request = codec.decode_request(next(iter(requests.values())))
+        if isinstance(request, Post) and request.step == step and request.turn == turn:
+            site.spoil = lambda requests: requests
+            site.kill(name)
+        return requests
+
+    site.spoil = spoil
+
+
 def at_turn(site: Site, turn: int, act) -> None:
     """Do something to the requests of one turn, once."""
 

@@ -149,6 +149,7 @@ CASES = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kind", "victim"), CASES)
 def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kind, victim, disturbed, request):
     """One round, another for every role, before or after the member has taken it; all of them, both ways, under --full."""

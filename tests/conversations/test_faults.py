@@ -282,13 +282,6 @@ def test_a_result_that_is_declared_in_the_middle_of_a_run_ends_it_for_good(site)
     assert site.spent() == once_each(site)
 
 
-def test_the_seed_of_the_noise_is_erased_when_the_result_is_kept(site):
-    plan = site.plan()
-    site.run(plan)
-    for name in PARTIES:
-        assert site.ledger(name).seed_of(codec.request_identity(plan, name, STEP)) is None
-
-
 # The cap --------------------------------------------------------------------------------------------------------------------
 
 

@@ -96,16 +96,6 @@ def test_a_late_head_raises_no_alarm_and_is_not_taken_for_where_the_ledger_stand
     assert heads.known(ANA) == ledger.head()
 
 
-def test_a_ledger_that_stands_below_what_was_seen_before_the_nonce_is_refused(ledger):
-    heads = peers()
-    heads.observe(STUDY, said(ledger, heads.issue(STUDY)))
-    seen = ledger.head()
-    ledger.back(to=3)
-    with pytest.raises(LedgerCorrupt, match="gone back"):
-        heads.observe(STUDY, said(ledger, heads.issue(STUDY)))
-    assert heads.known(ANA) == seen
-
-
 def test_a_ledger_with_another_history_under_a_known_number_is_refused(ledger):
     """A clone that went its own way; also where the number was seen after the nonce."""
     for fresh in (False, True):

@@ -400,7 +400,7 @@ def test_every_declared_constraint_refuses_wrong_types_and_values_and_names_the_
 # Fitting --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @every_method
 def test_fitting_again_is_the_same_release_and_costs_nothing(kind, method, federation, fitted):
     first = fitted(kind, method)

@@ -81,14 +81,6 @@ def test_more_epsilon_never_makes_the_expected_error_larger_and_the_middle_row_i
     assert others.get(preview.epsilon) == preview.expected_error  # both are missing where it is not known
 
 
-@pytest.mark.every(6)
-@pytest.mark.parametrize("name", STUDIES)
-def test_an_expected_error_is_positive_or_there_is_a_reason_why_it_is_not_known(name, federation):
-    (error,) = STUDIES[name]().preview(federation).errors
-    assert error.unit
-    assert error.unknown if error.value is None else error.value > 0
-
-
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("people", "parameters", "words"),

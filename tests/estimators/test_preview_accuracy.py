@@ -138,6 +138,7 @@ def test_an_error_that_data_decides_is_unknown_with_a_reason_at_every_price(name
     assert preview.others.empty
 
 
+@pytest.mark.full
 def test_regressions_on_tables_of_one_schema_err_so_differently_that_no_preview_could_know():
     found = {}
     for condition, faintest in (("independent", 1.0), ("copies", 1e-3)):

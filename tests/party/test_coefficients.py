@@ -15,7 +15,7 @@ from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
+from colonnade.plan import Step
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise
@@ -83,20 +83,14 @@ def a_plan(
         )
         for party, columns in owners.items()
     )
-    return Plan(
-        task="moments",
+    return kit.written(
+        *steps,
         method="functional",
-        parameters={},
         unit=unit if prices is None else "party",
         price=Price.of(epsilon),
-        federation="0" * 64,
-        alignment="0" * 64,
         people=people,
-        parties=tuple(owners),
         compute_nodes=("bank", "telco", "insurer"),
-        threshold=1,
         collusion=collusion,
-        steps=steps,
     )
 
 

@@ -8,9 +8,10 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import TRIGGERS
-from colonnade.plan import About, Plan
+from colonnade.plan import About
 from colonnade.privacy.accounting import NANO, Loss
 from colonnade.protocol import codec
+from tests import kit
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, fresh
 
@@ -18,18 +19,7 @@ ABOUT = About(title="Churn", purpose="Who leaves, by plan", requester="analyst@t
 
 
 def plan_of(task: str = "churn") -> tuple[bytes, bytes]:
-    plan = Plan(
-        task=task,
-        method="secure",
-        parameters={},
-        unit="person",
-        price=None,
-        federation="f",
-        alignment="a",
-        people=3,
-        parties=("bank",),
-        steps=(),
-    )
+    plan = kit.written(task=task, people=3, parties=("bank",))
     return codec.digest(plan), codec.encode(plan)
 
 

@@ -66,6 +66,7 @@ def number_of_reads(study: Callable[[cn.Federation], None]) -> int:
     return watch.reads
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "error"),
     [

@@ -33,18 +33,6 @@ def test_a_study_is_kept_with_its_plan_title_purpose_and_signed_requester():
         assert entries(f)[-1].about.title == "PCA"
 
 
-def test_a_new_title_or_requester_is_not_a_new_draw():
-    with federation(analyst=ANALYST) as f:
-        first = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(f)
-        spent = f.budget()
-        again = cn.PatternCount(["bank.segment"], method="response", epsilon=1.0).fit(
-            f.asking(title="Another", purpose="x")
-        )
-        assert (first.counts_ == again.counts_).all()
-        assert f.budget().equals(spent)
-        assert codec.digest(first.plan_) == codec.digest(again.plan_)
-
-
 def _signed(plan, words: About, analyst: cn.Analyst) -> About:
     return words.signed(codec.digest(plan), analyst.identity)
 

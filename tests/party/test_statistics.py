@@ -14,7 +14,7 @@ from colonnade.errors import BadInput
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports, chosen
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
+from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
@@ -61,18 +61,7 @@ def a_plan(people, statistic, columns, price=None, **parameters):
         parameters=parameters,
         price=price or Price.of(0.5),
     )
-    plan = Plan(
-        task="pattern-count",
-        method="response",
-        parameters={},
-        unit="person",
-        price=step.price,
-        federation="0" * 64,
-        alignment="0" * 64,
-        people=people,
-        parties=("bank",),
-        steps=(step,),
-    )
+    plan = kit.written(step, task="pattern-count", method="response", people=people)
     return plan, step, SCHEMA
 
 

@@ -61,6 +61,7 @@ def asked(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
+@pytest.mark.full
 def test_a_member_whose_disk_was_full_is_not_ready_and_then_ready_again_without_a_person(tmp_path, small_disk):
     site, port = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",)), free_port()
     bank = str(site.members["bank"].path)

@@ -207,15 +207,12 @@ studies.run_connected(Path(sys.argv[1]), output=None, patience=None)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("turn", "when"),
-    [
-        (4, "partial"),
-        *(pytest.param(turn, when, marks=pytest.mark.full) for turn in range(TURNS) for when in ("before", "after")),
-    ],
+    ("turn", "when"), [(4, "partial"), *((turn, when) for turn in range(TURNS) for when in ("before", "after"))]
 )
 def test_a_killed_coordinator_takes_the_study_up_again_without_new_noise(site, turn, when, repeat, tmp_path):
-    """The hardest case is in the slice: one party has opened, the others have not been told, and only the dead one knew."""
+    """The hardest case comes first: one party has opened, the others have not been told, and only the dead one knew."""
     path = tmp_path / "study.toml"
     path.write_text(
         f'federation = "{site.papers_path}"\nstate = "{tmp_path / "state"}"\n'
