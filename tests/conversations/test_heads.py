@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from colonnade.conversations import memory
 from colonnade.conversations.consent import Consents, Yes
 from colonnade.conversations.conversation import Member
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, Said, Statement
+from colonnade.conversations.memory import Earlier, History, LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
 from colonnade.protocol import codec
-from colonnade.secure.history import Earlier, History
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.mail import NONCE_BYTES, nonces_digest
 from tests.conversations.stage import NAMES, a_plan

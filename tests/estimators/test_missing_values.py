@@ -11,8 +11,7 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Released

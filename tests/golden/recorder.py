@@ -21,8 +21,7 @@ import numpy as np
 from colonnade.conversations import matching as union_run
 from colonnade.coordinator import driver as relay
 from colonnade.papers import steps as coreset
-from colonnade.party.gate import AdmittedStep, Gate
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.steps.participants import PrivateStep
 from colonnade.privacy.samplers import ExactSampler

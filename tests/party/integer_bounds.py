@@ -21,11 +21,10 @@ import pandas as pd
 import colonnade as cn
 from colonnade.errors import ColonnadeError
 from colonnade.party.gate import Gate
-from colonnade.party.steps import private_step
+from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import block_rows, category_codes
 from colonnade.party.steps.participants import PrivateStep
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec
@@ -94,7 +93,7 @@ class Planned:
     earlier: Any
 
     def made(self, step: Step, schema: Schema) -> Any:
-        return private_step(KINDS[step.kind](self.plan, step, schema, self.earlier))
+        return PRIVATE_STEPS[step.kind](KINDS[step.kind](self.plan, step, schema, self.earlier))
 
 
 @contextlib.contextmanager

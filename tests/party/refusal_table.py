@@ -28,7 +28,6 @@ AMONG_ROWS = (
     "colonnade.schema.encoders",
     "colonnade.schema.features",
     "colonnade.party.table",
-    "colonnade.party.steps.row_coding",
 )
 """Modules that see rows. They run inside `among_rows`, or while the owner opens a table."""
 
@@ -54,7 +53,7 @@ OWNERS = (
     "colonnade.families.family:Family.require_target",
     "colonnade.party.policy:Policy._check_requester_rules",
     "colonnade.party.policy:check_names",
-    "colonnade.party.refusals:RowsFailed.for_the_owner",
+    "colonnade.party.table.private_table:RowsFailed.for_the_owner",
     "colonnade.plan:checked_analyst_name",
     "colonnade.protocol.agreement",
     "colonnade.protocol.messages:released",
@@ -87,7 +86,6 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.party.ledger": (LEDGER,),
     "colonnade.party.policy": (PLAN, POLICY, DECLARED),
     "colonnade.party.policy:Permission": (PLAN, POLICY, LEDGER, MESSAGE),
-    "colonnade.party.refusals": (CONSTANT,),
     "colonnade.party.steps": (PLAN, MESSAGE, LEDGER),
     "colonnade.party.steps.agreements": (PLAN, POLICY, MESSAGE, LEDGER, COINS),
     "colonnade.party.steps.newton": (PLAN, LEDGER),

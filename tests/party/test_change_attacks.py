@@ -17,8 +17,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import ColonnadeError, ProtocolError
-from colonnade.party.gate import AdmittedStep, Gate
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.party import KeptFingerprint
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Post

@@ -11,8 +11,8 @@ from distributed import Client
 
 import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.party.guard import AWAY
 from colonnade.party.party import Party
-from colonnade.party.refusals import AWAY
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetDescription, Refused
 from colonnade.secure import shamir

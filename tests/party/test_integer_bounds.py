@@ -18,9 +18,10 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.papers import private
-from colonnade.party.refusals import AWAY, RowsFailed, among_rows
-from colonnade.party.steps import PRIVATE_STEPS, participants, row_coding
-from colonnade.party.steps.row_coding import require_within, whole_numbers
+from colonnade.party.guard import AWAY
+from colonnade.party.steps import PRIVATE_STEPS, participants
+from colonnade.party.table import private_table
+from colonnade.party.table.private_table import RowsFailed, among_rows, require_within, whole_numbers
 from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
@@ -63,11 +64,15 @@ def test_a_hundred_thousand_columns_take_no_kind_of_step_past_its_bound(part):
 def test_nothing_else_at_a_party_makes_integers_of_numbers():
     """What is cast elsewhere was an integer or a flag before, or is public."""
     cast = set()
-    for path in [*Path(row_coding.__file__).parent.glob("*.py"), Path(private.__file__)]:
+    for path in [
+        *Path(participants.__file__).parent.glob("*.py"),
+        Path(private_table.__file__),
+        Path(private.__file__),
+    ]:
         for function in [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.FunctionDef)]:
             calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
             named = [(one, one.func.attr) for one in calls if isinstance(one.func, ast.Attribute)]
-            makes = (path.name, function.name) == ("row_coding.py", "_made")
+            makes = (path.name, function.name) == ("private_table.py", "_made")
             assert makes or not {"rint", "round", "trunc"} & {name for _, name in named}
             if any(name == "astype" and "int" in ast.unparse(one.args[0]) for one, name in named):
                 cast.add(f"{path.stem}.{function.name}")
@@ -82,6 +87,7 @@ CASTS = {
     "private.accept",
     "private.disclose",
     "private.scores",
+    "private_table._divided",
     "products.give",
     "products.group_rows",
     "products.receive",

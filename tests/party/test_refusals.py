@@ -1,4 +1,4 @@
-"""What a party says when it does not answer: never a function of rows. `colonnade.party.refusals` is the place that decides."""
+"""What a party says when it does not answer: never a function of rows. `colonnade.party.guard` is the place that decides."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -10,8 +10,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, PartyAway
 from colonnade.party.gate import Gate
-from colonnade.party.guard import Guard
-from colonnade.party.refusals import AWAY
+from colonnade.party.guard import AWAY, Guard
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
 from colonnade.protocol import codec

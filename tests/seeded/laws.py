@@ -16,9 +16,9 @@ from colonnade.papers import private as coreset_rows
 from colonnade.papers.laws import PerturbedValues, Sketching
 from colonnade.papers.private import PrivateValues
 from colonnade.papers.steps import Sketch
-from colonnade.party.steps import participants, row_coding
-from colonnade.party.steps import row_coding as coding
+from colonnade.party.steps import participants
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
+from colonnade.party.table import private_table
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
 from colonnade.privacy import calibration as curves
@@ -136,7 +136,7 @@ def _old_integers(numbers, middle, half, scale, low, high, out):
 def _old_coding(patch):
     """All three at once: any bounds, no check of integers, and no clip of coded numbers."""
     patch.setattr(Number, "__post_init__", lambda self: None)
-    patch.setattr(row_coding, "_made", _old_integers)
+    patch.setattr(private_table, "_made", _old_integers)
     _unclipped_coding(patch)
 
 
@@ -289,7 +289,7 @@ BUGS = [
     ),
     Bug(
         "NaN becomes an integer",
-        replaced(row_coding, "_made", _old_integers),
+        replaced(private_table, "_made", _old_integers),
         partial(integer_bounds.test_what_is_no_finite_number_never_becomes_an_integer, math.nan),
     ),
     Bug(
@@ -305,7 +305,7 @@ BUGS = [
     ),
     Bug(
         "rows are not clipped",
-        replaced(coding, "_clip_rows", lambda columns, bound: None),
+        replaced(private_table, "_clip_rows", lambda columns, bound: None),
         joint_statistics.test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound,
     ),
     Bug(

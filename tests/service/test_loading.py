@@ -11,7 +11,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ReleaseLost
-from colonnade.party.refusals import AWAY
+from colonnade.party.guard import AWAY
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, GetDescription, Propose, Recall, Refused
 from colonnade.service.party_folder import Snapshots

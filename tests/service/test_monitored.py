@@ -10,7 +10,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.refusals import RowsFailed
+from colonnade.party.table.private_table import RowsFailed
 from colonnade.protocol import codec
 from colonnade.protocol.messages import GetAccount, GetDescription, NotKept, Refused
 from colonnade.runtime.event_log import Log

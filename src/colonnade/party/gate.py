@@ -16,40 +16,125 @@ answered with two noises.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
 `colonnade.party` or `colonnade.papers.private` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only,
 whose failures are not said.
+
+This is the only module at a party that makes samplers. `Gate.reserve` makes a `Reservation`, after the debit.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.conversations.consent import not_everybody
+from colonnade.conversations.memory import LedgerHead, Statement
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Attempt, EarlierSteps, Quoted, Reservation, released, released_values
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import LabelledRow
 from colonnade.party.policy import Permission, Policy, Terms, requester_of
-from colonnade.party.refusals import among_rows
-from colonnade.party.steps import local, private_step
-from colonnade.party.steps.agreements import may_align
+from colonnade.party.steps import PRIVATE_STEPS, local
+from colonnade.party.steps.agreements import Attempt, may_align
 from colonnade.party.steps.participants import Disclosed, Joined, Local, PrivateStep, prepare, require_earlier
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, among_rows
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.accounting import Loss, total
-from colonnade.privacy.randomness import Randomness
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
+from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
 from colonnade.secure.keys import Identity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, Earlier, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
     from colonnade.party.guard import RowOrders
+
+
+def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
+    """Return where a ledger stands, as peers are told it, and its roots at earlier rows with proofs."""
+    head, earlier = ledger.shown(since)
+    read = int(ledger.now().timestamp() * 1_000_000)
+    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """What a plan would cost one party."""
+
+    losses: Mapping[str, Loss]
+    """The loss of each private step, by its name."""
+    unpaid: tuple[str, ...]
+    """The steps that the ledger has not paid for yet."""
+    disclosed: tuple[str, ...]
+    """The steps that are not private, and so not covered by the budget."""
+
+
+class EarlierSteps:
+    """What this party has kept of a plan's earlier steps, by their names; each is read from its ledger once.
+
+    A worker that is sent a step gets what was read of earlier ones, and no way to the ledger.
+
+    Parameters
+    ----------
+    read
+        Reads one; refuses where nothing was kept.
+    found
+        What was read before.
+    """
+
+    def __init__(
+        self, read: Earlier = nothing_earlier, found: Mapping[str, Mapping[str, NDArray[Any]]] | None = None
+    ) -> None:
+        self._read = read
+        self._found = dict(found or {})
+
+    def __call__(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """Return what was kept of a step."""
+        if name not in self._found:
+            self._found[name] = self._read(name)
+        return self._found[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EarlierSteps, (nothing_earlier, self._found)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A step that is paid for. Its noise follows from the seed that the ledger keeps, so a restarted party draws the same."""
+
+    seed: bytes = field(repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("The seed of a step's noise stays with the gate.")
+
+    def secret(self) -> bytes:
+        """Return the seed of this party's shares."""
+        return KeyedRandomness(self.seed).spawn("shares").bytes(32)
+
+    def noise(self, label: str) -> ExactSampler:
+        """Return a sampler on one of the step's own streams."""
+        return ExactSampler(KeyedRandomness(self.seed).spawn("noise").spawn(label))
+
+    def stream(self, label: str) -> ExactSampler:
+        """Return a sampler on a stream directly under the seed."""
+        return ExactSampler(KeyedRandomness(self.seed).spawn(label))
+
+
+def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:
+    """Encode what leaves for a step."""
+    cost = None if loss is None else loss.to_bytes()
+    return codec.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))
+
+
+def released_values(answer: bytes | None) -> Mapping[str, NDArray[Any]] | None:
+    """Return the values of a kept answer; ``None`` if there is none, or if it is no release."""
+    reply = None if answer is None else codec.decode_reply(answer)
+    return {name: unpack(array) for name, array in reply.values.items()} if isinstance(reply, Released) else None
 
 
 class OrderRecords:
@@ -410,7 +495,8 @@ class Gate:
             )
 
     def _admit(self, plan: Plan, step: Step) -> PrivateStep[Any]:
-        return private_step(self.policy.admit(plan, step, self.terms, self._earlier(plan)))
+        admitted = self.policy.admit(plan, step, self.terms, self._earlier(plan))
+        return PRIVATE_STEPS[admitted.name](admitted)
 
     def _admitted(self, plan: Plan, step: Step) -> PrivateStep[Any]:
         """Return a step as it was admitted when the plan was agreed to, once; admit it now if it was not, or was before."""

@@ -1,7 +1,7 @@
 """`Guard`: a party behind one function from bytes to bytes, with its row orders and its deliveries.
 
 *Requests.* A guard can run in a process of its own. Everything a coordinator can do to a party goes through `Guard.handle`.
-`colonnade.party.refusals` says what becomes of an error: a typed refusal, a constant message, or a party that has stopped.
+An error becomes a typed refusal, a constant message, or a party that has stopped.
 
 *Row orders* (`RowOrders`). There is one gate per row order, with the same policy and the same ledger. A study names its row
 order and is answered from that order only. Orders are kept in files beside the ledger, so that a restarted party still knows
@@ -11,11 +11,26 @@ declared version of the data, and ends with it whether or not a row has changed.
 *Deliveries* (`Deliveries`). A delivery is a table of individual scores that was opened to this party and to nobody else. It
 never travels. In a simulation its owner reads it from the party's object. A served party keeps it, with its own ids, in a
 file beside its ledger that only this user can read.
+
+*Refusals*. This is the one place that turns failures into refusals. A refusal is a function of the plan, the policy, the
+ledger's public state and declared facts (schema, capacity, data version). It never depends on rows, ids, counts, or whether
+anything has changed.
+
+Code that reads rows runs inside `among_rows`. Whatever is raised there would tell something about rows, if only that it was
+raised. So it is never said: the party stops, and from then on it gives the same constant answer as a party that its operator has
+stopped (`AWAY`). What went wrong stays with the party (`RowsFailed`). For the same reason a check of what others have sent comes
+before the first row is read: a malformed request is refused, and stops nobody. A party's own workers hold its rows and multiply
+shares for others too; where they fail at that (`colonnade.runtime.workers.WorkersFailed`), it stops in the same way.
+
+Everything else is outside. An error of this package is said as it is; its words come from public facts only, which
+tests/party/test_refusals.py holds (the table in SECURITY.md lists them all). Any other exception becomes one constant message.
 """
 
 import contextlib
 import dataclasses
+import os
 import threading
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,20 +44,44 @@ from pyarrow import feather
 from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import Runs, check_membership
-from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, SchemaMismatch
+from colonnade.errors import BadInput, Busy, ColonnadeError, PartyAway, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.ledger.decisions import Approval, RefusedStudies, RefusedStudy
 from colonnade.party.ledger.words import Reading, plans_of
 from colonnade.party.policy import Permission
-from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, RowsFailed
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
 from colonnade.protocol import codec, messages
+from colonnade.protocol.messages import Refused
 from colonnade.runtime.private_files import replacing
 from colonnade.runtime.workers import WorkersFailed
 from colonnade.steps.kind import is_conversation, require_known
+
+
+def refusal(error: Exception, spent: float | None) -> Refused:
+    """Return what is said about an error that was raised outside `among_rows`.
+
+    Parameters
+    ----------
+    error
+        An error of this package, or any other: the text of an unforeseen one might quote data.
+    spent
+        What the request cost this party's ledger all the same.
+    """
+    known = error if isinstance(error, ColonnadeError) else ProtocolError("The party failed while answering.")
+    return Refused.of(known, spent)
+
+
+def show(error: BaseException) -> None:
+    """Print an error with its place in the code: for the party's own engineer, on the party's own screen, by request only."""
+    if os.environ.get("COLONNADE_TRACEBACK") == "1":
+        traceback.print_exception(error)
+
+
+AWAY: bytes = codec.encode(refusal(PartyAway("This party does not answer: it has been stopped."), None))
+"""The answer of a party that its operator has stopped, or that has stopped by itself. It says nothing else, and costs nothing."""
 
 
 class Deliveries:

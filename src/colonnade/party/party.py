@@ -13,7 +13,7 @@ import hmac
 import os
 import re
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, RunRecords, Statement
+from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.party.gate import Gate
+from colonnade.party.gate import Gate, statement_of
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.decisions import CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
@@ -449,13 +449,6 @@ def simulated_members(
     return {
         name: Member(name, identity, pinned, heads[name], floor, records[name]) for name, identity in identities.items()
     }
-
-
-def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
-    """Return where a ledger stands, as peers are told it, and its roots at earlier rows with proofs."""
-    head, earlier = ledger.shown(since)
-    read = int(ledger.now().timestamp() * 1_000_000)
-    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
 
 
 def _check_names(

@@ -37,7 +37,7 @@ from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
-    from colonnade.party.refusals import RowsFailed
+    from colonnade.party.table.private_table import RowsFailed
 
 
 REFUSED = 1

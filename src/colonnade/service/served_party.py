@@ -18,14 +18,13 @@ from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
-from colonnade.party.gate import Gate
+from colonnade.party.gate import Gate, statement_of
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.party import Party, statement_of
+from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.dask_cluster import Cluster
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, RowsFailed, among_rows
 from colonnade.party.table.row_order import RowOrder, require_capacity, require_id_column
 from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, list_identity, ordered_table, party_ids

@@ -15,7 +15,7 @@ maps to [−1, 1], times γ and rounded. Rounding to the nearest integer keeps |
 adds γ² to a row's squared length however many levels it has. So a row of b columns has squared length at most bγ² by
 construction, and nothing needs clipping unless the plan allows less. A missing number is the midpoint, which is coded as 0. A
 missing category is 0 in every indicator. A model is public once it is released, so the weights of scores stand in the plan.
-These are public facts: `colonnade.party.steps.row_coding` makes the integers from a table.
+These are public facts: `colonnade.party.table.private_table` makes the integers from a table.
 
 *Joint openings* (`JointStep`): products of parties' columns, worked out on secret shares and opened once, with noise in shares.
 What a party contributes is integer rows to be shared, noise for every entry between two parties, and a part of its own,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any  # the latter is what SQLite returns
 
 import msgspec
 
+from colonnade.conversations.memory import Earlier, History
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.decisions import Forfeit, read_decision
@@ -26,7 +27,6 @@ from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NOTHING, Budget, Loss
 from colonnade.protocol import codec
-from colonnade.secure.history import Earlier, History
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger

@@ -4,7 +4,7 @@ from typing import Any
 
 from colonnade.party.steps import agreements, local, newton, products
 from colonnade.party.steps.participants import PrivateStep
-from colonnade.steps.kind import Registry, StepKind
+from colonnade.steps.kind import Registry
 
 PRIVATE_STEPS: Registry[str, type[PrivateStep[Any]]] = Registry("private")
 PRIVATE_STEPS.register(
@@ -36,8 +36,3 @@ PRIVATE_STEPS.register(
         for kind in private.kinds
     },
 )
-
-
-def private_step(admitted: StepKind) -> PrivateStep[Any]:
-    """Return a step that was admitted as this party computes it."""
-    return PRIVATE_STEPS[admitted.name](admitted)

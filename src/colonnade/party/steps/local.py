@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.party.steps.participants import Local, PrivateStep
-from colonnade.party.steps.row_coding import coded_rows, partial_scores, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows, partial_scores, whole_numbers
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.party.refusals import among_rows
 from colonnade.party.steps.participants import PrivateStep
-from colonnade.party.steps.row_coding import coded_rows, require_within, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, among_rows, coded_rows, require_within, whole_numbers
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.steps.newton import LabelledSteps, NewtonSteps
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
+    from colonnade.party.gate import AdmittedStep, Reservation
 
 
 Integers = NDArray[np.int64]

@@ -14,11 +14,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.refusals import among_rows
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
 from colonnade.party.steps.participants import Arrays, JointPart, PrivateJoint, PrivateStep, SumPart
-from colonnade.party.steps.row_coding import bounded_scores, coded_rows, partial_scores, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import (
+    PrivateTable,
+    among_rows,
+    bounded_scores,
+    coded_rows,
+    partial_scores,
+    whole_numbers,
+)
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
