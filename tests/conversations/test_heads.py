@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.conversations import memory
-from colonnade.conversations.consent import Consents, Yes
 from colonnade.conversations.conversation import Member
+from colonnade.conversations.endpoint import Consents, Yes
 from colonnade.conversations.memory import Earlier, History, LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
 from colonnade.protocol import codec

@@ -21,7 +21,7 @@ from colonnade.papers.estimation import Sgd
 from colonnade.papers.private import DescentPart
 from colonnade.papers.steps import STEP, GradientTerms
 from colonnade.party.steps import local
-from colonnade.party.steps.newton import NewtonPart
+from colonnade.party.steps.products import NewtonPart
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import codec

@@ -24,7 +24,6 @@ BEGIN, END = "<!-- refusals: written by tests.party.refusal_table -->", "<!-- en
 SPEAKERS = ("colonnade.party.guard", "colonnade.papers.conversations", "colonnade.papers.private")
 """The guard, and what its registries load by name."""
 AMONG_ROWS = (
-    "colonnade.schema.cells",
     "colonnade.schema.encoders",
     "colonnade.schema.features",
     "colonnade.party.table",
@@ -88,7 +87,6 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.party.policy:Permission": (PLAN, POLICY, LEDGER, MESSAGE),
     "colonnade.party.steps": (PLAN, MESSAGE, LEDGER),
     "colonnade.party.steps.agreements": (PLAN, POLICY, MESSAGE, LEDGER, COINS),
-    "colonnade.party.steps.newton": (PLAN, LEDGER),
     "colonnade.plan": (MESSAGE,),
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
@@ -111,7 +109,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.policy", "of"): CONSTANT,
-    ("colonnade.families", "', '.join(FAMILIES)"): CONSTANT,
+    ("colonnade.steps.newton", "', '.join(FAMILIES)"): CONSTANT,
     ("colonnade.families.family", "', '.join(map(str, self.links))"): CONSTANT,
     ("colonnade.families.family", "next(iter(self.links))"): CONSTANT,
     ("colonnade.party.policy", "self.party"): DECLARED,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.conversations.consent import Yes
+from colonnade.conversations.endpoint import Yes
 from colonnade.coordinator import driver
 from colonnade.errors import ApprovalNeeded, BudgetExceeded, ColonnadeError, PolicyRefusal, ProtocolError
 from colonnade.party.ledger.ledger import Hold, SqliteLedger

@@ -80,16 +80,16 @@ def test_nothing_else_at_a_party_makes_integers_of_numbers():
 
 
 CASTS = {
-    "newton.columns",
-    "newton.labels",
     "private._batch",
     "private._whole",
     "private.accept",
     "private.disclose",
     "private.scores",
     "private_table._divided",
+    "products.columns",
     "products.give",
     "products.group_rows",
+    "products.labels",
     "products.receive",
     "products.rows",
 }

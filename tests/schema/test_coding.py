@@ -19,8 +19,7 @@ from colonnade.estimators.frames import design_matrix, linear_pipeline
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category, Column, Date, Indicator, Number, Numeric, Schema
-from colonnade.schema.cells import pandas_reader
-from colonnade.schema.encoders import encoder_for
+from colonnade.schema.encoders import encoder_for, pandas_reader
 from colonnade.schema.features import (
     ColumnName,
     coded_block,

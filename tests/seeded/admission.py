@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.conversations import consent, memory
-from colonnade.conversations.consent import Consents
+from colonnade.conversations import endpoint, memory
+from colonnade.conversations.endpoint import Consents
 from colonnade.conversations.memory import LedgerHeads
 from colonnade.coordinator.driver import ComputeMembers, Driver
 from colonnade.party import gate, guard, party, policy
@@ -212,10 +212,10 @@ def _opens_what_is_there(self, version):
 
 def _any_nonces(honest, self, plan, yeses):
     pending = self._find(plan)
-    said = consent.read_yeses(plan, pending.members, yeses)
+    said = endpoint.read_yeses(plan, pending.members, yeses)
     for name, yes in said.items():
         if name != self._member.name:
-            consent.check_signature(name, yes, self._member.pinned)
+            endpoint.check_signature(name, yes, self._member.pinned)
     self._begun[plan] = None
     return pending.since
 
@@ -474,7 +474,7 @@ BUGS = [
     # consent
     Bug(
         "anybody's signature is a yes",
-        replaced(consent, "check_signature", lambda *_: None),
+        replaced(endpoint, "check_signature", lambda *_: None),
         partial(consents.refuse_false_yeses, "forged"),
     ),
     Bug(

@@ -18,8 +18,7 @@ from colonnade.party.gate import AdmittedStep, Gate, OrderRecords, Reservation
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps import products as gram
-from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
-from colonnade.party.steps.products import PrivateScoreHistogram
+from colonnade.party.steps.products import NewtonPart, PrivateNewtonSteps, PrivateScoreHistogram
 from colonnade.party.table import dask_cluster
 from colonnade.party.table.dask_cluster import Failure
 from colonnade.party.table.private_table import partial_scores

@@ -44,7 +44,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.conversations.agreements import SETTLES
-from colonnade.conversations.consent import COORDINATORS
+from colonnade.conversations.endpoint import COORDINATORS
 from colonnade.conversations.memory import addressed
 from colonnade.conversations.products import BEATS
 from colonnade.conversations.sums import chunks_of
@@ -582,7 +582,7 @@ def propose(plan: Plan, transport: Transport, about: About | None = None, *, hol
 
 
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
-    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.consent`). Nothing is spent."""
+    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.endpoint`). Nothing is spent."""
     journal = journal or NoJournal()
     try:
         quote, yeses = _yeses(plan, transport, journal, about)

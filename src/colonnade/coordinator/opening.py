@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from colonnade.conversations.consent import COORDINATORS, check_signature, read_yeses
 from colonnade.conversations.conversation import Member, check_account
-from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.endpoint import COORDINATORS, ComputeNode, check_signature, read_yeses
 from colonnade.conversations.memory import LedgerHeads, RunRecords, Said
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError, SchemaMismatch
 from colonnade.plan import Plan

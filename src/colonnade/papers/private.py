@@ -50,8 +50,8 @@ from colonnade.papers.laws import WholeValues
 from colonnade.papers.steps import KEY, CoresetTerms, Gradient, MembershipSketches
 from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
-from colonnade.party.steps.newton import Integers, labelled_rows
 from colonnade.party.steps.participants import Arrays, PrivateStep, SumPart, require_no_price
+from colonnade.party.steps.products import Integers, labelled_rows
 from colonnade.party.table.private_table import PrivateTable, among_rows, coded_rows, require_within, whole_numbers
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed

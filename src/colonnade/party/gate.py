@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.consent import not_everybody
+from colonnade.conversations.endpoint import not_everybody
 from colonnade.conversations.memory import LedgerHead, Statement
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
 from colonnade.party.ledger.chain import LedgerView

@@ -41,9 +41,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import feather
 
-from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Member
-from colonnade.conversations.endpoint import Runs, check_membership
+from colonnade.conversations.endpoint import Consents, Runs, check_membership
 from colonnade.errors import BadInput, Busy, ColonnadeError, PartyAway, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.ledger.decisions import Approval, RefusedStudies, RefusedStudy

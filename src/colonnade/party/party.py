@@ -45,7 +45,7 @@ from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRand
 from colonnade.protocol import codec
 from colonnade.runtime.private_files import TemporaryFolder, replacing
 from colonnade.schema import Schema
-from colonnade.schema.cells import flatten
+from colonnade.schema.encoders import flatten
 from colonnade.schema.features import id_column
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES

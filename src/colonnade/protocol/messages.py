@@ -290,7 +290,7 @@ class Agreed(Message, frozen=True, tag="agreed"):
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name. ``sequence``
     is the last row of its ledger: what this study costs stands in later ones. ``nonce`` is its own, over which everybody says
-    yes (`colonnade.conversations.consent`); empty where nothing is held.
+    yes (`colonnade.conversations.endpoint`); empty where nothing is held.
     """
 
     plan_hash: bytes
@@ -302,7 +302,7 @@ class Agreed(Message, frozen=True, tag="agreed"):
 
 
 class SaidYes(Message, frozen=True, tag="said-yes"):
-    """Public metadata: a member's signed yes to one plan, and where its ledger stands (`colonnade.conversations.consent.Yes`)."""
+    """Public metadata: a member's signed yes to one plan, and where its ledger stands (`Yes`)."""
 
     yes: bytes
 

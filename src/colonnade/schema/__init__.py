@@ -5,8 +5,8 @@ schema, or the table is refused when its owner opens it (`colonnade.party.table.
 private, so no rule may follow from it.
 
 This package is also the only place that knows how a declared column becomes coded numbers and back, for fit, predict, export and
-reports. `cells` reads stored values: as Arrow arrays, as they are spelled, as numbers and dates. `encoders` turns them into
-numbers within bounds or codes of levels. `features` reads and writes names ``"party.column"``, maps numbers to [−1, 1] and
+reports. `encoders` reads stored values, as Arrow arrays, as they are spelled, as numbers and dates, and turns them into numbers
+within bounds or codes of levels. `features` reads and writes names ``"party.column"``, maps numbers to [−1, 1] and
 levels to indicators, and maps back to the columns' own units.
 
 Examples

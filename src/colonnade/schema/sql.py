@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from colonnade.schema import Bins, Category, Column, Crossed
-from colonnade.schema.cells import na_numbers
+from colonnade.schema.encoders import na_numbers
 from colonnade.schema.features import stored_names
 
 

@@ -7,8 +7,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.schema import Category, Column, Number
-from colonnade.schema.cells import arrow_type, counted_type, is_plain
-from colonnade.schema.encoders import EMPTY, UNKNOWN, CategoryEncoder, NumericEncoder
+from colonnade.schema.encoders import (
+    EMPTY,
+    UNKNOWN,
+    CategoryEncoder,
+    NumericEncoder,
+    arrow_type,
+    counted_type,
+    is_plain,
+)
 
 
 class CellForm:

@@ -42,7 +42,7 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
-from colonnade.families import family_of
+from colonnade.families import DEFAULT, FAMILIES
 from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
@@ -138,6 +138,19 @@ class LabelledTerms:
     def first(self) -> Step:
         """The first party's step; what all parties are asked for alike is read from it."""
         return next(iter(self.asked.values()))
+
+
+def family_of(parameters: Mapping[str, object]) -> Family:
+    """Return the family that a plan's step names."""
+    family = FAMILIES.get(str(parameters.get("family", DEFAULT.name)))
+    if family is None:
+        raise BadInput(f"The family of a model is one of {', '.join(FAMILIES)}.")
+    return family
+
+
+def family_term(family: Family) -> dict[str, str]:
+    """Return what a plan's step says of its family: nothing where that is the default."""
+    return {} if family is DEFAULT else {"family": family.name}
 
 
 class LabelledSteps(StepKind):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from colonnade.party.steps import agreements, local, newton, products
+from colonnade.party.steps import agreements, local, products
 from colonnade.party.steps.participants import PrivateStep
 from colonnade.steps.kind import Registry
 
@@ -22,11 +22,11 @@ PRIVATE_STEPS.register(
             local.PrivateQuantilePositions,
             local.PrivateReports,
             local.PrivateSquaredLength,
-            newton.PrivateNewtonSteps,
             products.PrivateCoefficients,
             products.PrivateGram,
             products.PrivateGroupSums,
             products.PrivateGroupTotals,
+            products.PrivateNewtonSteps,
             products.PrivatePairTables,
             products.PrivatePredictions,
             products.PrivateScoreHistogram,

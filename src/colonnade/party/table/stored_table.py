@@ -61,7 +61,7 @@ from colonnade.runtime.event_log import Pace, Progress, progress_bar
 from colonnade.runtime.private_files import TemporaryFolder
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema
-from colonnade.schema.cells import is_text
+from colonnade.schema.encoders import is_text
 from colonnade.schema.stored import CellForm, form_of
 
 SORTING_SHARE = 0.45

@@ -57,7 +57,7 @@ class Number(ColumnKind, frozen=True):
         """Whether values are whole numbers."""
         return True
 
-    # How its cells are read. `colonnade.schema.cells` does it, and knows no kind.
+    # How its cells are read. `colonnade.schema.encoders` does it, and knows no kind.
 
     @property
     def pattern(self) -> str:
