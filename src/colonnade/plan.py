@@ -18,8 +18,7 @@ import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Schema
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
 PLAN_VERSION = 2

@@ -15,8 +15,7 @@ from colonnade.estimators.two_stages import divided
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.protocol import codec
-from colonnade.schema import Bins
-from colonnade.schema.features import features_of
+from colonnade.schema import Bins, features_of
 
 PEOPLE, DELTA = 3_000, 1e-5
 USEFUL = ["bank.age", "shop.basket"]

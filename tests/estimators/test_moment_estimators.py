@@ -11,7 +11,7 @@ import colonnade as cn
 from colonnade.estimators.frames import design_matrix
 from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from colonnade.steps.kind import FixedPoint
 from tests.estimators.moment_samples import (
     GENEROUS,

@@ -25,7 +25,6 @@ SPEAKERS = ("colonnade.party.guard", "colonnade.papers.conversations", "colonnad
 """The guard, and what its registries load by name."""
 AMONG_ROWS = (
     "colonnade.schema.encoders",
-    "colonnade.schema.features",
     "colonnade.party.table",
 )
 """Modules that see rows. They run inside `among_rows`, or while the owner opens a table."""

@@ -26,9 +26,8 @@ from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.schema import Bins, Date, Number, Numeric, Schema
+from colonnade.schema import Bins, Date, Number, Numeric, Schema, to_unit_range
 from colonnade.schema.encoders import encoded
-from colonnade.schema.features import to_unit_range
 from colonnade.steps.describing import Cells, GroupTotals
 from tests import kit
 from tests.federations import as_if_agreed

@@ -19,8 +19,7 @@ from colonnade.party.table.private_table import PrivateTable, bounded_scores, pa
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.schema import Category, Numeric, Schema
-from colonnade.schema.features import features_of
+from colonnade.schema import Category, Numeric, Schema, features_of
 from colonnade.steps.kind import BoundedScores, ScoreWeights
 from tests import kit
 

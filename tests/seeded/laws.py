@@ -34,9 +34,8 @@ from colonnade.privacy.laws.response import Channel, RandomizedResponse
 from colonnade.privacy.laws.tables import GroupNoise, TableNoise
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import PrivacyStatement
-from colonnade.schema import Number
+from colonnade.schema import Number, coded_block
 from colonnade.schema.encoders import NumericEncoder
-from colonnade.schema.features import coded_block
 from colonnade.steps.products import Coefficients
 from tests.coordinator import test_weighted_clustering as grids
 from tests.estimators import test_additive as models

@@ -22,8 +22,7 @@ from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import codec, messages
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.runtime.event_log import Progress
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName, plain_names
+from colonnade.schema import Column, ColumnName, Schema, plain_names
 from colonnade.secure.shamir import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport

@@ -20,8 +20,8 @@ from colonnade.estimation.moments import Moments, quadratic_variance
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.schema import Column
-from colonnade.schema.features import (
+from colonnade.schema import (
+    Column,
     ColumnName,
     centres,
     columns_at,
@@ -69,7 +69,7 @@ def coded_weights(columns: Mapping[str, Column], coefficients: Array, intercepts
 def party_scores(columns: Mapping[str, Column], weights: Array) -> list[PartyScores]:
     """Divide weights of coded columns, one row per score, between the parties that hold the columns.
 
-    Weights are those of coded columns (`colonnade.schema.features`), so a record without values has the score 0 at every
+    Weights are those of coded columns (`colonnade.schema`), so a record without values has the score 0 at every
     party, and the largest magnitude of a party's part follows from the schema alone.
     """
     places = consecutive_places({name: column.width for name, column in columns.items()})

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import CountTable, project_to_simplex
 from colonnade.runtime.public_coins import PublicGenerator
 
 Array = NDArray[np.float64]
@@ -36,6 +35,36 @@ LARGEST_NEWTON = 1_000
 LARGEST_STEP = 2.0**60
 MARGIN_TOLERANCE = 1e-11
 SURPRISE = 4.0
+
+
+def project_to_simplex(estimate: Array, total: float) -> Array:
+    """Return the table nearest to ``estimate``, cell by cell, among those that are non-negative and sum to ``total``.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([5.0, 4.0, -3.0]), 6.0).tolist()
+    [3.5, 2.5, 0.0]
+    """
+    if not 0 <= total < math.inf:
+        raise BadInput("A total is finite and not negative.")
+    descending = np.sort(estimate, axis=None)[::-1]
+    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    last = np.flatnonzero(descending > shifts)
+    shift = shifts[last[-1]] if last.size else shifts[0]  # no cell is above its shift only if the total is 0
+    return np.asarray(np.maximum(estimate - shift, 0.0))
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Estimated counts, one axis per party or per column: projected, unbiased, and standard errors of the unbiased ones."""
+
+    counts: Array
+    unbiased: Array
+    stderr: Array
+
+    def arranged(self, arrange: Callable[[Array], Array]) -> "CountTable":
+        """Return the same table with its axes in another order."""
+        return CountTable(arrange(self.counts), arrange(self.unbiased), arrange(self.stderr))
 
 
 @dataclass(frozen=True, eq=False)

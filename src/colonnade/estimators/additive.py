@@ -58,8 +58,17 @@ from colonnade.estimators.two_stages import (
     how_many,
 )
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import AND, Column, bins_between, equal_bins, read_together
-from colonnade.schema.features import ColumnName, Feature, features_of, stored_names
+from colonnade.schema import (
+    AND,
+    Column,
+    ColumnName,
+    Feature,
+    bins_between,
+    equal_bins,
+    features_of,
+    read_together,
+    stored_names,
+)
 from colonnade.steps.kind import kind_of
 from colonnade.steps.products import ScoreHistogram
 from colonnade.steps.registry import STUDIES

@@ -23,7 +23,7 @@ from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS
-from colonnade.schema.features import coded_widths, consecutive_places, to_coded_units
+from colonnade.schema import coded_widths, consecutive_places, to_coded_units
 from colonnade.steps.registry import STUDIES
 
 LARGEST_SEED = 2**31 - 1

@@ -19,8 +19,7 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.study import COMMON, Design, MomentStudy, Study
 from colonnade.privacy.accounting import Unit
-from colonnade.schema import Column, equal_bins
-from colonnade.schema.features import features_of
+from colonnade.schema import Column, equal_bins, features_of
 from colonnade.steps.describing import LARGEST_BINS
 from colonnade.steps.registry import STUDIES
 

@@ -36,8 +36,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.protocol import codec
 from colonnade.result import Opening, PrivacyStatement
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature
+from colonnade.schema import Column, ColumnName, Feature
 from colonnade.transport.direct import Transcript
 
 RECORDS: Mapping[str, type] = {

@@ -23,7 +23,7 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.study import COMMON, Design, MomentStudy, floor_in_words, lost_columns
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema.features import features_of, shares_of_present, to_own_units
+from colonnade.schema import features_of, shares_of_present, to_own_units
 from colonnade.steps.registry import STUDIES
 
 SCALED = "after scaling to [−1, 1]"

@@ -37,9 +37,8 @@ from colonnade.families.family import Family
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.result import PrivacyStatement
-from colonnade.schema import Column
+from colonnade.schema import CODINGS, Coding, Column, Feature, written_levels
 from colonnade.schema.encoders import encoded
-from colonnade.schema.features import CODINGS, Coding, Feature, written_levels
 from colonnade.steps.registry import STUDIES
 
 INTERCEPT = "intercept"

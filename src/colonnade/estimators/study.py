@@ -50,8 +50,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.event_log import progress_bar
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, indicated, with_indicators
+from colonnade.schema import Column, ColumnName, indicated, with_indicators
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
 

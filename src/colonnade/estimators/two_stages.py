@@ -22,7 +22,7 @@ from colonnade.privacy.accounting import NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import codec
 from colonnade.result import PrivacyStatement
-from colonnade.schema.features import ColumnName
+from colonnade.schema import ColumnName
 from colonnade.transport.direct import Transcript
 
 AUTO = "auto:"

@@ -304,4 +304,4 @@ class SagaRun(Conversation):
         return Posted(letters={COORDINATOR: Blob(masked.view(np.uint8).data)})
 
 
-CONVERSATIONS.register(__name__, {run.name: run for run in (GradientRun, SagaRun)})
+CONVERSATIONS.register(__name__, {GradientRun.name: GradientRun, SagaRun.name: SagaRun})

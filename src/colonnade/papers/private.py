@@ -57,7 +57,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema.features import coded_block
+from colonnade.schema import coded_block
 from colonnade.secure.keys import digest
 from colonnade.steps.kind import LARGEST_NUMBER, Earlier
 

@@ -100,8 +100,7 @@ from colonnade.privacy.laws.response import best_channel
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, ask_all, pack, unpack
 from colonnade.protocol.public_choice import public_positions, public_uniforms
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import LARGEST_SHORT_SCALE, StepKind, valid_scale
 from colonnade.steps.local import Reports

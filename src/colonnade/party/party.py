@@ -44,9 +44,8 @@ from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.protocol import codec
 from colonnade.runtime.private_files import TemporaryFolder, replacing
-from colonnade.schema import Schema
+from colonnade.schema import Schema, id_column
 from colonnade.schema.encoders import flatten
-from colonnade.schema.features import id_column
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES
 from colonnade.steps.kind import SharingFloor

@@ -43,8 +43,7 @@ from colonnade.protocol.messages import Accounted
 from colonnade.report import plots
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.runtime.private_files import put_in_place
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Schema
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
 _VOID = frozenset({"meta", "br", "img", "hr"})

@@ -18,7 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number
+from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number, stored_names
 from colonnade.schema.encoders import (
     first_time,
     is_plain,
@@ -30,7 +30,6 @@ from colonnade.schema.encoders import (
     spellings,
     unit_of,
 )
-from colonnade.schema.features import stored_names
 from colonnade.schema.kinds.number import NUMBER
 
 WORDS = {

@@ -10,7 +10,7 @@ plan, an array whose shape the plan fixes, or shares of rows whose number and wi
 seals) is a small constant per message. No message is sent.
 
 *Terms* that many kinds have in common: parameters, coded columns as bounded integers, scores under public weights. What is
-missing, unknown or of another type is refused before any data is read. Coded columns are what `colonnade.schema.features`
+missing, unknown or of another type is refused before any data is read. Coded columns are what `colonnade.schema`
 maps to [−1, 1], times γ and rounded. Rounding to the nearest integer keeps |entry| ≤ γ because γ is an integer. A category
 adds γ² to a row's squared length however many levels it has. So a row of b columns has squared length at most bγ² by
 construction, and nothing needs clipping unless the plan allows less. A missing number is the midpoint, which is coded as 0. A
@@ -46,8 +46,7 @@ from colonnade.protocol import codec
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
-from colonnade.schema import Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import ColumnName, Schema
 from colonnade.secure.mail import OVERHEAD
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import Rectangle, check_repetitions, cut, rectangles, require_threshold, seeded_points

@@ -44,8 +44,7 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import LARGEST_SHORT_SCALE, valid_scale
 from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase, family_term

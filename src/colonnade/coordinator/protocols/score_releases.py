@@ -38,8 +38,7 @@ from colonnade.families.family import Family
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Column, Level
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Level
 from colonnade.steps import products, sums
 from colonnade.steps.newton import family_term
 

@@ -22,7 +22,7 @@ from colonnade.plan import About, Plan, Step, one_line
 from colonnade.protocol import codec
 from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
-from colonnade.schema.features import ColumnName, columns_at
+from colonnade.schema import ColumnName, columns_at
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of

@@ -22,9 +22,8 @@ from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Column, Schema, equal_bins
+from colonnade.schema import Column, Schema, equal_bins, to_unit_range
 from colonnade.schema.encoders import MISSING
-from colonnade.schema.features import to_unit_range
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership

@@ -42,9 +42,8 @@ from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.runtime.workers import WorkersFailed
-from colonnade.schema import Column, Schema
+from colonnade.schema import Column, Schema, to_unit_range
 from colonnade.schema.encoders import MISSING, Encoder, encoder_for, flatten, require_type
-from colonnade.schema.features import to_unit_range
 from colonnade.steps.kind import BoundedScores, FixedPoint, ScoreWeights
 
 Result = TypeVar("Result")
