@@ -14,8 +14,7 @@ from colonnade.conversations.endpoint import Consents, Yes
 from colonnade.conversations.memory import Earlier, History, LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
 from colonnade.protocol import codec
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import NONCE_BYTES, nonces_digest
+from colonnade.secure.keys import NONCE_BYTES, Identity, PublicIdentity, nonces_digest
 from tests.conversations.stage import NAMES, a_plan
 
 STUDY = b"s" * 32

@@ -9,7 +9,7 @@ import pytest
 from colonnade.errors import ProtocolError
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Blob
-from colonnade.secure.mail import Hello
+from colonnade.secure.keys import Hello
 from tests.conversations.stage import Letters, Stage, a_plan, some_tables
 
 NODES = ("ana", "bo", "cy")

@@ -22,8 +22,7 @@ from colonnade.protocol.messages import (
     Released,
     SaidYes,
 )
-from colonnade.secure.keys import SeedStream
-from colonnade.secure.mail import OVERHEAD, Session
+from colonnade.secure.keys import OVERHEAD, SeedStream, Session
 from colonnade.steps.kind import read_joint
 from colonnade.transport.direct import Recorded
 from tests import kit

@@ -27,8 +27,7 @@ from colonnade.party.steps.participants import PrivateStep
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.protocol import codec, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
-from colonnade.secure.keys import Secret
-from colonnade.secure.mail import GroupSecret
+from colonnade.secure.keys import GroupSecret, Secret
 from colonnade.steps.alignment import MatchingStep
 from colonnade.steps.local import Membership
 from colonnade.steps.products import ScoreHistogram

@@ -6,7 +6,7 @@ drives one side and chooses the conversation by the kind of the step.
 
 *A hub* (`Meeting`). With many data parties and a few compute nodes, all-with-all greetings would be most of a study. There the
 nodes are a hub: each of them checks everybody's signature, and a data party those of the nodes, the only ones it writes to
-(`colonnade.secure.mail`).
+(`colonnade.secure.keys`).
 
 *Degree check* (`ChallengeChain`, `CheckedProduct`). Before anything is opened the nodes check that every dealing is of its
 declared degree. They commit to the links of a hash chain. Each link is revealed once all nodes hold a chunk, and gives the
@@ -30,8 +30,7 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
 from colonnade.runtime.workers import Workers
-from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
-from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
+from colonnade.secure.keys import Handshake, Hello, Identity, PublicIdentity, RunTerms, Session, digest, frame, subseed
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
 from colonnade.steps.kind import NO_FLOOR, SharingFloor, kind_of

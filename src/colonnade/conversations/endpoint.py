@@ -47,8 +47,7 @@ from colonnade.protocol.messages import (
     Withdraw,
 )
 from colonnade.runtime.workers import keep_freed_memory
-from colonnade.secure.keys import PublicIdentity, digest, frame
-from colonnade.secure.mail import NONCE_BYTES, nonces_digest
+from colonnade.secure.keys import NONCE_BYTES, PublicIdentity, digest, frame, nonces_digest
 from colonnade.steps.kind import (
     HashedStep,
     Registry,

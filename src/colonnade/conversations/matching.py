@@ -42,7 +42,7 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
-from colonnade.secure import keys, mail
+from colonnade.secure import keys
 from colonnade.secure.matching import (
     POINT_BYTES,
     Follower,
@@ -123,7 +123,7 @@ class ListRun(Conversation):
         self._plan = codec.digest(plan)
         self._secret = secret
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._names = {self._me: keys.subseed(secret, "colonnade order name")}  # everybody's part in the order's name
 
     @property

@@ -31,8 +31,7 @@ from cryptography.hazmat.primitives import constant_time
 
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.runtime.private_files import replacing
-from colonnade.secure.keys import digest
-from colonnade.secure.mail import LARGEST_QUESTION, NONCE_BYTES
+from colonnade.secure.keys import LARGEST_QUESTION, NONCE_BYTES, digest
 
 HASH_BYTES = 32
 MOST_HASHES = 128

@@ -86,7 +86,7 @@ from colonnade.plan import Plan
 from colonnade.protocol import codec
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
 from colonnade.runtime.workers import Workers
-from colonnade.secure import keys, mail, residues, sine_link
+from colonnade.secure import keys, residues, sine_link
 from colonnade.secure.keys import digest
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, Rectangle, check_repetitions, expand, sums_of, verify_degree
@@ -177,7 +177,7 @@ class ProductRun(Conversation):
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
         self.meeting = Meeting(member, plan, step, run, self.joint.members, secret, self.joint.hub)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._chain = ChallengeChain(keys.subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: Dealt | None = None
         self._received: dict[str, Received] = {}

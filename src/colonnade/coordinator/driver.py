@@ -69,8 +69,7 @@ from colonnade.result import COORDINATOR, Opening, PrivacyStatement
 from colonnade.runtime.event_log import Pace, Progress
 from colonnade.runtime.private_files import require_private, write_new
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import Hello
+from colonnade.secure.keys import Hello, Identity, PublicIdentity
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.steps.kind import (
     LOSS,

@@ -28,8 +28,7 @@ from colonnade.protocol.messages import Accounted, Ask, Described, Post, Recall,
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import read_hex
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import NONCE_BYTES, nonces_digest
+from colonnade.secure.keys import NONCE_BYTES, Identity, PublicIdentity, nonces_digest
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, error_for
 from colonnade.plan import About, Plan, Step
 from colonnade.schema import Column
-from colonnade.secure.mail import LARGEST_LETTER, OVERHEAD
+from colonnade.secure.keys import LARGEST_LETTER, OVERHEAD
 
 DTYPES = frozenset({"|u1", "<u2", "<i4", "<i8", "<u8", "<f8"})
 

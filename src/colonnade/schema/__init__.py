@@ -34,13 +34,11 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema.bins import Bins
-from colonnade.schema.column import ColumnKind, Level
+from colonnade.schema.column import THOUSANDS, Category, ColumnKind, Level, Number, Numeric
 from colonnade.schema.crossed import AND, Crossed
 from colonnade.schema.indicator import Indicator
 from colonnade.schema.kinds import DECLARED, Measured
-from colonnade.schema.kinds.category import Category
 from colonnade.schema.kinds.date import Date
-from colonnade.schema.kinds.number import THOUSANDS, Number, Numeric
 
 __all__ = [
     "AND",

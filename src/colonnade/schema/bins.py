@@ -8,9 +8,8 @@ from typing import ClassVar
 import msgspec
 
 from colonnade.errors import BadInput
-from colonnade.schema.column import ColumnKind, Level
+from colonnade.schema.column import MISSING_LEVEL, Category, ColumnKind, Level
 from colonnade.schema.kinds import Measured
-from colonnade.schema.kinds.category import MISSING_LEVEL, Category
 
 
 class Bins(Category, frozen=True, tag="bins", kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

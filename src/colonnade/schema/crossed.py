@@ -6,8 +6,7 @@ import msgspec
 
 from colonnade.errors import BadInput
 from colonnade.schema.bins import Bins
-from colonnade.schema.column import ColumnKind, Level
-from colonnade.schema.kinds.category import Category
+from colonnade.schema.column import Category, ColumnKind, Level
 
 AND = " & "
 """What stands between two columns, or two levels, that are read together."""

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import SchemaMismatch
 from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Level, Number
-from colonnade.schema.kinds.number import NUMBER
+from colonnade.schema.column import NUMBER
 
 Floats = NDArray[np.float64]
 

@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from colonnade.schema.column import ColumnKind
+from colonnade.schema.column import ColumnKind, Number
 from colonnade.schema.kinds import Measured
-from colonnade.schema.kinds.number import Number
 
 
 class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number, stored_names
+from colonnade.schema.column import NUMBER
 from colonnade.schema.encoders import (
     first_time,
     is_plain,
@@ -30,7 +31,6 @@ from colonnade.schema.encoders import (
     spellings,
     unit_of,
 )
-from colonnade.schema.kinds.number import NUMBER
 
 WORDS = {
     r"(?ai)\A\s*true\s*\Z": "1",

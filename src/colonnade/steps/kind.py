@@ -47,7 +47,7 @@ from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
 from colonnade.schema import ColumnName, Schema
-from colonnade.secure.mail import OVERHEAD
+from colonnade.secure.keys import OVERHEAD
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import Rectangle, check_repetitions, cut, rectangles, require_threshold, seeded_points
 

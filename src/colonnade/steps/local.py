@@ -31,7 +31,7 @@ from colonnade.privacy.laws.response import RandomizedResponse, best_channel
 from colonnade.protocol import codec
 from colonnade.result import Opening
 from colonnade.schema import Column, Schema
-from colonnade.secure.mail import OVERHEAD
+from colonnade.secure.keys import OVERHEAD
 from colonnade.steps.kind import (
     HELLO,
     LARGEST_NUMBER,

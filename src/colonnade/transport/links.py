@@ -2,7 +2,7 @@
 
 A link carries letters and nothing else. It is an optimisation: if it fails, the coordinator relays the same bytes. What a
 letter is, how it is sealed and when it is accepted is the guards' affair and is the same with links and without
-(`colonnade.secure.mail`): guards do not know that there are links.
+(`colonnade.secure.keys`): guards do not know that there are links.
 
 *Who connects.* The relay, which has the network. The guard has none. The relay takes letters out of its guard's answer, hands
 them over, and puts tickets in their place (`PostOffice`).
