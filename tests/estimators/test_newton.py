@@ -15,7 +15,7 @@ from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
 from tests.conversations.sites import Lost, Site
 
@@ -168,7 +168,7 @@ def _posts(site: Site) -> list[tuple[str, Post, Reply]]:
 
 def _kill_at(site: Site, turn: int, name: str) -> None:
     def spoil(requests):
-        request = codec.decode_request(next(iter(requests.values())))
+        request = messages.decode_request(next(iter(requests.values())))
         if isinstance(request, Post) and request.step == STEP and request.turn == turn:
             site.spoil = lambda requests: requests
             site.kill(name)
@@ -187,7 +187,7 @@ def _check(site: Site) -> None:
             if post.inputs and isinstance(reply, Posted)
         }
         opened = {
-            codec.encode(reply) for _, reply in posts if isinstance(reply, Opened)
+            messages.encode(reply) for _, reply in posts if isinstance(reply, Opened)
         }  # again is the same, to the byte
         assert len(shared) <= ROUNDS
         assert len(opened) <= ROUNDS

@@ -10,7 +10,7 @@ from scipy import stats
 import colonnade as cn
 from colonnade.conversations import sums as sum_run
 from colonnade.party.steps.products import PrivatePredictions
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Posted
 from colonnade.secure.summation import SumRing
 from colonnade.transport.direct import Direct, Recorded
@@ -227,7 +227,7 @@ def test_the_coordinator_is_sent_no_number(trained):
         trained["numbers"].predict(f, to="bank")
         for _, replies in recorded.exchanges:
             for data in replies.values():
-                reply = codec.decode_reply(data)
+                reply = messages.decode_reply(data)
                 if isinstance(reply, Posted):
                     assert set(reply.letters) <= {"bank"}
                 assert not hasattr(reply, "values")
@@ -298,7 +298,7 @@ def heard_at_the_edge(age: int, monkeypatch) -> tuple[list[tuple[str, str, int]]
             found = False
         monkeypatch.undo()
         heard = [
-            (name, type(codec.decode_reply(data)).__name__, len(data))
+            (name, type(messages.decode_reply(data)).__name__, len(data))
             for _, replies in recorded.exchanges
             for name, data in sorted(replies.items())
         ]

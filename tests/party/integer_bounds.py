@@ -27,7 +27,7 @@ from colonnade.party.steps.participants import PrivateStep
 from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.schema import Bins, Column, Numeric, Schema
 from colonnade.steps.kind import KINDS, BoundedScores, FixedPoint
 
@@ -483,7 +483,7 @@ def _try_step(
     try:
         read = {name: _as_read(one.schema[name], reading) for name, reading in asked.items()}
         step = msgspec.structs.replace(one.step, readings=read) if read else one.step
-        as_read = codec.decode(codec.encode(step), Step).read(schema)  # as it arrives at the party
+        as_read = messages.decode(messages.encode(step), Step).read(schema)  # as it arrives at the party
         private = one.made(step, as_read)
     except ColonnadeError:
         tally.refused += 1

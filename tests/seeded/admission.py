@@ -25,7 +25,7 @@ from colonnade.party.table.checking import ColumnCheck
 from colonnade.plan import About
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import agreement, codec
+from colonnade.protocol import agreement, messages
 from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.report import document
 from colonnade.result import Opening
@@ -66,7 +66,7 @@ from tests.service import test_privacy_officer as officer
 
 
 def _draws_before_it_debits(self, ask):
-    request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+    request, body = messages.request_identity(ask.plan, self.terms.party, ask.step), messages.digest(ask)
     self._ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
     half = gate._local(step, self._admit(ask.plan, step))
@@ -80,7 +80,7 @@ def _forgets_answers(patch):
     """Every question is a new one: nothing stored is looked up, and no id repeats."""
     count = iter(range(10**9))
     patch.setattr(SqliteLedger, "answer_to", lambda self, request, body: None)
-    patch.setattr(codec, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
+    patch.setattr(messages, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
 
 
 def _hash_of_the_plan_alone(honest, message):
@@ -103,7 +103,7 @@ def _quotes_the_error(honest, self, data):
     try:
         return self._answer(data)
     except Exception as error:
-        return codec.encode(Refused(code="protocol-error", message=str(error), remedy="", spent=0.5))
+        return messages.encode(Refused(code="protocol-error", message=str(error), remedy="", spent=0.5))
 
 
 def _quotes_without_looking(self, plan):
@@ -117,7 +117,7 @@ def _parties_draw_differently():
     with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
         f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
         cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
-    heard = [{name: codec.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
+    heard = [{name: messages.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
     (released,) = [replies for replies in heard if isinstance(replies["one"], Released)]
     assert released["one"].array("value").tobytes() != released["two"].array("value").tobytes()
 
@@ -258,7 +258,7 @@ ROLLED_BACK = (
 
 def _used_again(self, plan, step):
     """The admitted step is looked at, and stays."""
-    return self._agreed.get((codec.digest(plan), step.name)) or self._admit(plan, step)
+    return self._agreed.get((messages.digest(plan), step.name)) or self._admit(plan, step)
 
 
 BUGS = [
@@ -281,7 +281,7 @@ BUGS = [
     ),
     Bug(
         "the body's hash is ignored",
-        wrapped(codec, "digest", _hash_of_the_plan_alone),
+        wrapped(messages, "digest", _hash_of_the_plan_alone),
         gates.test_another_body_under_the_same_id_is_refused,
     ),
     Bug(
@@ -317,7 +317,7 @@ BUGS = [
     ),
     Bug(
         "NaN is a figure",
-        replaced(codec, "_refuse_non_finite", lambda value: None),
+        replaced(messages, "_refuse_non_finite", lambda value: None),
         partial(
             codecs.test_numbers_that_are_not_finite_are_refused_in_bytes_that_are_canonical_otherwise, float("nan")
         ),

@@ -12,7 +12,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ReleaseLost
 from colonnade.party.guard import AWAY
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, GetDescription, Propose, Recall, Refused
 from colonnade.service.party_folder import Snapshots
 from tests.cli.studies import call
@@ -73,7 +73,9 @@ def test_what_was_kept_of_the_version_before_ends_for_everybody_alike(site):
         step = plan.steps_of("bank")[0].name
         site.members["bank"].load([site.folder / "bank.parquet"])
         for request in (Propose(plan=plan), Ask(plan=plan, step=step), Recall(plan=plan, step=step)):
-            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
+            reply = messages.decode_reply(
+                federation._driver.transport.exchange({"bank": messages.encode(request)})["bank"]
+            )
             assert isinstance(reply, Refused)
             assert (reply.code, reply.spent) == ("release-lost", None)
         with pytest.raises(ReleaseLost, match="data version"):
@@ -97,7 +99,7 @@ def test_a_party_whose_current_copy_is_not_in_order_does_not_answer(site):
         with site.members["bank"].ledger() as ledger:
             ledger.declare_version(2)  # what no load does: there is no copy
         for _ in range(2):
-            assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+            assert federation._driver.transport.exchange({"bank": messages.encode(GetDescription())})["bank"] == AWAY
         assert "version 2 in data/" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="version 2 in data/"):
         site.members["bank"].guard()
@@ -109,7 +111,7 @@ def test_a_party_whose_copy_is_changed_while_it_is_open_stops_and_says_no_more_t
         copy.write_bytes(copy.read_bytes() + b"\0")
         with pytest.raises(PartyAway):
             golden(federation)
-        assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+        assert federation._driver.transport.exchange({"bank": messages.encode(GetDescription())})["bank"] == AWAY
         assert "has changed" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="damaged or changed"):
         site.members["bank"].guard()

@@ -20,7 +20,7 @@ from colonnade.errors import (
     SchemaMismatch,
 )
 from colonnade.party.policy import Policy
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
 from colonnade.protocol.messages import Ask, Post, Propose, Refused
 from colonnade.secure.keys import Identity
@@ -173,11 +173,13 @@ def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one
         plan = counts(method="response").fit(federation).plan_
         foreign = msgspec.structs.replace(plan, federation="0" * 64)
         for request in (Propose(plan=foreign), Ask(plan=foreign, step="reports")):
-            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
+            reply = messages.decode_reply(
+                federation._driver.transport.exchange({"bank": messages.encode(request)})["bank"]
+            )
             assert isinstance(reply, Refused)
             assert reply.code == "plan-mismatch"
         spent = federation.budget()
-        again = codec.encode(Ask(plan=plan, step="reports"))
+        again = messages.encode(Ask(plan=plan, step="reports"))
         answers = {federation._driver.transport.exchange({"bank": again})["bank"] for _ in range(3)}
         assert len(answers) == 1
         assert federation.budget().equals(spent)
@@ -229,7 +231,7 @@ def signed(site: Site, **changes) -> FederationAgreement:
 
 
 def reply_to(federation: cn.Federation, name: str, request: object) -> object:
-    return codec.decode_reply(federation._driver.transport.exchange({name: codec.encode(request)})[name])
+    return messages.decode_reply(federation._driver.transport.exchange({name: messages.encode(request)})[name])
 
 
 def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached(tmp_path):
@@ -393,7 +395,7 @@ class Until:
         self.inner, self.told = inner, told
 
     def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if isinstance(first, Post) and first.turn == 4:
             self.inner.exchange({self.told: requests[self.told]})
             raise CutOff

@@ -36,7 +36,7 @@ import numpy as np
 from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
 from colonnade.secure import keys
 from colonnade.secure.keys import GroupSecret
@@ -136,7 +136,7 @@ class CohortRun(Conversation):
         if part is None:
             raise ProtocolError("Only a data party has rows to put in order.")
         self._part = part
-        self._plan = codec.digest(plan)
+        self._plan = messages.digest(plan)
         self._listed = next(str(one.parameters["listed"]) for one in plan.steps if one.name == step)
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
 

@@ -30,7 +30,7 @@ from colonnade.conversations.conversation import Conversation, Member, inputs_di
 from colonnade.conversations.memory import Said
 from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, ProtocolError, ReleaseLost
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
     Agreed,
     Begin,
@@ -112,7 +112,7 @@ class Consents:
 
     def ask(self, plan: Plan) -> bytes:
         """Return a nonce for a plan; for a while the same one, so that a message that comes twice changes nothing."""
-        hashed = codec.digest(plan)
+        hashed = messages.digest(plan)
         pending = self._pending.pop(hashed, None)
         if pending is not None and not pending.begun and 0 <= self._clock() - pending.since < SAME_NONCE:
             self._pending[hashed] = pending
@@ -143,7 +143,7 @@ class Consents:
             return pending.yes  # asked a second time
         pending.nonces = nonces_digest(nonces)
         yes = Yes(plan, me.name, me.heads.own(me.name, nonces), pending.nonces, b"")
-        pending.yes = codec.encode(msgspec.structs.replace(yes, signature=me.identity.sign(yes.words())))
+        pending.yes = messages.encode(msgspec.structs.replace(yes, signature=me.identity.sign(yes.words())))
         return pending.yes
 
     def hear(self, plan: bytes, yeses: Mapping[str, bytes]) -> float:
@@ -175,7 +175,7 @@ class Consents:
 
     def require_begun(self, plan: Plan) -> None:
         """Refuse to compute in a plan of which this member has not heard every yes."""
-        if codec.digest(plan) not in self._begun:
+        if messages.digest(plan) not in self._begun:
             raise not_everybody()
 
     def _find(self, plan: bytes) -> _Pending:
@@ -187,7 +187,7 @@ class Consents:
 def read_yeses(plan: bytes, members: frozenset[str], yeses: Mapping[str, bytes]) -> dict[str, Yes]:
     """Return yeses, by member, whose signatures are still to be checked; refuse all but one of every member, to this plan."""
     try:
-        said = {name: codec.decode(yes, Yes) for name, yes in yeses.items()}
+        said = {name: messages.decode(yes, Yes) for name, yes in yeses.items()}
     except BadInput:
         raise ProtocolError("A yes is malformed.", remedy="Start the study again.") from None
     if said.keys() != members or any((yes.plan, yes.party) != (plan, name) for name, yes in said.items()):
@@ -323,7 +323,7 @@ class Runs:
         was_begun
             Returns whether its ledger says that the step was begun before.
         """
-        plan = codec.digest(request.plan)
+        plan = messages.digest(request.plan)
         run = self._runs.get(plan)
         if request.turn == 0 and (run is None or not run.is_for(request)):
             if run is None:
@@ -348,17 +348,17 @@ class Runs:
 
     def opened(self, request: Recall) -> bytes | None:
         """Return what this member opened of a step."""
-        return self.member.records.opened(codec.digest(request.plan), request.step, request.tile)
+        return self.member.records.opened(messages.digest(request.plan), request.step, request.tile)
 
     def conclude(self, plan: Plan, step: str) -> None:
         """End the run of a study, and forget the secret of a step."""
-        self._runs.pop(codec.digest(plan), None)
-        self.member.records.conclude(codec.digest(plan), step)
+        self._runs.pop(messages.digest(plan), None)
+        self.member.records.conclude(messages.digest(plan), step)
 
     def _take(self, plan: bytes, request: Post, conversation: Conversation) -> bytes:
         """Take the turn. Before its answer leaves, keep what was heard and said in it; refuse to say anything else later."""
         reply = conversation.turn(request.turn, request.letters, request.inputs)
-        answer, exchanged = codec.encode(reply), conversation.meeting.exchanged()
+        answer, exchanged = messages.encode(reply), conversation.meeting.exchanged()
         said = answer if isinstance(reply, Opened) else b""
         if conversation.repeats and (exchanged or said or request.inputs):
             words = digest("colonnade turn v1", inputs_digest(request.inputs), exchanged, said)
@@ -400,7 +400,7 @@ def check_membership(plan: Plan, member: Member, federation: str) -> None:
     """Refuse a plan whose members are not those of this federation, or one below its floor."""
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
-    members, shares = _members(HashedStep(codec.digest(plan), "", plan))
+    members, shares = _members(HashedStep(messages.digest(plan), "", plan))
     if not members <= member.pinned.keys() or member.name not in members:
         raise PlanMismatch("The plan names members that this federation does not know, or not this one.")
     if shares:
@@ -443,34 +443,34 @@ class ComputeNode:
             try:
                 return self._answer(data)
             except ColonnadeError as error:
-                return codec.encode(Refused.of(error))
+                return messages.encode(Refused.of(error))
             except Exception:  # noqa: BLE001  # the text of an unforeseen error may quote shares
-                return codec.encode(Refused.of(ProtocolError("The node failed while answering.")))
+                return messages.encode(Refused.of(ProtocolError("The node failed while answering.")))
 
     def _answer(self, data: bytes) -> bytes:
-        request = codec.decode_request(data)
+        request = messages.decode_request(data)
         if isinstance(request, Propose | Post | Recall | Conclude):
             require_known(request.plan)
         if isinstance(request, Propose):
             check_membership(request.plan, self._member, self._federation)
             nonce = self._consents.ask(request.plan) if request.hold else b""
-            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
+            return messages.encode(Agreed(plan_hash=messages.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
         if isinstance(request, GetYes):
-            return codec.encode(SaidYes(yes=self._consents.say(request.plan, request.nonces)))
+            return messages.encode(SaidYes(yes=self._consents.say(request.plan, request.nonces)))
         if isinstance(request, Begin | Withdraw):
             if isinstance(request, Begin):
                 self._consents.hear(request.plan, request.yeses)
             else:
                 self._consents.withdraw(request.plan)
-            return codec.encode(Noted())
+            return messages.encode(Noted())
         if isinstance(request, Post):
             check_membership(request.plan, self._member, self._federation)
             if request.turn == 0:
                 self._consents.require_begun(request.plan)
             return self._runs.post(request, None)
         if isinstance(request, Recall):
-            return self._runs.opened(request) or codec.encode(NotKept())
+            return self._runs.opened(request) or messages.encode(NotKept())
         if isinstance(request, Conclude):
             self._runs.conclude(request.plan, request.step)
-            return codec.encode(Noted())
+            return messages.encode(Noted())
         raise ProtocolError("A node without data answers proposals and turns, and nothing else.")

@@ -46,7 +46,7 @@ from colonnade.estimators.presentation import presenter
 from colonnade.estimators.two_stages import FirstStage, in_two_stages, merge_findings, require_both
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.event_log import progress_bar
@@ -146,7 +146,8 @@ class Study(BaseEstimator):
             charges=charges,
             unpaid={
                 party: {
-                    codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]
+                    messages.request_identity(plan, party, step): quote.losses[party][step]
+                    for step in quote.unpaid[party]
                 }
                 for party in plan.parties
             },

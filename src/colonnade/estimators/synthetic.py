@@ -33,7 +33,7 @@ from colonnade.estimators.presentation import presenter
 from colonnade.estimators.study import COMMON, Design, MomentStudy
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.public_choice import public_uniforms
 from colonnade.schema import Column, equal_bins
 from colonnade.schema.encoders import values_of
@@ -493,7 +493,7 @@ def _described(study: "SyntheticTable", path: Path, rows: pd.DataFrame, random_s
             "pair_trends": quality.pair_trends,
             "by_column": {str(name): float(value) for name, value in quality.column_shapes_.items()},
         },
-        "plan_hash": codec.digest(study.plan_).hex(),
+        "plan_hash": messages.digest(study.plan_).hex(),
         "receipt": study.receipt_,
     }
 

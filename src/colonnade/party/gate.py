@@ -45,7 +45,7 @@ from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.accounting import Loss, total
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
 from colonnade.secure.keys import Identity
 from colonnade.steps.alignment import AligningStep
@@ -128,12 +128,12 @@ class Reservation:
 def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:
     """Encode what leaves for a step."""
     cost = None if loss is None else loss.to_bytes()
-    return codec.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))
+    return messages.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))
 
 
 def released_values(answer: bytes | None) -> Mapping[str, NDArray[Any]] | None:
     """Return the values of a kept answer; ``None`` if there is none, or if it is no release."""
-    reply = None if answer is None else codec.decode_reply(answer)
+    reply = None if answer is None else messages.decode_reply(answer)
     return {name: unpack(array) for name, array in reply.values.items()} if isinstance(reply, Released) else None
 
 
@@ -179,11 +179,11 @@ class OrderRecords:
     def kept(self) -> Described | None:
         """Return what this party said when it kept an order for this step, if it did."""
         answer = self._ledger.answer_to(self._admitted.request, self._admitted.body)
-        return None if answer is None else codec.decode(answer, Described)
+        return None if answer is None else messages.decode(answer, Described)
 
     def settle(self) -> None:
         """Keep, as the answer to this step, that its orders are settled."""
-        self._ledger.seal(self._admitted.request, codec.encode(Settled(step=self._admitted.step.name)))
+        self._ledger.seal(self._admitted.request, messages.encode(Settled(step=self._admitted.step.name)))
 
     def keep(self, order: RowOrder) -> Described:
         """Keep an order durably, and then describe it; after a crash it is kept already."""
@@ -194,10 +194,10 @@ class OrderRecords:
             return kept
         described = gate.terms.described(gate.policy)
         if self._admitted.step.price is not None:
-            self._ledger.commit(self._admitted.request, codec.encode(described))
+            self._ledger.commit(self._admitted.request, messages.encode(described))
         else:
             self.record_order()
-            self._ledger.seal(self._admitted.request, codec.encode(described))
+            self._ledger.seal(self._admitted.request, messages.encode(described))
         return described
 
 
@@ -245,7 +245,7 @@ class Gate:
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
         self.terms.require_version(ask.plan)
-        request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+        request, body = messages.request_identity(ask.plan, self.terms.party, ask.step), messages.digest(ask)
         stored = self._ledger.answer_to(request, body)
         if stored is not None:
             return stored
@@ -334,7 +334,7 @@ class Gate:
             return None
         kept = self._ledger.answer_to(request, body)
         if kept is None and kind.keeps_key and self._ledger.knows(request):
-            return codec.encode(Settled(step=name))
+            return messages.encode(Settled(step=name))
         return kept
 
     def conclude(self, plan: Plan, name: str, values: dict[str, Array]) -> bytes:
@@ -347,7 +347,7 @@ class Gate:
         if kept is not None:
             return kept
         loss = None if step.price is None else private.loss
-        settled = codec.encode(Settled(step=name))
+        settled = messages.encode(Settled(step=name))
         return self._ledger.commit(
             request, settled if private.keeps_key else released(step, values, private.title, loss)
         )
@@ -361,12 +361,12 @@ class Gate:
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
-        return codec.request_identity(plan, self.terms.party, name), codec.digest(Ask(plan=plan, step=name))
+        return messages.request_identity(plan, self.terms.party, name), messages.digest(Ask(plan=plan, step=name))
 
     def keep_about(self, plan: Plan, about: About) -> None:
         """Keep title, purpose and requester of a study, with the first row that its plan gets in the ledger."""
-        about.require_signed(codec.digest(plan), self.terms.analysts)
-        self._ledger.keep_plan(codec.digest(plan), codec.encode(plan), about)
+        about.require_signed(messages.digest(plan), self.terms.analysts)
+        self._ledger.keep_plan(messages.digest(plan), messages.encode(plan), about)
 
     # Accounts -----------------------------------------------------------------------------------------------------------
 
@@ -386,7 +386,7 @@ class Gate:
         aligning = self._refuse_alignments(plan, steps, privates)
         disclosed = tuple(step.name for step in steps if discloses(step))
         tells = any(name in new for name in disclosed) or any(one.told for one in aligning)
-        hashed, unpaid = codec.digest(plan), tuple(name for name in losses if name in new)
+        hashed, unpaid = messages.digest(plan), tuple(name for name in losses if name in new)
         about = self._ledger.said(hashed)
         held = Hold(
             hashed,
@@ -410,7 +410,7 @@ class Gate:
         """Refuse rows that may not be aligned again; return the steps that align them. What is held counts as an attempt."""
         aligning = [step for step in steps if issubclass(kind_of(step), AligningStep)]
         found = [AdmittedStep(self, plan, step, privates[step.name]) for step in aligning]
-        hashed = codec.digest(plan)
+        hashed = messages.digest(plan)
         others = self._ledger.held(hashed, requester_of(self._ledger.said(hashed))) if found else []
         held = [one.plan for one in others if one.aligns]
         begun = {entry.plan for entry in self._ledger.entries() if entry.kind == "list"} if held else set()
@@ -421,9 +421,9 @@ class Gate:
         """Refuse what its requester may not have, or what waits for the owner's approval. Only for what is not paid yet."""
         if self.policy.judges_requesters:
             delta, entries, now = self._ledger.budget.delta, self._ledger.entries(), self._ledger.now()
-            held = self._ledger.held(but=codec.digest(plan))
+            held = self._ledger.held(but=messages.digest(plan))
             allowed = Permission(self.policy, self.terms.party, delta, entries, now, held)
-            allowed.require(plan, self._ledger.said(codec.digest(plan)), cost, discloses=discloses)
+            allowed.require(plan, self._ledger.said(messages.digest(plan)), cost, discloses=discloses)
 
     def say_yes(self, plan: bytes) -> None:
         """Hold for as long as anybody may pay who hears the yes that is about to be said."""
@@ -439,7 +439,7 @@ class Gate:
 
     def require_begun(self, plan: Plan) -> None:
         """Refuse to write a step's first row before everybody has said yes, after the deadline, or for another requester."""
-        hashed = codec.digest(plan)
+        hashed = messages.digest(plan)
         about = self._ledger.said(hashed)
         if not self._ledger.is_payable(hashed, requester_of(about), "" if about is None else about.purpose):
             raise not_everybody()
@@ -500,7 +500,7 @@ class Gate:
 
     def _admitted(self, plan: Plan, step: Step) -> PrivateStep[Any]:
         """Return a step as it was admitted when the plan was agreed to, once; admit it now if it was not, or was before."""
-        private = self._agreed.pop((codec.digest(plan), step.name), None)
+        private = self._agreed.pop((messages.digest(plan), step.name), None)
         if private is None:
             return self._admit(plan, step)
         private.step.earlier = self._earlier(plan)  # what earlier steps have kept is read now: a key may be gone
@@ -528,8 +528,8 @@ class Gate:
         A loss that every party's ledger holds whole is marked, so that a person's total counts it once. Losses of parts (the
         party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
         """
-        hashed, is_event = codec.digest(plan), plan.relation == EVENT
-        self._ledger.keep_plan(hashed, codec.encode(plan))
+        hashed, is_event = messages.digest(plan), plan.relation == EVENT
+        self._ledger.keep_plan(hashed, messages.encode(plan))
         level = " event-level" if is_event else ""
         return {
             "label": f"{plan.task}/{plan.method}{level} {step.name} {hashed.hex()[:12]}",

@@ -52,7 +52,7 @@ from colonnade.party.table.private_table import PrivateTable, RowsFailed
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Refused
 from colonnade.runtime.private_files import replacing
 from colonnade.runtime.workers import WorkersFailed
@@ -79,7 +79,7 @@ def show(error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-AWAY: bytes = codec.encode(refusal(PartyAway("This party does not answer: it has been stopped."), None))
+AWAY: bytes = messages.encode(refusal(PartyAway("This party does not answer: it has been stopped."), None))
 """The answer of a party that its operator has stopped, or that has stopped by itself. It says nothing else, and costs nothing."""
 
 
@@ -277,7 +277,7 @@ class Guard:
                     self._note_refusal(error)
                 else:
                     show(error)
-                return codec.encode(refusal(error, self._spent_on(error)))
+                return messages.encode(refusal(error, self._spent_on(error)))
 
     def _note_refusal(self, error: ColonnadeError) -> None:
         """Keep for the owner which study was refused, and why. What is answered does not depend on it."""
@@ -381,7 +381,7 @@ class Guard:
         return reply
 
     def _answer(self, data: bytes) -> bytes:
-        request = self._asked = codec.decode_request(data)
+        request = self._asked = messages.decode_request(data)
         if isinstance(plan := getattr(request, "plan", None), Plan):
             require_known(plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
@@ -393,10 +393,10 @@ class Guard:
         if isinstance(request, messages.Post):
             return self._post(request)
         if isinstance(request, messages.Recall):
-            return self._recall(request) or codec.encode(messages.NotKept())
+            return self._recall(request) or messages.encode(messages.NotKept())
         if isinstance(request, messages.Conclude):
             return self._conclude(request)
-        return codec.encode(self._public_reply(request))
+        return messages.encode(self._public_reply(request))
 
     def _public_reply(
         self,
@@ -455,7 +455,7 @@ class Guard:
 
     def _conclude(self, request: messages.Conclude) -> bytes:
         """Keep the result, then forget the secrets. Of a step in which this party only computes there is no result to keep."""
-        concluded = codec.encode(messages.Noted())
+        concluded = messages.encode(messages.Noted())
         if self._is_asked(request.plan, request.step):
             gate = self._row_orders.gate_for(request.plan.alignment)
             concluded = gate.conclude(request.plan, request.step, request.values)
@@ -472,7 +472,7 @@ class Guard:
     def _agree(self, request: messages.Propose) -> messages.Agreed:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
-        hashed = codec.digest(request.plan)
+        hashed = messages.digest(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             self._assist(request.plan)
             nonce = self._consents.ask(request.plan) if request.hold else b""

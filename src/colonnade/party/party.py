@@ -42,7 +42,7 @@ from colonnade.party.table.sources import Source, memory_limit
 from colonnade.party.table.stored_table import LargeIds, common_list, ordered_table, party_ids
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.runtime.private_files import TemporaryFolder, replacing
 from colonnade.schema import Schema, id_column
 from colonnade.schema.encoders import flatten
@@ -295,7 +295,7 @@ class Party:
         terms = Terms(
             party=name,
             schema=self.schema,
-            federation=codec.federation_digest(schemas),
+            federation=messages.federation_digest(schemas),
             alignment=alignment.identity,
             people=alignment.people,
             parties=tuple(schemas),
@@ -399,7 +399,7 @@ class Party:
                 identities, SharingFloor(max(1, collusion), collusion, computing), books, ledger_dir
             )
             guards: dict[str, Guard | ComputeNode] = {
-                name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
+                name: ComputeNode(members[name], messages.federation_digest(schemas), noise[name].bytes)
                 for name in compute_nodes
             }
             for name, ledger in books.items():
@@ -593,7 +593,7 @@ class StandIn:
         }
         computing = None if committee is None else frozenset(committee)
         identities = {name: Identity.generate(randomness) for name, randomness in keyed.items()}
-        federation = codec.federation_digest(schemas)
+        federation = messages.federation_digest(schemas)
         with ExitStack() as undo:
             ledgers: dict[str, SqliteLedger] = {}
             for name, ledger in open_ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskFull
-from colonnade.protocol import agreement, codec, messages
+from colonnade.protocol import agreement, messages
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import lock_folder
 from colonnade.service import toml_parts
@@ -598,7 +598,7 @@ class MonitoredEndpoint:
         os._exit(0)
 
     def _note(self, kind: dict[str, str | int], reply: bytes) -> None:
-        decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
+        decoded = messages.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
         with self._lock:
             self._is_news.set()
@@ -644,11 +644,11 @@ class MonitoredEndpoint:
 def _kind(data: bytes) -> dict[str, str | int]:
     """Return what kind of request this is, in public words."""
     try:
-        request = codec.decode_request(data)
+        request = messages.decode_request(data)
     except ColonnadeError:
         return {"request": "malformed"}
     found: dict[str, str | int] = {"request": type(request).__name__}
-    study = codec.study_of(request)
+    study = messages.study_of(request)
     if study is not None:
         found["study"] = study
     turn = getattr(request, "turn", None)

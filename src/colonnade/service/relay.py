@@ -15,7 +15,7 @@ from pathlib import Path
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
 from colonnade.party.serving import serve
 from colonnade.protocol import agreement
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint

@@ -29,7 +29,7 @@ from colonnade.party.table.row_order import RowOrder, require_capacity, require_
 from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, list_identity, ordered_table, party_ids
 from colonnade.privacy.randomness import Randomness, SystemRandomness
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
 from colonnade.runtime.workers import Workers
 from colonnade.schema import Schema
@@ -87,7 +87,7 @@ class TableTerms:
 
     def __post_init__(self) -> None:
         mine = None if self.papers is None else self.papers.members.get(self.name)
-        if mine is not None and mine.schema != codec.schema_digest(self.schema):
+        if mine is not None and mine.schema != messages.schema_digest(self.schema):
             raise SchemaMismatch(
                 "The papers name another schema than this party's.",
                 remedy="Restore schema.toml, or have new papers made with this party's current card.",

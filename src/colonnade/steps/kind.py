@@ -42,7 +42,7 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.shared import SharedNoise
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
@@ -946,7 +946,7 @@ class JointStep(StepKind):
     @classmethod
     def read(cls, plan: Plan, name: str) -> Joint:
         """Read a joint opening from a plan; refuse one that could not keep its promise. A plan is read once."""
-        hashed = HashedStep(codec.digest(plan), name, plan)
+        hashed = HashedStep(messages.digest(plan), name, plan)
         return _read(cls, hashed)  # type: ignore[arg-type]  # mypy takes a class for one without a hash
 
     @classmethod

@@ -47,7 +47,7 @@ from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
@@ -241,7 +241,7 @@ class NewtonTerms(LabelledTerms):
     @classmethod
     def read(cls, plan: Plan, name: str) -> "NewtonTerms":
         """Read a run from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(HashedStep(codec.digest(plan), name, plan))
+        return _read(HashedStep(messages.digest(plan), name, plan))
 
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "NewtonTerms":

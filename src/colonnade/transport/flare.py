@@ -46,7 +46,7 @@ from cryptography import x509
 
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol.agreement import COORDINATOR
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.transport.kit import Certificate, Kit, KitWatch, KnownCertificates
 

@@ -470,7 +470,7 @@ class SqliteLedger:
         Parameters
         ----------
         digest
-            The plan's hash (`colonnade.protocol.codec.digest`): what rows say in ``plan``.
+            The plan's hash (`colonnade.protocol.messages.digest`): what rows say in ``plan``.
         content
             Its canonical bytes.
         about
