@@ -81,9 +81,13 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.papers.steps": (PLAN, DECLARED, LEDGER),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
+    "colonnade.party.guard:": (CONSTANT,),
+    "colonnade.party.guard:refusal": (CONSTANT,),
     "colonnade.party.ledger": (LEDGER,),
+    "colonnade.party.ledger.file:AlternatingFile": (CONSTANT,),
     "colonnade.party.policy": (PLAN, POLICY, DECLARED),
     "colonnade.party.policy:Permission": (PLAN, POLICY, LEDGER, MESSAGE),
+    "colonnade.steps.newton:family_of": (PLAN,),
     "colonnade.party.steps": (PLAN, MESSAGE, LEDGER),
     "colonnade.party.steps.agreements": (PLAN, POLICY, MESSAGE, LEDGER, COINS),
     "colonnade.plan": (MESSAGE,),
@@ -170,7 +174,8 @@ class Text:
     @property
     def depends(self) -> tuple[str, ...]:
         """The public facts that it depends on."""
-        named = max((name for name in DEPENDS if within(self.module, name)), key=len, default=None)
+        places = (self.module, f"{self.module}:{self.function}")
+        named = max((name for name in DEPENDS if any(within(place, name) for place in places)), key=len, default=None)
         if named is None:
             raise UnknownWordsError(f"{self.module} speaks, and DEPENDS does not say what it looks at.")
         facts = {*DEPENDS[named], *(self._fact(words) for words in self.filled_in)}
