@@ -33,12 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.bins import Bins
 from colonnade.schema.column import THOUSANDS, Category, ColumnKind, Level, Number, Numeric
-from colonnade.schema.crossed import AND, Crossed
-from colonnade.schema.indicator import Indicator
 from colonnade.schema.kinds import DECLARED, Measured
 from colonnade.schema.kinds.date import Date
+from colonnade.schema.readings import AND, Bins, Crossed, Indicator
 
 __all__ = [
     "AND",

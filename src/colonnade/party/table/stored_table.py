@@ -61,8 +61,7 @@ from colonnade.runtime.event_log import Pace, Progress, progress_bar
 from colonnade.runtime.private_files import TemporaryFolder
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema
-from colonnade.schema.encoders import is_text
-from colonnade.schema.stored import CellForm, form_of
+from colonnade.schema.encoders import CellForm, form_of, is_text
 
 SORTING_SHARE = 0.45
 """The part of a party's memory that DuckDB may fill: the rest is for the process itself and for blocks of rows."""
