@@ -482,6 +482,7 @@ class AdditiveClassifier(AdditiveModel, PredictsClasses, HasCoefficients, Study)
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.target = target
         self.columns = columns
         self.bins = bins
@@ -489,10 +490,6 @@ class AdditiveClassifier(AdditiveModel, PredictsClasses, HasCoefficients, Study)
         self.pairs = pairs
         self.smooth = smooth
         self.special_codes = special_codes
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def _check(self, design: Design) -> None:
         super()._check(design)
@@ -626,6 +623,7 @@ class AdditiveRegressor(AdditiveModel, PredictsNumbers, HasCoefficients, MomentS
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.target = target
         self.columns = columns
         self.bins = bins
@@ -633,10 +631,6 @@ class AdditiveRegressor(AdditiveModel, PredictsNumbers, HasCoefficients, MomentS
         self.pairs = pairs
         self.smooth = smooth
         self.special_codes = special_codes
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     @property
     def effect_unit(self) -> str:

@@ -87,13 +87,10 @@ class ClusteringStudy(GivesScores, Study):
         split: float | None = None,
         random_state: int = 0,
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.n_clusters = n_clusters
         self.columns = columns
-        self.method = method
         self.n_local_clusters = n_local_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
         self.split = split
         self.random_state = random_state
 

@@ -145,13 +145,10 @@ class PCA(GivesScores, MomentStudy):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.n_components = n_components
         self.columns = columns
         self.standardise = standardise
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the scores along the components.

@@ -108,6 +108,12 @@ class Study(BaseEstimator):
     stage_before: FirstStage | None = None
     """What an earlier stage has released, in a copy of the study that goes on from it."""
 
+    def __init__(self, *, method: Any, epsilon: float | None, delta: float, unit: Unit) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+
     # Public methods --------------------------------------------------------------------------------------------------
 
     def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:

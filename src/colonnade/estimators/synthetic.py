@@ -216,13 +216,10 @@ class SyntheticTable(MomentStudy):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.columns = columns
         self.bins = bins
         self.cells = cells
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
         """Release the pair tables and fit a model to them.
