@@ -1464,15 +1464,13 @@ def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.A
     return sums
 
 
-def relay_sum(
-    plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None
-) -> messages.Rounds:
+def relay_sum(plan: Plan, step: str, length: int) -> messages.Rounds:
     """Run a secure sum that is opened to one of its parties. The coordinator relays letters that it cannot read."""
     terms = SumTerms.read(plan, step)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
-    for number, _ in enumerate(chunks_of(length)):
-        yield from relay.turn(inputs if number == 0 else None)
+    for _ in chunks_of(length):
+        yield from relay.turn()
     replies = yield from relay.last()
     if any(not isinstance(reply, messages.Opened) for reply in replies.values()):
         raise ProtocolError("A party did not finish its part of a sum.")

@@ -141,9 +141,7 @@ def interval_reach(level: float, *, among: int = 1) -> float:
     return NormalDist().inv_cdf(1 - (1 - level) / 2 / among)
 
 
-def bounded_metric(
-    name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact"
-) -> Metric:
+def bounded_metric(name: str, value: float, error: float, *, floor: float, ceiling: float) -> Metric:
     """Return a metric with an interval of ± error, within what the metric can be.
 
     An estimate that noise has carried past an end is moved to that end. The interval then reaches as far from there, and is
@@ -157,7 +155,7 @@ def bounded_metric(
     """
     kept = min(max(value, floor), ceiling)
     low, high = max(min(value, kept) - error, floor), min(max(value, kept) + error, ceiling)
-    return Metric(name, kept, min(low, kept), max(high, kept), kind)
+    return Metric(name, kept, min(low, kept), max(high, kept))
 
 
 TYPICAL_CELLS = 100

@@ -241,7 +241,7 @@ SWEEPS = 200
 LARGEST_UPDATES = 5_000
 
 
-def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-9) -> Array:
+def maximum_entropy(tables: NoisyTables, total: float) -> Array:
     """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
 
     It is a fit to pairs, not a count: exact where no three columns interact beyond their pairs, and silent about such
@@ -257,9 +257,6 @@ def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-
         From `consistent_tables`.
     total
         Their common total.
-    tolerance
-        Stop when no pair cell misses its target by more than this share of the total (or a thousandth of the noise), or
-        when nothing moves any more.
     """
     if math.prod(tables.sizes) > LARGEST_JOINT:
         raise BadInput(
@@ -270,7 +267,8 @@ def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-
     if total == 0:
         return np.zeros(tables.sizes)
     targets = _softened(tables, total)
-    enough = max(tolerance * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
+    # It stops when no pair cell misses its target by more than this, or when nothing moves any more.
+    enough = max(1e-9 * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
     joint, missed = _iterate(_supported(tables.sizes, targets, total), targets, enough)
     return joint if missed <= enough else _settle(joint, targets, total, enough)
 

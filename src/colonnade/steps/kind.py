@@ -604,14 +604,14 @@ def word_list(parameters: Mapping[str, Parameter], name: str) -> tuple[str, ...]
     return tuple(str(value) for value in values)
 
 
-def seed_parameter(parameters: Mapping[str, Parameter], name: str = "seed", default: str = "") -> bytes:
+def seed_parameter(parameters: Mapping[str, Parameter], default: str = "") -> bytes:
     """Return 32 public bytes from their hexadecimal form."""
     try:
-        seed = bytes.fromhex(str(parameters.get(name, default)))
+        seed = bytes.fromhex(str(parameters.get("seed", default)))
     except ValueError:
         seed = b""
     if len(seed) != 32:
-        raise BadInput(f"A step's {name} must be 32 bytes in hexadecimal.")
+        raise BadInput("A step's seed must be 32 bytes in hexadecimal.")
     return seed
 
 

@@ -70,9 +70,7 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def sorted_batches(
-    schema: Any, batches: Iterable[Any], key: str, *, memory: int, rows: int = BLOCK
-) -> Iterator[Iterator[Any]]:
+def sorted_batches(schema: Any, batches: Iterable[Any], key: str, *, memory: int) -> Iterator[Iterator[Any]]:
     """Sort a stream of record batches by one column, ascending: numbers by value, text by its bytes.
 
     Parameters
@@ -85,8 +83,6 @@ def sorted_batches(
         The column.
     memory
         How many bytes the process may use; sorting takes less than half of them.
-    rows
-        The largest number of rows in a batch that comes out.
 
     Examples
     --------
@@ -106,7 +102,7 @@ def sorted_batches(
             connection.register("unsorted", reader)
             quoted = '"' + key.replace('"', '""') + '"'
             relation = _quietly(lambda: connection.sql(f"SELECT * FROM unsorted ORDER BY {quoted}"), failed)  # noqa: S608  # a name of ours
-            ordered = _quietly(lambda: relation.to_arrow_reader(rows), failed)
+            ordered = _quietly(lambda: relation.to_arrow_reader(BLOCK), failed)
             yield _steps(ordered, failed)
         finally:
             connection.close()
