@@ -12,7 +12,7 @@ from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import Hold
 from colonnade.party.policy import requester_of
 from colonnade.plan import About, Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 
 TEST_KEY = b"k" * 32
 
@@ -91,7 +91,7 @@ def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def as_if_agreed(endpoint: Any, plan: Plan, about: About | None = None) -> Plan:
     """Let one member take part in a plan as if it had heard everybody's yes, for tests that ask by hand; return the plan."""
-    hashed = codec.digest(plan)
+    hashed = messages.digest(plan)
     endpoint._consents._agreed[hashed] = None
     if isinstance(endpoint, Guard):
         ledger = endpoint._gate._ledger

@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from colonnade.estimation.counts import project_to_simplex
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.papers.laws import least_floor, least_phantoms
 
 SWEEPS = 60

@@ -34,7 +34,7 @@ from colonnade.estimation.regression import (
     linear_inference,
 )
 from colonnade.privacy.accounting import Price
-from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
+from colonnade.schema import coefficients_to_own_units, free_coefficients, written_levels
 from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 

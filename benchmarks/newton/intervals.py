@@ -11,7 +11,7 @@ from scipy import stats
 
 from colonnade.estimation.newton import NewtonClass, newton_inference
 from colonnade.estimation.regression import RESOLVED, Inference, quadratic_variances
-from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
+from colonnade.schema import coefficients_to_own_units, free_coefficients, written_levels
 
 EPSILONS = (0.5, 1.0, 4.0)
 LEVEL = 0.95

@@ -14,7 +14,7 @@ from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from colonnade.steps.kind import read_joint
 
 SOURCE = SystemRandomness()

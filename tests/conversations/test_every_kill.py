@@ -15,7 +15,7 @@ import pytest
 import colonnade as cn
 from colonnade.coordinator.protocols.newton_steps import RoundReader
 from colonnade.errors import ColonnadeError, ReleaseLost
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.steps import kind as joint_module
 from tests.conversations.sites import Site
 from tests.conversations.test_tiles import in_tiles
@@ -93,7 +93,7 @@ class Disturbed(Site):
 
     def exchange(self, requests):
         self.taken += 1
-        if any(getattr(codec.decode_request(data), "inputs", None) for data in requests.values()):
+        if any(getattr(messages.decode_request(data), "inputs", None) for data in requests.values()):
             self.weighted = self.taken - 1
         if self.taken - 1 != self.at:
             return super().exchange(requests)

@@ -10,7 +10,7 @@ from scipy import stats
 from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
 from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, ProtocolError
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.result import PrivacyStatement
 from colonnade.secure.shamir import reconstruct
@@ -98,7 +98,7 @@ def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> N
         stage.until(Phase.FACTORS, 0)
         numbers.append(stage.runs["bo"]._numbers.copy())
         session, letter = stage.runs["cy"]._session, stage.letters["cy"]["ana"]
-        values = codec.decode(session.open("ana", stage.number - 1, 0, letter.view), NewtonLetter).values
+        values = messages.decode(session.open("ana", stage.number - 1, 0, letter.view), NewtonLetter).values
         shape = (2 * stage.terms.terms + 1, 6_000)
         seen.append(stage.terms.arithmetic.from_bytes(values.view, shape))
     for drawn in numbers:
@@ -188,7 +188,7 @@ def test_what_a_node_deals_again_is_uniform_to_one_other_node() -> None:
     """The share of a re-dealt residual at one node: were the product's own share sent on, it would depend on the factors."""
     stage = _stage(people=8_000).meet().until(Phase.SERIES, 0)
     session, letter = stage.runs["cy"]._session, stage.letters["cy"]["bo"]
-    values = codec.decode(session.open("bo", stage.number - 1, 0, letter.view), NewtonLetter).values
+    values = messages.decode(session.open("bo", stage.number - 1, 0, letter.view), NewtonLetter).values
     share = stage.terms.arithmetic.from_bytes(values.view, (8_000,))
     counts = np.bincount((share // np.uint64(stage.terms.arithmetic.modulus // 16 + 1)).astype(int), minlength=16)
     assert stats.chisquare(counts).pvalue > kit.ALPHA

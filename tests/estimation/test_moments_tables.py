@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.tables import (
     PairTableSet,
     consistent_tables,
@@ -17,6 +16,7 @@ from colonnade.estimation.tables import (
     maximum_entropy,
     plausible_total,
     project_to_margins,
+    project_to_simplex,
 )
 from tests import kit
 

@@ -7,8 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.estimation.shape_belief import ShapePrior
-from colonnade.schema import Bins, Crossed
-from colonnade.schema.features import features_of
+from colonnade.schema import Bins, Crossed, features_of
 from tests.federations import from_one_table
 
 PEOPLE, DELTA = 3_000, 1e-5

@@ -14,9 +14,8 @@ from colonnade.estimators import two_stages
 from colonnade.estimators.two_stages import divided
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.protocol import codec
-from colonnade.schema import Bins
-from colonnade.schema.features import features_of
+from colonnade.protocol import messages
+from colonnade.schema import Bins, features_of
 from tests.federations import from_one_table
 
 PEOPLE, DELTA = 3_000, 1e-5
@@ -91,7 +90,7 @@ def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federat
     first = study.prepared(federation)[1]
     model = study.fit(federation)
     assert set(model.importance_.index) == set(USEFUL)
-    assert model.plan_.parameters["after"] == codec.digest(first).hex()
+    assert model.plan_.parameters["after"] == messages.digest(first).hex()
     assert first.parameters == {"stage": "choice", "keep": 2}
     second = model.plan_.price.epsilon
     assert first.price.epsilon < second < model.privacy_.epsilon()

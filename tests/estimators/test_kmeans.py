@@ -9,7 +9,7 @@ import colonnade as cn
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.privacy.accounting import total
 from colonnade.privacy.laws.local_clustering import LocalClustering
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
@@ -179,7 +179,7 @@ def test_a_sample_reports_a_quarter_of_the_bytes_at_the_same_price_and_the_weigh
 
 def exchange(f, party, request):
     as_if_agreed(f._driver.transport._endpoints[party], request.plan)
-    return codec.decode_reply(f._driver.transport.exchange({party: codec.encode(request)})[party])
+    return messages.decode_reply(f._driver.transport.exchange({party: messages.encode(request)})[party])
 
 
 @pytest.mark.every(2)
@@ -223,7 +223,7 @@ def neighbours(person: int):
 
 def blank(data: bytes) -> tuple:
     """A reply with the released values removed: what must not depend on data."""
-    reply = codec.decode_reply(data)
+    reply = messages.decode_reply(data)
     if not isinstance(reply, Released):
         return (len(data),)
     shapes = tuple((name, array.dtype, array.shape) for name, array in reply.values.items())

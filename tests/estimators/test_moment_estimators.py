@@ -9,10 +9,9 @@ from sklearn import decomposition, discriminant_analysis, linear_model
 
 import colonnade as cn
 from colonnade.estimators.frames import design_matrix
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from colonnade.steps.kind import FixedPoint
 from tests.estimators.moment_samples import (
     GENEROUS,

@@ -14,7 +14,7 @@ from colonnade.coordinator.protocols.newton_steps import NewtonStudy, default_sc
 from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
 from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
 from tests import kit
 from tests.conversations.sites import Lost, Site, kill_at
@@ -161,7 +161,7 @@ def _check(site: Site) -> None:
             if post.inputs and isinstance(reply, Posted)
         }
         opened = {
-            codec.encode(reply) for _, reply in posts if isinstance(reply, Opened)
+            messages.encode(reply) for _, reply in posts if isinstance(reply, Opened)
         }  # again is the same, to the byte
         assert len(shared) <= ROUNDS
         assert len(opened) <= ROUNDS

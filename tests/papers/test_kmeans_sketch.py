@@ -7,7 +7,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.papers.private import PrivateMembershipSketches
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Conclude, Posted, Refused, Released
 from colonnade.transport.direct import Recorded
 from tests.estimators.clustering_samples import federated, groups, joined, loss, split
@@ -115,9 +115,9 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
         requests = next(rounds)
         while not any(isinstance(one, Ask) and one.step == "sketches" for one in requests.values()):
             replies = {
-                party: codec.decode_reply(reply)
+                party: messages.decode_reply(reply)
                 for party, reply in f._driver.transport.exchange(
-                    {party: codec.encode(request) for party, request in requests.items()}
+                    {party: messages.encode(request) for party, request in requests.items()}
                 ).items()
             }
             requests = rounds.send(replies)
@@ -209,7 +209,7 @@ def test_nothing_between_the_parties_shows_the_coordinator_a_key():
     with federated(tables) as f:
         f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.KMeans(2, **SKETCH).fit(f)
-    replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
+    replies = [messages.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
     letters = [
         bytes(letter.view) for reply in replies if isinstance(reply, Posted) for letter in reply.letters.values()
     ]

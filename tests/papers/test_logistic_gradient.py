@@ -12,7 +12,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.papers.private import DescentPart
 from colonnade.papers.protocols import GradientDescent
 from colonnade.papers.steps import KEY, STEP, GradientTerms
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Opened, Post, Posted
 from colonnade.transport.direct import Recorded
 from tests.conversations.sites import Site, kill_at
@@ -94,7 +94,7 @@ def test_stopping_early_costs_the_same_and_takes_fewer_steps(tables) -> None:
     with simulated(tables) as f:
         f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         study(1.0, tolerance=1e6).fit(f)
-        turns = [codec.decode_request(next(iter(requests.values()))) for requests, _ in recorded.exchanges]
+        turns = [messages.decode_request(next(iter(requests.values()))) for requests, _ in recorded.exchanges]
         assert max(request.turn for request in turns if isinstance(request, Post)) < 3 + 2 * 20
         assert 0.99 < f.budget("bank").spent <= 1.0
 
@@ -168,7 +168,7 @@ class _Descending(Site):
     """A site that also agrees on keys, which nobody pays for."""
 
     def handle(self, name: str, data: bytes) -> bytes:
-        request = codec.decode_request(data)
+        request = messages.decode_request(data)
         return self.endpoints[name].handle(data) if getattr(request, "step", "") == KEY else super().handle(name, data)
 
 
@@ -218,7 +218,7 @@ def test_asking_for_more_steps_than_were_paid_for_opens_nothing(tmp_path) -> Non
     shared = _steps_shared(site)
     assert all(len(set(turns)) <= 12 for turns in shared.values())
     opened = {
-        (name, codec.encode(reply))  # what is said again is the same, to the byte
+        (name, messages.encode(reply))  # what is said again is the same, to the byte
         for _, replies in site.rounds
         for name, reply in replies.items()
         if isinstance(reply, Opened) and reply.share is not None

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput
 from colonnade.papers.draws import PEOPLE, Signs
 from colonnade.papers.private import PrivateSketch, PrivateValueSketch
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
 from colonnade.plan import EVENT, RELATION, Step
 from colonnade.privacy.accounting import Price

@@ -17,10 +17,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import ColonnadeError, ProtocolError
-from colonnade.party.gate import AdmittedStep, Gate
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.party import KeptFingerprint
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Post
 
 EPSILON = 1e-6
@@ -77,7 +76,7 @@ def hanging_up(f: cn.Federation) -> Iterator[None]:
     exchange = f._driver.transport.exchange
 
     def cut(requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        posts = [one for one in map(codec.decode_request, requests.values()) if isinstance(one, Post)]
+        posts = [one for one in map(messages.decode_request, requests.values()) if isinstance(one, Post)]
         if any(post.turn >= 2 and post.plan.task != "alignment" for post in posts):
             raise HungUp
         return exchange(requests)

@@ -10,7 +10,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import TRIGGERS
 from colonnade.plan import About
 from colonnade.privacy.accounting import NANO, Loss
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from tests import kit
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, fresh
@@ -20,7 +20,7 @@ ABOUT = About(title="Churn", purpose="Who leaves, by plan", requester="analyst@t
 
 def plan_of(task: str = "churn") -> tuple[bytes, bytes]:
     plan = kit.written(task=task, people=3, parties=("bank",))
-    return codec.digest(plan), codec.encode(plan)
+    return messages.digest(plan), messages.encode(plan)
 
 
 def test_a_plan_is_written_once_with_the_first_row_that_refers_to_it(tmp_path):

@@ -12,7 +12,7 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, SchemaMismatch
-from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
+from colonnade.party.steps.products import NewtonPart, PrivateNewtonSteps
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step

@@ -14,8 +14,7 @@ from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.steps.products import PrivateGram, PrivatePairTables, folded_products, triangle_places
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
 from colonnade.plan import Step
 from colonnade.privacy.accounting import Price

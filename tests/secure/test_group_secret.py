@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from colonnade.errors import ProtocolError
-from colonnade.secure.mail import GroupSecret, Session
+from colonnade.secure.keys import GroupSecret, Session
 from tests.secure import runs
 
 STEP = 3

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.conversations import consent, memory
-from colonnade.conversations.consent import Consents
+from colonnade.conversations import endpoint, memory
+from colonnade.conversations.endpoint import Consents
 from colonnade.conversations.memory import LedgerHeads
 from colonnade.coordinator.driver import ComputeMembers
 from colonnade.party import gate, guard, party, policy
@@ -24,7 +24,7 @@ from colonnade.party.policy import Permission, Policy, Terms
 from colonnade.plan import About
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import agreement, codec
+from colonnade.protocol import agreement, messages
 from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.result import Opening
 from colonnade.secure.shamir import default_threshold
@@ -57,7 +57,7 @@ from tests.service import test_privacy_officer as officer
 
 
 def _draws_before_it_debits(self, ask):
-    request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+    request, body = messages.request_identity(ask.plan, self.terms.party, ask.step), messages.digest(ask)
     self._ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
     half = gate._local(step, self._admit(ask.plan, step))
@@ -71,7 +71,7 @@ def _forgets_answers(patch):
     """Every question is a new one: nothing stored is looked up, and no id repeats."""
     count = iter(range(10**9))
     patch.setattr(SqliteLedger, "answer_to", lambda self, request, body: None)
-    patch.setattr(codec, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
+    patch.setattr(messages, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
 
 
 def _hash_of_the_plan_alone(honest, message):
@@ -101,7 +101,7 @@ def _parties_draw_differently():
     with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
         f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
         cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
-    heard = [{name: codec.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
+    heard = [{name: messages.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
     (released,) = [replies for replies in heard if isinstance(replies["one"], Released)]
     assert released["one"].array("value").tobytes() != released["two"].array("value").tobytes()
 
@@ -157,10 +157,10 @@ def _opens_what_is_there(self, version):
 
 def _any_nonces(honest, self, plan, yeses):
     pending = self._find(plan)
-    said = consent.read_yeses(plan, pending.members, yeses)
+    said = endpoint.read_yeses(plan, pending.members, yeses)
     for name, yes in said.items():
         if name != self._member.name:
-            consent.check_signature(name, yes, self._member.pinned)
+            endpoint.check_signature(name, yes, self._member.pinned)
     self._agreed[plan] = None
     return pending.since
 
@@ -199,7 +199,7 @@ ROLLED_BACK = (
 
 def _used_again(self, plan, step):
     """The admitted step is looked at, and stays."""
-    return self._agreed.get((codec.digest(plan), step.name)) or self._admit(plan, step)
+    return self._agreed.get((messages.digest(plan), step.name)) or self._admit(plan, step)
 
 
 BUGS = [
@@ -222,7 +222,7 @@ BUGS = [
     ),
     Bug(
         "the body's hash is ignored",
-        wrapped(codec, "digest", _hash_of_the_plan_alone),
+        wrapped(messages, "digest", _hash_of_the_plan_alone),
         gates.test_another_body_under_the_same_id_is_refused,
     ),
     Bug(
@@ -257,7 +257,7 @@ BUGS = [
     ),
     Bug(
         "NaN is a figure",
-        replaced(codec, "_refuse_non_finite", lambda value: None),
+        replaced(messages, "_refuse_non_finite", lambda value: None),
         partial(
             codecs.test_numbers_that_are_not_finite_are_refused_in_bytes_that_are_canonical_otherwise, float("nan")
         ),
@@ -363,7 +363,7 @@ BUGS = [
     # consent
     Bug(
         "anybody's signature is a yes",
-        replaced(consent, "check_signature", lambda *_: None),
+        replaced(endpoint, "check_signature", lambda *_: None),
         partial(consents.refuse_false_yeses, "forged"),
     ),
     Bug(

@@ -12,9 +12,9 @@ from colonnade.papers import laws as all_sketches
 from colonnade.papers import private as coreset_rows
 from colonnade.papers.laws import PerturbedValues, Sketching
 from colonnade.papers.steps import SketchStep
-from colonnade.party.steps import participants, row_coding
-from colonnade.party.steps import row_coding as coding
+from colonnade.party.steps import participants
 from colonnade.party.steps.products import PrivateCoefficients, folded_products, triangle_places
+from colonnade.party.table import private_table
 from colonnade.privacy import accounting as loss
 from colonnade.privacy import accounting as price
 from colonnade.privacy import calibration as curves
@@ -30,9 +30,8 @@ from colonnade.privacy.laws.response import Channel, RandomizedResponse
 from colonnade.privacy.laws.tables import GroupNoise, TableNoise
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.result import PrivacyStatement
-from colonnade.schema import Number
+from colonnade.schema import Number, coded_block
 from colonnade.schema.encoders import NumericEncoder
-from colonnade.schema.features import coded_block
 from colonnade.steps.products import Coefficients
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
@@ -116,7 +115,7 @@ def _old_integers(numbers, middle, half, scale, low, high, out):
 def _old_coding(patch):
     """All three at once: any bounds, no check of integers, and no clip of coded numbers."""
     patch.setattr(Number, "__post_init__", lambda self: None)
-    patch.setattr(row_coding, "_made", _old_integers)
+    patch.setattr(private_table, "_made", _old_integers)
     _unclipped_coding(patch)
 
 
@@ -245,7 +244,7 @@ BUGS = [
     ),
     Bug(
         "NaN becomes an integer",
-        replaced(row_coding, "_made", _old_integers),
+        replaced(private_table, "_made", _old_integers),
         partial(integer_bounds.test_what_is_no_finite_number_never_becomes_an_integer, math.nan),
     ),
     Bug(
@@ -262,7 +261,7 @@ BUGS = [
     ),
     Bug(
         "rows are not clipped",
-        replaced(coding, "_clip_rows", lambda columns, bound: None),
+        replaced(private_table, "_clip_rows", lambda columns, bound: None),
         joint_statistics.test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound,
     ),
     Bug(

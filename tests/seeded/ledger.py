@@ -14,17 +14,16 @@ from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.chain import LedgerState, RowChain
-from colonnade.party.ledger.file import HeadMemory, LedgerFile
+from colonnade.party.ledger.file import AlternatingFile, HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss
-from colonnade.runtime.private_files import AlternatingFile
+from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults
 from tests.party import test_ledger_file as outside
-from tests.runtime import test_alternating_file as alternating
 from tests.seeded.bug import Bug, replaced, wrapped
 
 

@@ -12,16 +12,14 @@ from colonnade.conversations.products import TiledRun
 from colonnade.papers.laws import GradientNoise
 from colonnade.papers.private import DescentPart, PrivateGradient
 from colonnade.party import party as opening
-from colonnade.party.gate import AdmittedStep, Gate
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps import products as gram
-from colonnade.party.steps import row_coding as partial_scores
-from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
-from colonnade.party.steps.products import PrivateScoreHistogram
+from colonnade.party.steps.products import NewtonPart, PrivateNewtonSteps, PrivateScoreHistogram
 from colonnade.party.table import dask_cluster
 from colonnade.party.table.dask_cluster import Failure
+from colonnade.party.table.private_table import partial_scores
 from colonnade.privacy import calibration as sampled_gaussian
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import NewtonNoise
@@ -93,7 +91,7 @@ def _checked_or_not(honest, self, turn, letters):
 
 
 def _unclamped(_, coding, table, start, stop):
-    values = partial_scores.partial_scores(coding.scores, table, start, stop)
+    values = partial_scores(coding.scores, table, start, stop)
     return np.rint(values * (coding.heights / coding.largest)[:, None]).astype(np.int64)
 
 

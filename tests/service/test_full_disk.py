@@ -14,7 +14,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import DiskFull, LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.runtime.event_log import Log
 from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
@@ -104,7 +104,7 @@ class Refusing:
     """A guard whose ledger met a failure."""
 
     def __init__(self, error: cn.ColonnadeError) -> None:
-        self.reply = codec.encode(messages.Refused(code=error.code, message=error.message, remedy=error.remedy))
+        self.reply = messages.encode(messages.Refused(code=error.code, message=error.message, remedy=error.remedy))
 
     def handle(self, _: bytes) -> bytes:
         return self.reply
@@ -117,7 +117,7 @@ class Ending(MonitoredEndpoint):
         super().__init__(Refusing(error), Log(None, "bank", "guard"), status)
         self.ends: list[bool] = []
         for _ in range(3):
-            self.handle(codec.encode(messages.GetAccount()))
+            self.handle(messages.encode(messages.GetAccount()))
 
     def end(self, *_: object) -> None:
         self.ends.append(True)

@@ -11,8 +11,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ReleaseLost
-from colonnade.party.refusals import STOPPED
-from colonnade.protocol import codec
+from colonnade.party.guard import STOPPED
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetDescription
 from colonnade.service.party_folder import Snapshots
 from tests.cli.studies import call
@@ -61,7 +61,7 @@ def test_a_party_whose_current_copy_is_not_in_order_does_not_answer(site):
         with site.members["bank"].ledger() as ledger:
             ledger.declare_version(2)  # what no load does: there is no copy
         for _ in range(2):
-            assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == STOPPED
+            assert federation._driver.transport.exchange({"bank": messages.encode(GetDescription())})["bank"] == STOPPED
         assert "version 2 in data/" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="version 2 in data/"):
         site.members["bank"].guard()
@@ -73,7 +73,7 @@ def test_a_party_whose_copy_is_changed_while_it_is_open_stops_and_says_no_more_t
         copy.write_bytes(copy.read_bytes() + b"\0")
         with pytest.raises(PartyAway):
             golden(federation)
-        assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == STOPPED
+        assert federation._driver.transport.exchange({"bank": messages.encode(GetDescription())})["bank"] == STOPPED
         assert "has changed" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="damaged or changed"):
         site.members["bank"].guard()

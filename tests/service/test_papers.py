@@ -20,7 +20,7 @@ from colonnade.errors import (
     SchemaMismatch,
 )
 from colonnade.party.policy import Policy
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
 from colonnade.protocol.messages import Post, Propose, Refused
 from colonnade.secure.keys import Identity
@@ -214,7 +214,7 @@ def signed(site: Site, **changes) -> FederationAgreement:
 
 
 def reply_to(federation: cn.Federation, name: str, request: object) -> object:
-    return codec.decode_reply(federation._driver.transport.exchange({name: codec.encode(request)})[name])
+    return messages.decode_reply(federation._driver.transport.exchange({name: messages.encode(request)})[name])
 
 
 def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached(tmp_path):
@@ -319,7 +319,7 @@ class Until:
         self.inner, self.told = inner, told
 
     def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if isinstance(first, Post) and first.turn == 4:
             self.inner.exchange({self.told: requests[self.told]})
             raise CutOff

@@ -11,7 +11,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetAccount, Post
 from tests import kit
 from tests.federations import joined
@@ -116,7 +116,7 @@ def test_one_study_from_many_threads_is_paid_once(site):
 
 def test_clients_that_hang_up_end_no_guard_and_studies_go_on_beside_them(site):
     """The same socket that the relay uses, and a monitor that asks and does not wait for the answer."""
-    request = codec.encode(GetAccount())
+    request = messages.encode(GetAccount())
     pids, ended = {name: site.pid(name, "guard") for name in site.members}, len(exits(site))
     stop = threading.Event()
 
@@ -150,7 +150,7 @@ class Staggered:
         self.inner, self.late, self.act = inner, late, act
 
     def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if self.act is None or len(requests) < 2 or not isinstance(first, Post) or first.turn != 4:
             return self.inner.exchange(requests)
         act, self.act = self.act, None

@@ -15,7 +15,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import LARGEST_SEALED, Blob, Opened, Posted, Ticket
 from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import provision
@@ -153,7 +153,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
     left: list[int] = []
 
     def look(replies):
-        if any(isinstance(codec.decode_reply(data), Opened) for data in replies.values()):
+        if any(isinstance(messages.decode_reply(data), Opened) for data in replies.values()):
             left.append(linked.held)
         return replies
 
@@ -177,7 +177,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
 @pytest.mark.parametrize("turn", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_links_that_go_down_in_the_middle_of_a_study_change_nothing_but_the_way(linked, plain, turn):
     def cut(requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if getattr(first, "turn", None) == turn:
             for member in linked.members.values():
                 member.listener.close()
@@ -191,7 +191,7 @@ def test_a_relay_that_is_killed_and_started_again_still_has_the_letters_that_cam
     """Everything in its memory goes; its mailbox is a folder."""
 
     def restart(requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if getattr(first, "turn", None) in (2, 3, 4):
             for member in linked.members.values():
                 member.stop()
@@ -229,7 +229,7 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
     seen: list[dict[str, dict]] = []
 
     def play(requests):
-        decoded = {name: codec.decode_request(data) for name, data in requests.items()}
+        decoded = {name: messages.decode_request(data) for name, data in requests.items()}
         first = next(iter(decoded.values()))
         if getattr(first, "turn", 0) < 2:
             return requests
@@ -242,14 +242,14 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
                 letters["telco"] = seen[0]["bank"]["telco"]
             else:
                 letters["telco"] = Ticket(5_000, b"x" * 32).blob()
-            requests = {**requests, "bank": codec.encode(decoded["bank"])}
+            requests = {**requests, "bank": messages.encode(decoded["bank"])}
         return requests
 
     linked.transport.before = play
     with pytest.raises(ProtocolError):
         cn.PCA(2, epsilon=1.0, delta=1e-6).fit(linked.federation)
     kinds = [
-        codec.decode_reply(data).__class__.__name__
+        messages.decode_reply(data).__class__.__name__
         for _, replies in linked.transport.rounds
         for data in replies.values()
     ]
@@ -553,9 +553,9 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     guard = Says({"insurer": bytes(LONG)})
     answers: list[Posted] = []
     office = PostOffice(guard, empty, links)
-    data = codec.encode(a_turn(3))
+    data = messages.encode(a_turn(3))
     waiting = [
-        threading.Thread(target=lambda: answers.append(codec.decode_reply(office.handle(data))), daemon=True)
+        threading.Thread(target=lambda: answers.append(messages.decode_reply(office.handle(data))), daemon=True)
         for _ in range(9)
     ]
     for thread in waiting:
@@ -564,7 +564,7 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     until(lambda: len(guard.heard) == 9, "every turn is answered")
     guard.letters = {"bank": os.urandom(5_000)}
     found: list[Posted] = []
-    other = threading.Thread(target=lambda: found.append(codec.decode_reply(office.handle(data))), daemon=True)
+    other = threading.Thread(target=lambda: found.append(messages.decode_reply(office.handle(data))), daemon=True)
     other.start()
     other.join(10)
     assert found
@@ -572,7 +572,7 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     assert not answers, "the others still wait"
     monkeypatch.setattr(linking, "DIAL", 0.1)
     guard.letters = {"insurer": bytes(2_000)}
-    assert codec.decode_reply(office.handle(data)).letters["insurer"] == Blob(bytes(2_000)), "it is relayed"
+    assert messages.decode_reply(office.handle(data)).letters["insurer"] == Blob(bytes(2_000)), "it is relayed"
     office.close()
     for thread in waiting:
         thread.join(20)

@@ -18,7 +18,7 @@ import typer
 from colonnade.cli import screen
 from colonnade.cli.members import Folder
 from colonnade.errors import BadInput, LedgerCorrupt
-from colonnade.schema.features import ColumnName
+from colonnade.schema import ColumnName
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger

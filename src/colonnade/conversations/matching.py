@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
-from colonnade.secure import keys, mail
+from colonnade.secure import keys
 from colonnade.secure.matching import (
     POINT_BYTES,
     Follower,
@@ -120,10 +120,10 @@ class ListRun(Conversation):
         self._matching = Matching.read(plan, step)
         self._me = member.name
         self._part = part
-        self._plan = codec.digest(plan)
+        self._plan = messages.digest(plan)
         self._secret = secret
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._names = {self._me: keys.subseed(secret, "colonnade order name")}  # everybody's part in the order's name
 
     @property
@@ -216,7 +216,7 @@ class MatchingRun(ListRun):
         if self._session is None or set(letters) != self._senders(turn):
             raise ProtocolError("The letters of a turn are not one from each sender.")
         return {
-            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), MatchLetter)
+            sender: messages.decode(self._session.open(sender, turn, 0, letters[sender].view), MatchLetter)
             for sender in sorted(letters)
         }
 
@@ -280,7 +280,7 @@ class MatchingRun(ListRun):
             parts = {peer: {**parts.get(peer, {}), "key": pair_keys[peer], "name": name} for peer in members}
         assert self._session is not None
         return {
-            peer: Blob(self._session.seal(peer, turn, 0, codec.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
+            peer: Blob(self._session.seal(peer, turn, 0, messages.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
             for peer, letter in sorted(parts.items())
         }
 
@@ -390,7 +390,7 @@ class UnionRun(ListRun):
         peer = self._peer
         if self._session is None or set(letters) != {peer}:
             raise ProtocolError("The letters of a turn are not one from the other party.")
-        return codec.decode(self._session.open(peer, turn, 0, letters[peer].view), UnionLetter)
+        return messages.decode(self._session.open(peer, turn, 0, letters[peer].view), UnionLetter)
 
     def _receive(self, turn: int, letters: Mapping[str, Blob]) -> None:
         letter = self._open(turn, letters)
@@ -473,7 +473,7 @@ class UnionRun(ListRun):
         points, evaluated = self._block(turn), self._evaluated if turn <= self._matching.rounds + 1 else EMPTY
         name = self._names[self._me] if turn == 1 else b""
         letter = UnionLetter(points=Blob(points.tobytes()), evaluated=Blob(evaluated.tobytes()), name=name)
-        return {self._peer: Blob(self._session.seal(self._peer, turn, 0, codec.encode(letter)))}
+        return {self._peer: Blob(self._session.seal(self._peer, turn, 0, messages.encode(letter)))}
 
     def _block(self, turn: int) -> Points:
         terms, rounds = self._matching, self._matching.rounds

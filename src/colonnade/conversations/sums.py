@@ -33,7 +33,7 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply
 from colonnade.result import COORDINATOR
-from colonnade.secure import mail
+from colonnade.secure import keys
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 
@@ -81,7 +81,7 @@ class SumRun(Conversation):
         self._me = member.name
         self._part = part
         self.meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._masks: PairwiseMasks | None = None
         self._chunks: list[tuple[int, int]] = []
         self._own: NDArray[Any] | None = None
@@ -132,7 +132,7 @@ class SumRun(Conversation):
             self._part.deliver(self._chunks[number - 1][0], sums)
 
 
-def agreed_masks(session: mail.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
+def agreed_masks(session: keys.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
     """Return this party's masks; they cancel among parties that were shown the same inputs, and among no others."""
     secrets = {peer: session.shared(peer, f"colonnade sum masks {seen.hex()}") for peer in session.peers}
     return PairwiseMasks(terms.ring, session.party, secrets)

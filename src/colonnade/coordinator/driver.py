@@ -44,7 +44,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.conversations.agreements import SETTLES
-from colonnade.conversations.consent import COORDINATORS
+from colonnade.conversations.endpoint import COORDINATORS
 from colonnade.conversations.memory import addressed
 from colonnade.conversations.products import TURNS_PER_TILE
 from colonnade.conversations.sums import chunks_of
@@ -63,14 +63,13 @@ from colonnade.errors import (
 )
 from colonnade.plan import EVENT, RELATION, About, Parameter, Plan, Step, checked_analyst_name, one_line
 from colonnade.privacy.accounting import Loss, Price, Unit, total
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Refused
 from colonnade.result import COORDINATOR, Opening, PrivacyStatement
 from colonnade.runtime.event_log import Pace, Progress
 from colonnade.runtime.private_files import require_private, write_new
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import Hello
+from colonnade.secure.keys import Hello, Identity, PublicIdentity
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.steps.kind import (
     LOSS,
@@ -121,7 +120,7 @@ def read_accounts(
     """
     nonces = {party: auditor.account_nonce() for party in questions}
     asked = {
-        party: codec.encode(msgspec.structs.replace(question, nonce=nonces[party]))
+        party: messages.encode(msgspec.structs.replace(question, nonce=nonces[party]))
         for party, question in questions.items()
     }
 
@@ -148,7 +147,7 @@ def plan_accounts(
     plan: Plan, since: Mapping[str, int], transport: "Transport", auditor: Auditor, *, separately: bool = False
 ) -> dict[str, Accounted | ColonnadeError]:
     """Return what each party's ledger has got for a plan since a row, or why it could not be read."""
-    digest = codec.digest(plan)
+    digest = messages.digest(plan)
     questions = {party: GetAccount(plan=digest, since=row) for party, row in since.items()}
     return read_accounts(questions, transport, auditor, separately=separately)
 
@@ -161,7 +160,7 @@ def losses_in(account: Accounted) -> list[Loss]:
 def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:
     if party not in answers:
         raise ProtocolError(f"The transport lost the account of {party!r}.", remedy="Repeat the call.")
-    reply = codec.decode_reply(answers[party])
+    reply = messages.decode_reply(answers[party])
     if isinstance(reply, Refused):
         raise reply.error(party)
     if not isinstance(reply, Accounted) or reply.party != party:
@@ -468,7 +467,7 @@ def run_study(
     group = id(transport)
     while True:
         # held until the cost is read: the same plan adds to it
-        with QUEUE.turn((group, codec.digest(plan)), group, alone=alone) as turn:
+        with QUEUE.turn((group, messages.digest(plan)), group, alone=alone) as turn:
             try:
                 outcome = _run_once(algorithm, plan, transport, progress, journal, about, cost)
             except ColonnadeError as error:
@@ -571,7 +570,7 @@ def propose(plan: Plan, transport: Transport, about: About | None = None, *, hol
     sequences: dict[str, int] = {}
     nonces: dict[str, bytes] = {}
     for party, reply in replies.items():
-        if not isinstance(reply, messages.Agreed) or reply.plan_hash != codec.digest(plan):
+        if not isinstance(reply, messages.Agreed) or reply.plan_hash != messages.digest(plan):
             raise PlanMismatch(f"Party {party!r} agreed to another plan.")
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
@@ -582,11 +581,11 @@ def propose(plan: Plan, transport: Transport, about: About | None = None, *, hol
 
 
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
-    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.consent`). Nothing is spent."""
+    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.endpoint`). Nothing is spent."""
     journal = journal or NoJournal()
     try:
         quote, yeses = _yeses(plan, transport, journal, about)
-        ask(dict.fromkeys(quote.nonces, messages.Begin(plan=codec.digest(plan), yeses=yeses)), transport)
+        ask(dict.fromkeys(quote.nonces, messages.Begin(plan=messages.digest(plan), yeses=yeses)), transport)
     except ColonnadeError as error:
         if not isinstance(error, ProtocolError):  # a member that has begun keeps its hold: others may pay
             _withdraw(plan, transport)
@@ -597,7 +596,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
 def _yeses(plan: Plan, transport: Transport, journal: Journal, about: About | None) -> tuple[Quote, dict[str, bytes]]:
     own = journal.challenge(plan)
     quote = propose(plan, transport, about, hold=True)
-    hashed, nonces = codec.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
+    hashed, nonces = messages.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
     yeses: dict[str, bytes] = {}
     requests = {
         member: messages.GetYes(plan=hashed, nonces={name: addressed(one, member) for name, one in nonces.items()})
@@ -613,7 +612,7 @@ def _yeses(plan: Plan, transport: Transport, journal: Journal, about: About | No
 
 def _withdraw(plan: Plan, transport: Transport) -> None:
     """Tell everybody that a study was refused, so that nobody holds anything for it. Who does not hear it waits for the end."""
-    withdrawal = codec.encode(messages.Withdraw(plan=codec.digest(plan)))
+    withdrawal = messages.encode(messages.Withdraw(plan=messages.digest(plan)))
     with suppress(ColonnadeError):
         transport.exchange(dict.fromkeys(plan.members, withdrawal))
 
@@ -626,14 +625,14 @@ def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
 
 
 def _exchange(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
-    answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
+    answers = transport.exchange({party: messages.encode(request) for party, request in requests.items()})
     missing = sorted(set(requests) ^ set(answers))
     if missing:
         raise ProtocolError(
             f"The transport lost the reply of {missing[0]!r}.",
             remedy="Repeat the call: what was released is not paid twice.",
         )
-    replies = {party: codec.decode_reply(answers[party]) for party in requests}
+    replies = {party: messages.decode_reply(answers[party]) for party in requests}
     if isinstance(transport, Recorded):
         _note_traffic(transport.transcript, replies, answers)
     return replies
@@ -644,7 +643,7 @@ def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
         if isinstance(reply, messages.Greeted):
-            transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
+            transcript.signatures[party] = messages.decode(reply.hello, Hello).signature.hex()
         if isinstance(reply, messages.Posted):
             for letter in reply.letters.values():
                 ticket = messages.Ticket.read(letter)
@@ -768,7 +767,7 @@ class StudyDescription:
             purpose=self.purpose,
             requester="" if self.analyst is None else self.analyst.name,
         )
-        return words if self.analyst is None else words.signed(codec.digest(plan), self.analyst.identity)
+        return words if self.analyst is None else words.signed(messages.digest(plan), self.analyst.identity)
 
 
 _FAILED = "What the parties opened could not be turned into an answer ({})."
@@ -1007,7 +1006,7 @@ def forecast_traffic(
     linked
         Members that have an address for direct links.
     """
-    forecast = Forecast(len(codec.encode(messages.Propose(plan=plan))))
+    forecast = Forecast(len(messages.encode(messages.Propose(plan=plan))))
     forecast.round(
         dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
         {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
@@ -1467,15 +1466,13 @@ def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.A
     return sums
 
 
-def relay_sum(
-    plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None
-) -> messages.Rounds:
+def relay_sum(plan: Plan, step: str, length: int) -> messages.Rounds:
     """Run a secure sum that is opened to one of its parties. The coordinator relays letters that it cannot read."""
     terms = SumTerms.read(plan, step)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
-    for number, _ in enumerate(chunks_of(length)):
-        yield from relay.turn(inputs if number == 0 else None)
+    for _ in chunks_of(length):
+        yield from relay.turn()
     replies = yield from relay.last()
     if any(not isinstance(reply, messages.Opened) for reply in replies.values()):
         raise ProtocolError("A party did not finish its part of a sum.")

@@ -19,11 +19,10 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
 from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, total
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.runtime.event_log import Progress
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName, plain_names
+from colonnade.schema import Column, ColumnName, Schema, plain_names
 from colonnade.secure.shamir import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
@@ -173,7 +172,7 @@ class Federation:
             computing=ComputeMembers(nodes, described, None if computing is None else frozenset(computing)),
             collusion=collusion,
             threshold=max(1, collusion, 0 if agreement is None else agreement.threshold),
-            identity=codec.federation_digest(columns.schemas) if agreement is None else agreement.identity,
+            identity=messages.federation_digest(columns.schemas) if agreement is None else agreement.identity,
             linked=frozenset(() if agreement is None else agreement.direct_addresses()),
             journal=journal,
             words=StudyDescription(analyst=analyst),

@@ -60,8 +60,7 @@ from colonnade.estimation.shape_belief import (
 )
 from colonnade.families import LOGISTIC
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.schema import Column
-from colonnade.schema.features import Feature
+from colonnade.schema import Column, Feature
 
 Array = NDArray[np.float64]
 

@@ -51,8 +51,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
-from colonnade.estimation.tables import PairTableSet, maximum_entropy
+from colonnade.estimation.tables import PairTableSet, maximum_entropy, project_to_simplex
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import (
     discrete_laplace_variance,

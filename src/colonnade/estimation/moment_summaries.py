@@ -41,11 +41,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.tables import PairTableSet, plausible_total
-from colonnade.schema import Column
-from colonnade.schema.features import half_widths, to_own_units
+from colonnade.estimation.tables import PairTableSet, plausible_total, project_to_simplex
+from colonnade.schema import Column, half_widths, to_own_units
 
 Array = NDArray[np.float64]
 

@@ -68,7 +68,7 @@ from colonnade.estimation.regression import (
 from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
-from colonnade.schema.features import (
+from colonnade.schema import (
     Coding,
     Feature,
     coefficients_to_own_units,
@@ -136,7 +136,7 @@ def expected_information(family: Family, moments: Moments, weights: Array) -> tu
 
     >>> from colonnade import Category
     >>> from colonnade.families import DEFAULT
-    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import features_of
     >>> features = features_of({"a.plan": Category(["basic", "gold"])})
     >>> moments = Moments(np.array([[90.0, 45, 45], [45, 45, 0], [45, 0, 45]]), np.zeros((3, 3)), 90, features)
     >>> matrix, _ = expected_information(DEFAULT, moments, np.array([0.0, 0.0, 4.0]))

@@ -12,12 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import inverse_of, solution_of
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.families import LOGISTIC
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature
+from colonnade.schema import Column, ColumnName, Feature
 
 Array = NDArray[np.float64]
 
@@ -92,7 +91,7 @@ class ShapePrior:
 
     Examples
     --------
-    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import features_of
     >>> from colonnade.schema import Bins, Category, Numeric
     >>> columns = {"bank.age": Bins.equal(Numeric(18, 95), 8), "bank.segment": Category(["basic", "gold"])}
     >>> prior = ShapePrior.of(features_of(columns), columns)

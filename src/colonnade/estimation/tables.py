@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import CountTable, project_to_simplex
 from colonnade.runtime.public_coins import PublicGenerator
 
 Array = NDArray[np.float64]
@@ -36,6 +35,36 @@ LARGEST_NEWTON = 1_000
 LARGEST_STEP = 2.0**60
 MARGIN_TOLERANCE = 1e-11
 SURPRISE = 4.0
+
+
+def project_to_simplex(estimate: Array, total: float) -> Array:
+    """Return the table nearest to ``estimate``, cell by cell, among those that are non-negative and sum to ``total``.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([5.0, 4.0, -3.0]), 6.0).tolist()
+    [3.5, 2.5, 0.0]
+    """
+    if not 0 <= total < math.inf:
+        raise BadInput("A total is finite and not negative.")
+    descending = np.sort(estimate, axis=None)[::-1]
+    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    last = np.flatnonzero(descending > shifts)
+    shift = shifts[last[-1]] if last.size else shifts[0]  # no cell is above its shift only if the total is 0
+    return np.asarray(np.maximum(estimate - shift, 0.0))
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Estimated counts, one axis per party or per column: projected, unbiased, and standard errors of the unbiased ones."""
+
+    counts: Array
+    unbiased: Array
+    stderr: Array
+
+    def arranged(self, arrange: Callable[[Array], Array]) -> "CountTable":
+        """Return the same table with its axes in another order."""
+        return CountTable(arrange(self.counts), arrange(self.unbiased), arrange(self.stderr))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +241,7 @@ SWEEPS = 200
 LARGEST_UPDATES = 5_000
 
 
-def maximum_entropy(tables: PairTableSet, total: float, *, tolerance: float = 1e-9) -> Array:
+def maximum_entropy(tables: PairTableSet, total: float) -> Array:
     """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
 
     It is a fit to pairs, not a count: exact where no three columns interact beyond their pairs, and silent about such
@@ -228,9 +257,6 @@ def maximum_entropy(tables: PairTableSet, total: float, *, tolerance: float = 1e
         From `consistent_tables`.
     total
         Their common total.
-    tolerance
-        Stop when no pair cell misses its target by more than this share of the total (or a thousandth of the noise), or
-        when nothing moves any more.
     """
     if math.prod(tables.sizes) > LARGEST_JOINT:
         raise BadInput(
@@ -241,7 +267,8 @@ def maximum_entropy(tables: PairTableSet, total: float, *, tolerance: float = 1e
     if total == 0:
         return np.zeros(tables.sizes)
     targets = _softened(tables, total)
-    enough = max(tolerance * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
+    # It stops when no pair cell misses its target by more than this, or when nothing moves any more.
+    enough = max(1e-9 * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
     joint, missed = _iterate(_supported(tables.sizes, targets, total), targets, enough)
     return joint if missed <= enough else _settle(joint, targets, total, enough)
 

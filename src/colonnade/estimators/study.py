@@ -46,12 +46,11 @@ from colonnade.estimators.presentation import presenter
 from colonnade.estimators.two_stages import FirstStage, in_two_stages, merge_findings, require_both
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.event_log import progress_bar
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, indicated, with_indicators
+from colonnade.schema import Column, ColumnName, indicated, with_indicators
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
 
@@ -109,6 +108,12 @@ class Study(BaseEstimator):
     stage_before: FirstStage | None = None
     """What an earlier stage has released, in a copy of the study that goes on from it."""
 
+    def __init__(self, *, method: Any, epsilon: float | None, delta: float, unit: Unit) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+
     # Public methods --------------------------------------------------------------------------------------------------
 
     def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:
@@ -147,7 +152,8 @@ class Study(BaseEstimator):
             charges=charges,
             unpaid={
                 party: {
-                    codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]
+                    messages.request_identity(plan, party, step): quote.losses[party][step]
+                    for step in quote.unpaid[party]
                 }
                 for party in plan.parties
             },

@@ -20,9 +20,9 @@ from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import PrivacyStatement
-from colonnade.schema.features import ColumnName
+from colonnade.schema import ColumnName
 from colonnade.transport.direct import Transcript
 
 AUTO = "auto:"
@@ -56,7 +56,7 @@ class FirstStage:
     @property
     def digest(self) -> str:
         """The hash of its plan, which the second plan names."""
-        return codec.digest(self.plan).hex()
+        return messages.digest(self.plan).hex()
 
 
 def how_many(columns: Sequence[str] | str | None) -> int | None:
@@ -142,7 +142,7 @@ def in_two_stages(
     parties = dict.fromkeys((*plan.parties, *second.charges))
     charges = {party: quote.charge(party) + second.charges.get(party, NOTHING) for party in parties}
     unpaid = {
-        party: {codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
+        party: {messages.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
         for party in plan.parties
     }
     factor = price.epsilon / second.epsilon if second.epsilon else 1.0

@@ -94,7 +94,7 @@ from colonnade.papers.laws import SketchLaw, sketching
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import price_of_loss
 from colonnade.privacy.laws.response import best_channel
-from colonnade.schema.features import Feature, centres, half_widths
+from colonnade.schema import Feature, centres, half_widths
 
 LARGEST_SKETCHED = 48
 """Local clusters up to which sketches are decoded."""

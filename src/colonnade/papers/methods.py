@@ -38,8 +38,8 @@ from colonnade.papers.steps import LARGEST_SKETCHES, STEP, GradientTerms
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.schema import Column
-from colonnade.schema.features import (
+from colonnade.schema import (
+    Column,
     Feature,
     coded_widths,
     coefficients_to_own_units,

@@ -48,24 +48,21 @@ from colonnade.papers import steps
 from colonnade.papers.draws import PEOPLE, Batches, Signs
 from colonnade.papers.laws import WholeValues
 from colonnade.papers.steps import KEY, CoresetTerms, GradientStep, MembershipSketches
-from colonnade.party.refusals import among_rows
 from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
-from colonnade.party.steps.newton import Integers, labelled_rows
 from colonnade.party.steps.participants import Arrays, PrivateStep, SumPart, require_no_price
-from colonnade.party.steps.row_coding import coded_rows, require_within, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.steps.products import Integers, labelled_rows
+from colonnade.party.table.private_table import PrivateTable, among_rows, coded_rows, require_within, whole_numbers
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema.features import coded_block
+from colonnade.schema import coded_block
 from colonnade.secure.keys import digest
 from colonnade.steps.kind import LARGEST_NUMBER, Earlier
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
+    from colonnade.party.gate import AdmittedStep, Reservation
 
 
 Array = NDArray[np.float64]

@@ -111,8 +111,7 @@ from colonnade.protocol.messages import (
     unpack,
 )
 from colonnade.protocol.public_choice import public_positions, public_uniforms
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import LARGEST_SHORT_SCALE, StepKind, valid_scale
 from colonnade.steps.local import Reports

@@ -43,7 +43,7 @@ from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.public_choice import public_positions
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
@@ -100,7 +100,7 @@ class GradientTerms(LabelledTerms):
     @classmethod
     def read(cls, plan: Plan, name: str) -> "GradientTerms":
         """Read a descent from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(HashedStep(codec.digest(plan), name, plan))
+        return _read(HashedStep(messages.digest(plan), name, plan))
 
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "GradientTerms":
@@ -455,7 +455,7 @@ class CoresetDraws(SumStep, CoresetStep):
         if terms.ring.bound < plan.people:
             raise BadInput("The bound of the sum is below the number of people.")
         self.owners = terms.owners
-        self.question = codec.request_identity(plan, step.party, step.name)
+        self.question = messages.request_identity(plan, step.party, step.name)
 
     @classmethod
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:

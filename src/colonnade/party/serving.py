@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from colonnade.errors import ColonnadeError
-from colonnade.protocol.codec import read_frame
+from colonnade.protocol.messages import read_frame
 
 CONNECTIONS = 64
 BACKLOG = 128

@@ -177,8 +177,8 @@ class Signatory(_Part, frozen=True, kw_only=True):
     identity
         Its public Ed25519 key, in hexadecimal.
     ledger, schema
-        The identity of its ledger and the hash of its public schema (`codec.schema_digest`); both empty for a compute node.
-        A new key comes with the same ledger: rotating a key does not reset a budget.
+        The identity of its ledger and the hash of its public schema (`colonnade.protocol.messages.schema_digest`); both empty
+        for a compute node. A new key comes with the same ledger: rotating a key does not reset a budget.
     computes
         Whether it may compute on shares, its own data's included. A node without data always may.
     direct

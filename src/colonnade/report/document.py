@@ -38,13 +38,12 @@ from colonnade.estimators.answers import Delivery, Evaluation, Preview
 from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NANO, Loss, total
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted
 from colonnade.report import plots
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.runtime.private_files import put_in_place
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Schema
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
 _VOID = frozenset({"meta", "br", "img", "hr"})
@@ -320,7 +319,7 @@ def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -
 
 def _charged(party: str, studies: Sequence[Reported], federation: Federation) -> str:
     """Return what one party's ledger was ever charged for these studies, composed."""
-    plans = {codec.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
+    plans = {messages.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
     auditor, losses, delta = federation._driver.journal or NoJournal(), list[Loss](), 0.0
     for plan in plans.values():  # one release may serve several studies
         account = plan_accounts(plan, {party: 0}, federation._driver.transport, auditor)[party]
@@ -408,7 +407,7 @@ def request_section(study: Reported) -> Html:
             "yes: every person's record is randomised on its own" if privacy.local else "no",
         ),
         ("draw", str(plan.repeat)),
-        ("plan hash (SHA-256)", tag("code", codec.digest(plan).hex())),
+        ("plan hash (SHA-256)", tag("code", messages.digest(plan).hex())),
         ("federation (SHA-256 of names and schemas)", tag("code", plan.federation)),
         ("alignment of rows", tag("code", plan.alignment)),
     ]

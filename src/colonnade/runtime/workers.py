@@ -21,7 +21,7 @@ class WorkersFailed(Exception):
     """A member's own workers did not finish what they were given. The cause is the member's own.
 
     A data party's workers hold its rows too, so whether they can go on may depend on rows. A member says nothing of it: a party
-    stops as it does where rows cannot be read (`colonnade.party.refusals`), and a node without data has one constant message.
+    stops as it does where rows cannot be read (`colonnade.party.guard`), and a node without data has one constant message.
     """
 
 

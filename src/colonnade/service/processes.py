@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskFull
-from colonnade.protocol import agreement, codec, messages
+from colonnade.protocol import agreement, messages
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import lock_folder
 from colonnade.service import toml_parts
@@ -37,7 +37,7 @@ from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
-    from colonnade.party.refusals import RowsFailed
+    from colonnade.party.table.private_table import RowsFailed
 
 
 REFUSED = 1
@@ -600,7 +600,7 @@ class MonitoredEndpoint:
         os._exit(0)
 
     def _note(self, kind: dict[str, str | int], reply: bytes) -> None:
-        decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
+        decoded = messages.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
         with self._lock:
             self._is_news.set()
@@ -646,11 +646,11 @@ class MonitoredEndpoint:
 def _kind(data: bytes) -> dict[str, str | int]:
     """Return what kind of request this is, in public words."""
     try:
-        request = codec.decode_request(data)
+        request = messages.decode_request(data)
     except ColonnadeError:
         return {"request": "malformed"}
     found: dict[str, str | int] = {"request": type(request).__name__}
-    study = codec.study_of(request)
+    study = messages.study_of(request)
     if study is not None:
         found["study"] = study
     turn = getattr(request, "turn", None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
 from colonnade.party.serving import serve
 from colonnade.protocol import agreement
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
@@ -75,7 +75,9 @@ class RelayedMessage:
             if self._failed:
                 return BlockAnswer(call.number, Status.AWAY)
             try:
-                return self._put(call, deadline) if call.verb == Verb.PUT else self._get(call, deadline)
+                if call.verb == Verb.PUT:
+                    return self._put(call, deadline)
+                return self._give(call.number, call.offset, deadline)
             except (OSError, ValueError):  # the latter where the socket was closed from another thread
                 self._failed = True  # whatever was read of the answer is not one
                 self.close()
@@ -104,9 +106,6 @@ class RelayedMessage:
         if end < self._total:
             return BlockAnswer(call.number, Status.MORE)
         return self._give(call.number, 0, deadline)
-
-    def _get(self, call: BlockCall, deadline: float) -> BlockAnswer:
-        return self._give(call.number, call.offset, deadline)
 
     def _give(self, number: int, offset: int, deadline: float) -> BlockAnswer:
         if self._taken < self._total:

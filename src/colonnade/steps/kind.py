@@ -10,12 +10,12 @@ plan, an array whose shape the plan fixes, or shares of rows whose number and wi
 seals) is a small constant per message. No message is sent.
 
 *Terms* that many kinds have in common: parameters, coded columns as bounded integers, scores under public weights. What is
-missing, unknown or of another type is refused before any data is read. Coded columns are what `colonnade.schema.features`
+missing, unknown or of another type is refused before any data is read. Coded columns are what `colonnade.schema`
 maps to [−1, 1], times γ and rounded. Rounding to the nearest integer keeps |entry| ≤ γ because γ is an integer. A category
 adds γ² to a row's squared length however many levels it has. So a row of b columns has squared length at most bγ² by
 construction, and nothing needs clipping unless the plan allows less. A missing number is the midpoint, which is coded as 0. A
 missing category is 0 in every indicator. A model is public once it is released, so the weights of scores stand in the plan.
-These are public facts: `colonnade.party.steps.row_coding` makes the integers from a table.
+These are public facts: `colonnade.party.table.private_table` makes the integers from a table.
 
 *Joint openings* (`JointStep`): products of parties' columns, worked out on secret shares and opened once, with noise in shares.
 What a party contributes is integer rows to be shared, noise for every entry between two parties, and a part of its own,
@@ -42,13 +42,12 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.shared import SharedNoise
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
-from colonnade.schema import Schema
-from colonnade.schema.features import ColumnName
-from colonnade.secure.mail import OVERHEAD
+from colonnade.schema import ColumnName, Schema
+from colonnade.secure.keys import OVERHEAD
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import Rectangle, check_repetitions, cut, rectangles, require_threshold, seeded_points
 
@@ -609,14 +608,14 @@ def word_list(parameters: Mapping[str, Parameter], name: str) -> tuple[str, ...]
     return tuple(str(value) for value in values)
 
 
-def seed_parameter(parameters: Mapping[str, Parameter], name: str = "seed", default: str = "") -> bytes:
+def seed_parameter(parameters: Mapping[str, Parameter], default: str = "") -> bytes:
     """Return 32 public bytes from their hexadecimal form."""
     try:
-        seed = bytes.fromhex(str(parameters.get(name, default)))
+        seed = bytes.fromhex(str(parameters.get("seed", default)))
     except ValueError:
         seed = b""
     if len(seed) != 32:
-        raise BadInput(f"A step's {name} must be 32 bytes in hexadecimal.")
+        raise BadInput("A step's seed must be 32 bytes in hexadecimal.")
     return seed
 
 
@@ -951,7 +950,7 @@ class JointStep(StepKind):
     @classmethod
     def read(cls, plan: Plan, name: str) -> Joint:
         """Read a joint opening from a plan; refuse one that could not keep its promise. A plan is read once."""
-        hashed = HashedStep(codec.digest(plan), name, plan)
+        hashed = HashedStep(messages.digest(plan), name, plan)
         return _read(cls, hashed)  # type: ignore[arg-type]  # mypy takes a class for one without a hash
 
     @classmethod

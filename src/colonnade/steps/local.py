@@ -28,10 +28,10 @@ from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteLaplace
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, LocalClustering
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import Opening
 from colonnade.schema import Column, Schema
-from colonnade.secure.mail import OVERHEAD
+from colonnade.secure.keys import OVERHEAD
 from colonnade.steps.kind import (
     HELLO,
     LARGEST_NUMBER,
@@ -385,7 +385,7 @@ class Split(KeyStep):
 
 def part_identity(plan: Plan, part: str) -> str:
     """Return the name of a part as an order of rows: a function of the plan, which names the order that is divided."""
-    return hashlib.sha256(b"colonnade split 1\0" + codec.digest(plan) + part.encode()).hexdigest()
+    return hashlib.sha256(b"colonnade split 1\0" + messages.digest(plan) + part.encode()).hexdigest()
 
 
 def key_holders(plan: Plan, name: str) -> list[str]:

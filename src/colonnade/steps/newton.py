@@ -42,12 +42,12 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
-from colonnade.families import family_of
+from colonnade.families import DEFAULT, FAMILIES
 from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
@@ -140,6 +140,19 @@ class LabelledTerms:
         return next(iter(self.asked.values()))
 
 
+def family_of(parameters: Mapping[str, object]) -> Family:
+    """Return the family that a plan's step names."""
+    family = FAMILIES.get(str(parameters.get("family", DEFAULT.name)))
+    if family is None:
+        raise BadInput(f"The family of a model is one of {', '.join(FAMILIES)}.")
+    return family
+
+
+def family_term(family: Family) -> dict[str, str]:
+    """Return what a plan's step says of its family: nothing where that is the default."""
+    return {} if family is DEFAULT else {"family": family.name}
+
+
 class LabelledSteps(StepKind):
     """One party's rows in such a run: whether the label is among them, and how its other columns are coded."""
 
@@ -228,7 +241,7 @@ class NewtonTerms(LabelledTerms):
     @classmethod
     def read(cls, plan: Plan, name: str) -> "NewtonTerms":
         """Read a run from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(HashedStep(codec.digest(plan), name, plan))
+        return _read(HashedStep(messages.digest(plan), name, plan))
 
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "NewtonTerms":

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch
-from colonnade.families import family_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.result import COORDINATOR, Opening
@@ -34,6 +33,7 @@ from colonnade.steps.kind import (
     number_parameter,
     whole_parameter,
 )
+from colonnade.steps.newton import family_of
 
 SUMMED = (
     "Of {name} only sums over the parties were opened: no party's own part is seen unless all other parties pool theirs with "

@@ -1,7 +1,7 @@
 """Parties on other machines, over NVIDIA FLARE: the same bytes each way, in parallel, asked again until they are answered.
 
 A party is away when its relay, or the guard behind it, is not there; it may be away for ``patience`` seconds, whatever the
-reason, before a round fails. A guard that is at work may take as long as it needs (``longest``).
+reason, before a round fails. A guard that is at work may take as long as it needs (`ANSWER_SECONDS`).
 
 FLARE's Cell is used as a pipe for opaque bytes, in blocks (extra ``colonnade[network]``).
 
@@ -46,7 +46,7 @@ from cryptography import x509
 
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol.agreement import COORDINATOR
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.transport.kit import Certificate, Kit, KitWatch, KnownCertificates
 
@@ -468,8 +468,6 @@ class FlareTransport:
         The name in the coordinator's certificate.
     patience
         Seconds that a party may be away before a round fails; asking again is safe.
-    longest
-        Seconds that a guard may work on one answer.
     log
         Where connections and refused messages are noted.
     changed
@@ -488,7 +486,6 @@ class FlareTransport:
         kit: str | Path,
         host: str,
         patience: float = PATIENCE,
-        longest: float = ANSWER_SECONDS,
         log: Log | None = None,
         changed: Callable[[tuple[str, ...]], None] = lambda _: None,
         memory: Path | None = None,
@@ -501,7 +498,6 @@ class FlareTransport:
             )
         self.parties = tuple(parties)
         self._patience = patience
-        self._longest = longest
         self._clock = clock
         self._log = log or Log(None, "coordinator", "coordinator")
         self._changed = changed
@@ -620,7 +616,7 @@ class FlareTransport:
         """Repeat one call while the guard is at work; a relay that says so is there."""
         last = verb == Verb.PUT and offset + len(block) == len(letter.data)
         wanted = Status.MORE if verb == Verb.PUT and not last else Status.DATA
-        give_up = self._clock() + self._longest
+        give_up = self._clock() + ANSWER_SECONDS
         while self._clock() < give_up:
             answer = self._call(letter, verb, offset, block)
             if answer.status == Status.REFUSED:

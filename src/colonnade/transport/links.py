@@ -2,7 +2,7 @@
 
 A link carries letters and nothing else. It is an optimisation: if it fails, the coordinator relays the same bytes. What a
 letter is, how it is sealed and when it is accepted is the guards' affair and is the same with links and without
-(`colonnade.secure.mail`): guards do not know that there are links.
+(`colonnade.secure.keys`): guards do not know that there are links.
 
 *Who connects.* The relay, which has the network. The guard has none. The relay takes letters out of its guard's answer, hands
 them over, and puts tickets in their place (`PostOffice`).
@@ -69,10 +69,19 @@ from typing import BinaryIO
 import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import address_of
-from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Conclude, Post, Posted, Refused, Ticket
+from colonnade.protocol.messages import (
+    LARGEST_FRAME,
+    LARGEST_SEALED,
+    SHORTEST_DIRECT,
+    Blob,
+    Conclude,
+    Post,
+    Posted,
+    Refused,
+    Ticket,
+)
 from colonnade.runtime.event_log import Log
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import Kit
@@ -747,16 +756,16 @@ class PostOffice:
     def handle(self, data: bytes) -> bytes:
         """Answer one request. Where the guard does not, the connection ends, as the guard's own would."""
         try:
-            request = codec.decode_request(data)
+            request = messages.decode_request(data)
         except ColonnadeError:
             return self._ask(data)  # what is no request is for the guard to refuse
         if isinstance(request, Conclude):
             reply = self._ask(data)
-            self._forget(codec.digest(request.plan))
+            self._forget(messages.digest(request.plan))
             return reply
         if not isinstance(request, Post):
             return self._ask(data)
-        study = codec.digest(request.plan)
+        study = messages.digest(request.plan)
         tickets = {sender: ticket for sender, found in request.letters.items() if (ticket := Ticket.read(found))}
         if request.turn == 0:
             self._begin(study, request.run)
@@ -777,13 +786,13 @@ class PostOffice:
 
     def _ask_with_letters(self, data: bytes, request: Post, study: bytes, tickets: dict[str, Ticket]) -> bytes:
         """Put the letters of a turn in the place of their tickets, have it answered, and erase them."""
-        if len(data) + sum(ticket.size for ticket in tickets.values()) > codec.LARGEST_FRAME:
-            return codec.encode(Refused.of(ProtocolError("The letters of one turn are larger than any message.")))
+        if len(data) + sum(ticket.size for ticket in tickets.values()) > messages.LARGEST_FRAME:
+            return messages.encode(Refused.of(ProtocolError("The letters of one turn are larger than any message.")))
         with self._turns:
             found = {sender: self._mailbox.find(sender, study, ticket) for sender, ticket in tickets.items()}
             letters = {sender: Blob(letter) for sender, letter in found.items() if letter is not None}
             is_lost = len(letters) < len(tickets)
-            whole = codec.encode(msgspec.structs.replace(request, letters={**request.letters, **letters}))
+            whole = messages.encode(msgspec.structs.replace(request, letters={**request.letters, **letters}))
             del found, letters
             reply = self._ask(whole)
         for sender, ticket in tickets.items():
@@ -809,7 +818,7 @@ class PostOffice:
     def _hand_over(self, study: bytes, reply: bytes) -> bytes:
         """Send the letters of an answer directly, as far as that goes, and return the answer with tickets for them."""
         try:
-            posted = codec.decode_reply(reply)
+            posted = messages.decode_reply(reply)
         except ColonnadeError:
             return reply  # what is no reply is for the coordinator to refuse
         if not isinstance(posted, Posted):
@@ -820,7 +829,7 @@ class PostOffice:
         with ThreadPoolExecutor(len(going), thread_name_prefix="colonnade-links") as threads:
             gone = dict(zip(going, threads.map(lambda to: self._sent(study, to, going[to]), going), strict=True))
         tickets = {to: ticket.blob() for to, ticket in gone.items() if ticket is not None}
-        return codec.encode(Posted(letters={**posted.letters, **tickets})) if tickets else reply
+        return messages.encode(Posted(letters={**posted.letters, **tickets})) if tickets else reply
 
     def _sent(self, study: bytes, to: str, letter: Blob) -> Ticket | None:
         ticket = Ticket.of(letter.view)
@@ -829,10 +838,10 @@ class PostOffice:
 
 def _say_lost(reply: bytes) -> bytes:
     """Return a guard's answer to a turn without some of its letters; where it refuses, with the reason it cannot know."""
-    found = codec.decode_reply(reply)
+    found = messages.decode_reply(reply)
     if not isinstance(found, Refused) or found.code != LOST.code:
         return reply
-    return codec.encode(msgspec.structs.replace(found, message=LOST.message, remedy=LOST.remedy))
+    return messages.encode(msgspec.structs.replace(found, message=LOST.message, remedy=LOST.remedy))
 
 
 LOST = ProtocolError(

@@ -54,8 +54,7 @@ from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.privacy.laws.tables import GroupNoise, value_to_count
 from colonnade.protocol.messages import Released, Rounds, ask_all, planned_value
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, columns_at, features_of, parties_of, plain_names
+from colonnade.schema import Column, ColumnName, Feature, columns_at, features_of, parties_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
 from colonnade.steps.describing import (

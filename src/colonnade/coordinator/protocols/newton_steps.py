@@ -37,18 +37,17 @@ from colonnade.estimation.newton import (
     start_weights,
 )
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior
-from colonnade.families import DEFAULT, WINDOW, family_term
+from colonnade.families import DEFAULT, WINDOW
 from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import LARGEST_SHORT_SCALE, valid_scale
-from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
+from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase, family_term
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -49,8 +49,7 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.protocol.messages import Released, Rounds, ask_all, planned_value
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName
 from colonnade.steps.kind import StepKind
 from colonnade.steps.local import Centres, HistogramStep, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep

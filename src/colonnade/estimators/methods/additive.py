@@ -34,7 +34,7 @@ from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.estimators.methods.moments import MomentMethod, logistic_attributes, opened_variance
 from colonnade.families import WINDOW, WINDOWS
 from colonnade.privacy.accounting import Price
-from colonnade.schema.features import Feature, features_of
+from colonnade.schema import Feature, features_of
 from colonnade.steps.newton import NewtonTerms
 
 if TYPE_CHECKING:

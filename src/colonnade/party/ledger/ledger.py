@@ -41,6 +41,7 @@ from typing import Self, Unpack
 
 import msgspec
 
+from colonnade.conversations.memory import Earlier
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
@@ -49,7 +50,6 @@ from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget, Loss, total
-from colonnade.secure.history import Earlier
 
 SECOND = 1_000_000  # the ledger counts microseconds
 DEBITS_END = 3_600 * SECOND
@@ -470,7 +470,7 @@ class SqliteLedger:
         Parameters
         ----------
         digest
-            The plan's hash (`colonnade.protocol.codec.digest`): what rows say in ``plan``.
+            The plan's hash (`colonnade.protocol.messages.digest`): what rows say in ``plan``.
         content
             Its canonical bytes.
         about

@@ -14,8 +14,8 @@ file can replace it by another consistent one, an older one included. Only someb
 (`SqliteLedger.continues`).
 
 *What peers are shown.* Not the hashes: a reader of one could try out what the next row says. Rows are the leaves of a tree
-(`colonnade.secure.history`) as digests under a secret salt, and peers are shown its root. The salt stands in the first row, or in
-the row of kind ``migrated`` that a ledger of before there were salts gets when it is opened.
+(`colonnade.conversations.memory`) as digests under a secret salt, and peers are shown its root. The salt stands in the first
+row, or in the row of kind ``migrated`` that a ledger of before there were salts gets when it is opened.
 """
 
 import hashlib

@@ -19,10 +19,10 @@ from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import About, Plan, Step, one_line
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
-from colonnade.schema.features import ColumnName, columns_at
+from colonnade.schema import ColumnName, columns_at
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of
@@ -56,7 +56,7 @@ TOLD_BY = {
 def parse_plan(content: bytes | None) -> Plan | None:
     """Return a plan from its canonical bytes; ``None`` if there are none, or if they are of another version of plans."""
     try:
-        return None if content is None else codec.decode(content, Plan)
+        return None if content is None else messages.decode(content, Plan)
     except ColonnadeError:
         return None
 
@@ -298,7 +298,7 @@ def _own_row(entry: Entry) -> str:
 def _step(plan: Plan, party: str, entry: Entry) -> Step | None:
     """Return the step that a row is about: its request id follows from it, or it is the only one of this party."""
     steps: Sequence[Step] = plan.steps_of(party)
-    found = [one for one in steps if codec.request_identity(plan, party, one.name) == entry.request]
+    found = [one for one in steps if messages.request_identity(plan, party, one.name) == entry.request]
     named = found or [one for one in steps if f" {one.name} " in entry.label]
     return named[0] if len(named) == 1 else steps[0] if len(steps) == 1 else None
 

@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.party.steps.participants import LocalStep, PrivateStep
-from colonnade.party.steps.row_coding import coded_rows, partial_scores, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows, partial_scores, whole_numbers
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Column, Schema, equal_bins
+from colonnade.schema import Column, Schema, equal_bins, to_unit_range
 from colonnade.schema.encoders import MISSING
-from colonnade.schema.features import to_unit_range
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership

@@ -25,8 +25,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source
 from colonnade.schema import THOUSANDS, Column, Schema
-from colonnade.schema.cells import flatten, spelled_out
-from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for
+from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for, flatten, spelled_out
 
 NOTHINGS = (
     "-",

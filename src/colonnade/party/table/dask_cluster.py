@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from colonnade.errors import BadInput, ColonnadeError, error_for
-from colonnade.schema.cells import pandas_kind, pandas_reader
+from colonnade.schema.encoders import pandas_kind, pandas_reader
 
 Result = TypeVar("Result")
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
-from colonnade.schema.cells import flatten, is_text, texts_of
+from colonnade.schema.encoders import flatten, is_text, texts_of
 from colonnade.steps.alignment import IdRules
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"

@@ -8,8 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.column import refuse_lonely_indicator, require_flags, require_texts, written
-from colonnade.schema.kinds.number import Number
+from colonnade.schema.column import Number, refuse_lonely_indicator, require_flags, require_texts, written
 
 DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
 EPOCH = dt.date(1970, 1, 1)
