@@ -4,10 +4,13 @@ import os
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from colonnade.runtime.private_files import TemporaryFolder
 
 if os.environ.get("COLONNADE_FRESH") == "1":  # before workers are started: they inherit the seed
     os.environ["COLONNADE_FRESH"] = os.urandom(8).hex()
@@ -74,6 +77,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         seen[test] += "full" not in item.keywords
     items[:] = taken
     config.hook.pytest_deselected(items=left)
+
+
+_folders: list[TemporaryFolder] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _temporary_files_of_its_own() -> Iterator[None]:
+    """Whoever opens a simulation looks at all temporary folders of ours, and tests leave hundreds open until they end."""
+    _folders.append(TemporaryFolder())  # until the end: what one module keeps open another may use
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(_folders[-1].path))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture

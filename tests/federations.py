@@ -1,5 +1,6 @@
 """Small federations for tests."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from colonnade.party.guard import Guard
 from colonnade.party.ledger.ledger import Hold
 from colonnade.party.policy import requester_of
 from colonnade.plan import About, Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 
 TEST_KEY = b"k" * 32
 
@@ -74,6 +75,15 @@ def federation(
     )
 
 
+def from_one_table(frame: pd.DataFrame, schemas: Mapping[str, Any], **options: Any) -> cn.Federation:
+    """A federation of one table whose columns are named ``party.column``."""
+    parties = {}
+    for party, schema in schemas.items():
+        own = frame[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1)
+        parties[party] = cn.Party(own.assign(id=np.arange(len(frame))), schema=cn.Schema(schema))
+    return cn.Federation.simulate(parties, **{"id": "id", "budget": cn.Budget(epsilon=10_000.0, delta=1e-3), **options})
+
+
 def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     parts = [frame.set_index("person_id").add_prefix(f"{name}.") for name, frame in tables.items()]
     return pd.concat(parts, axis=1, join="inner").sort_index()
@@ -81,8 +91,8 @@ def joined(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def as_if_agreed(endpoint: Any, plan: Plan, about: About | None = None) -> Plan:
     """Let one member take part in a plan as if it had heard everybody's yes, for tests that ask by hand; return the plan."""
-    hashed = codec.digest(plan)
-    endpoint._consents._begun[hashed] = None
+    hashed = messages.digest(plan)
+    endpoint._consents._agreed[hashed] = None
     if isinstance(endpoint, Guard):
         ledger = endpoint._gate._ledger
         ledger.hold(Hold(hashed, requester_of(about), "" if about is None else about.purpose, {}))

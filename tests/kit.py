@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -18,8 +19,10 @@ from scipy import stats
 
 from colonnade.estimation.table_model import has_library
 from colonnade.party.party import Party
+from colonnade.plan import Plan, Step
 from colonnade.privacy.randomness import KeyedRandomness, Randomness
 from colonnade.privacy.samplers import ExactSampler
+from colonnade.secure.shamir import default_threshold
 from colonnade.steps.kind import KINDS, nothing_earlier
 
 FAMILY = 1e-6
@@ -82,6 +85,25 @@ def chi_square_p(observed: np.ndarray, probabilities: np.ndarray) -> float:
         cells_e[-1] += run_e
     statistic = sum((o - e) ** 2 / e for o, e in zip(cells_o, cells_e, strict=True))
     return float(stats.chi2.sf(statistic, max(len(cells_e) - 1, 1)))
+
+
+def written(*steps: Step, **fields: Any) -> Plan:
+    """A plan by hand: what a test does not say follows from its steps, or is as here."""
+    nodes = fields.get("compute_nodes", ())
+    usual: dict[str, Any] = {
+        "task": "moments",
+        "method": "secure",
+        "parameters": {},
+        "unit": "person",
+        "price": steps[0].price if steps else None,
+        "federation": "0" * 64,
+        "alignment": "0" * 64,
+        "people": 10,
+        "parties": tuple(dict.fromkeys(step.party for step in steps)),
+        "threshold": default_threshold(len(nodes)) if nodes else 0,
+        "collusion": 1 if nodes else 0,
+    }
+    return Plan(steps=steps, **usual | fields)
 
 
 def private(made, plan, step, schema, earlier=nothing_earlier):

@@ -33,8 +33,9 @@ from colonnade.errors import BadInput, ColonnadeError
 from colonnade.party.ledger import ledger as ledgers
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
+    Acknowledged,
     Agreed,
     Array,
     Ask,
@@ -45,7 +46,6 @@ from colonnade.protocol.messages import (
     GetDescription,
     GetYes,
     Greeted,
-    Noted,
     Opened,
     Post,
     Posted,
@@ -283,9 +283,9 @@ class Line:
         self._one_at_a_time = threading.Lock()
 
     def exchange(self, requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        honest = {party: codec.decode_request(data) for party, data in requests.items()}
+        honest = {party: messages.decode_request(data) for party, data in requests.items()}
         asked = {party: self._changed(request) for party, request in honest.items()}
-        sent = {party: codec.encode(request) for party, request in asked.items()}
+        sent = {party: messages.encode(request) for party, request in asked.items()}
         self.to_bank += [data for party, data in sent.items() if party == "bank"]
         replies = dict(self.inner.exchange(sent))
         for party, request in asked.items():
@@ -321,7 +321,7 @@ class Line:
             spoilt = {sender: Blob(bytes(one.view)[:-1] + b"?") for sender, one in request.letters.items()}
             request = msgspec.structs.replace(request, letters=spoilt)
         self.last = plan if self.change is None else self.change(plan)
-        self._sent_for[codec.digest(plan)] = codec.digest(self.last)
+        self._sent_for[messages.digest(plan)] = messages.digest(self.last)
         return msgspec.structs.replace(request, plan=self.last)
 
     def _pretended(self, request: Any, data: bytes) -> bytes:
@@ -329,15 +329,15 @@ class Line:
         if not self.is_blunt or not isinstance(request, Propose | GetYes | Begin):
             return data
         if isinstance(request, Propose):
-            agreed = codec.decode_reply(data)
+            agreed = messages.decode_reply(data)
             nonce = agreed.nonce if isinstance(agreed, Agreed) else bytes(16)
-            return codec.encode(Agreed(plan_hash=codec.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
-        if not isinstance(codec.decode_reply(data), Refused):
+            return messages.encode(Agreed(plan_hash=messages.digest(request.plan), losses={}, unpaid=(), nonce=nonce))
+        if not isinstance(messages.decode_reply(data), Refused):
             return data
-        return codec.encode(SaidYes(yes=b"") if isinstance(request, GetYes) else Noted())
+        return messages.encode(SaidYes(yes=b"") if isinstance(request, GetYes) else Acknowledged())
 
     def _answer(self, data: bytes) -> tuple:
-        return self._public(codec.decode_reply(data), data)
+        return self._public(messages.decode_reply(data), data)
 
     def _public(self, message: Any, data: bytes) -> tuple:
         """A message without released values and sealed letters."""
@@ -366,7 +366,7 @@ class Line:
         letters = {sender: len(one) for sender, one in getattr(message, "letters", {}).items()}
         given = getattr(message, "inputs", None) or getattr(message, "values", {})
         turn = (message.run, message.turn) if isinstance(message, Post) else ()
-        return (codec.digest(message.plan), message.step, turn, letters, *_shapes(given))
+        return (messages.digest(message.plan), message.step, turn, letters, *_shapes(given))
 
 
 def _shapes(arrays: Mapping[str, Array | None]) -> tuple:
@@ -466,12 +466,12 @@ class Stage(ABC):
             return
         plan, requests = self.line.last, [GetDescription(), GetAccount()]
         for step in () if plan is None else plan.steps_of("bank"):
-            run = codec.digest(plan)[:16]
+            run = messages.digest(plan)[:16]
             requests += [Recall(plan=plan, step=step.name), Ask(plan=plan, step=step.name)]
             requests += [Post(plan=plan, step=step.name, run=run, turn=turn, letters={}) for turn in (0, 1, 3)]
             requests += [Recall(plan=plan, step=step.name), Propose(plan=plan)]
         for request in (*requests, GetDescription(alignment="no such order"), GetAccount()):
-            self.line.exchange({"bank": codec.encode(request)})
+            self.line.exchange({"bank": messages.encode(request)})
 
     def rows(self) -> list[tuple]:
         """All rows of both ledgers, in order, but for what they cover of released bytes."""

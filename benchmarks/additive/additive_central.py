@@ -36,7 +36,7 @@ from colonnade.privacy.calibration import discrete_laplace_variance, laplace_sca
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "newton"))
 

@@ -25,7 +25,7 @@ from sklearn.metrics import v_measure_score
 
 import colonnade as cn
 from colonnade.estimation.clustering import LARGEST_GRID, weighted_kmeans
-from colonnade.estimation.counts import project_to_simplex
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.papers.laws import SKETCHES, least_phantoms
 
 OURS = {

@@ -11,11 +11,11 @@ from itertools import combinations, product
 
 import numpy as np
 
-from colonnade.estimation.counts import project_to_simplex
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.papers.laws import least_floor, least_phantoms
 
 SWEEPS = 60
-AT_ONCE = 512
+SKETCHES_PER_DRAW = 512
 """Sketches that are drawn at once, to bound the memory."""
 
 
@@ -65,8 +65,8 @@ def same_law(table: np.ndarray, sketches: int, gamma: float, each: float, rng) -
     occupied = np.nonzero(table)
     people = table[occupied]
     found = [np.empty((sketches, size)) for size in table.shape]
-    for start in range(0, sketches, AT_ONCE):
-        count = min(AT_ONCE, sketches - start)
+    for start in range(0, sketches, SKETCHES_PER_DRAW):
+        count = min(SKETCHES_PER_DRAW, sketches - start)
         cells = maxima(people, count)
         for party, size in enumerate(table.shape):
             own = maxima(np.full(size, phantoms), count)

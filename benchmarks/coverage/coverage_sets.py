@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks.frame import data_file
 
 import colonnade as cn
-from colonnade.schema.features import ColumnName, coded_block, features_of
+from colonnade.schema import ColumnName, coded_block, features_of
 
 PARTIES = ("first", "second", "third", "fourth")
 PERSON = "person"

@@ -34,7 +34,7 @@ from colonnade.estimation.regression import (
     linear_inference,
 )
 from colonnade.privacy.accounting import Price
-from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
+from colonnade.schema import coefficients_to_own_units, free_coefficients, written_levels
 from colonnade.steps.kind import read_joint
 from colonnade.steps.registry import STUDIES
 
@@ -221,8 +221,8 @@ def claims(part: str, **labels: str) -> Iterator[Claim]:
     yield Claim(f"{part}: of what the oracle determines, called determined", "at least 80 %", called, "the issue")
     yield Claim(f"{part}: median width over the oracle's, every row", "at most 1.3", widths, "the issue")
     yield Claim(
-        f"{part}: every coefficient is covered as often as stated, by binomial tests of all",
-        f"corrected p at least {FAMILY:g}",
+        f"{part}: coverage of every coefficient, smallest corrected p of its binomial test",
+        f"at least {FAMILY:g}",
         each,
         "the issue",
     )

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
-from colonnade.protocol.codec import read_frame, write_frame
+from colonnade.protocol.messages import read_frame, write_frame
 
 __all__ = ["Sockets", "processor_seconds"]
 

@@ -168,7 +168,7 @@ def _missing(held: list[Recording], names: list[str]) -> Iterator[str]:
 
 def _losses(held: list[Recording], rows: list[Compared]) -> Iterator[str]:
     failed = [
-        f"* {found.name}: {claim.words}. Published, or the bar: {claim.bar}. Ours: {claim.judged(results).ours}."
+        f"* {found.name}: {claim.words}. Wanted: {claim.bar}. Measured: {claim.judged(results).ours}."
         for found, results in held
         for claim in found.claims
         if claim.judged(results).verdict == DOES_NOT

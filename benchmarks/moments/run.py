@@ -32,7 +32,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import colonnade as cn
 from colonnade.estimation.moments import Moments
 from colonnade.estimators.frames import design_matrix
-from colonnade.schema.features import coefficients_to_own_units, features_of
+from colonnade.schema import coefficients_to_own_units, features_of
 
 HERE = Path(__file__).parent
 PUBLISHED = tomllib.loads((HERE / "published.toml").read_text())

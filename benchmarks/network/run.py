@@ -28,7 +28,7 @@ from benchmarks.frame.claims import Test
 from benchmarks.network import additive, sites
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetDescription
 from colonnade.service.federation_setup import provision
 from colonnade.transport.direct import Direct, UnixEndpoint
@@ -174,7 +174,7 @@ def gram(folder: Path, rows: int, columns: int, times: int) -> dict:
                     release = federation.moments(epsilon=1.0, delta=1e-6, repeat=draw)
                     list_.append(time.perf_counter() - start)
                 bytes_ = release.transcript_.bytes
-            message = dict.fromkeys(tables, codec.encode(GetDescription()))
+            message = dict.fromkeys(tables, messages.encode(GetDescription()))
             asked = median(timed(lambda: there.transport.exchange(message)) for _ in range(50))
             processes = {"coordinator": sites.memory(os.getpid())}
             for name, process in served.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 import sites
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetDescription
 
 ROWS, COLUMNS = 2_000, 12
@@ -31,7 +31,7 @@ def main() -> None:
     try:
         with cn.Federation.connect(papers, patience=180.0) as federation:
             federation.budget()
-            asked = dict.fromkeys(tables, codec.encode(GetDescription()))
+            asked = dict.fromkeys(tables, messages.encode(GetDescription()))
             draws = iter(range(1, 1_000_000))
             processes = [os.getpid(), *(pid for one in served.values() for pid in sites.children(one.pid).values())]
             print(json.dumps({}), flush=True)

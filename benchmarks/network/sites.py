@@ -16,7 +16,7 @@ import pandas as pd
 
 from colonnade.cli import members as federation_command
 from colonnade.cli import studies as coordinator_command
-from colonnade.protocol.codec import read_frame, write_frame
+from colonnade.protocol.messages import read_frame, write_frame
 from colonnade.service.federation_setup import install_coordinator
 from colonnade.service.party_folder import PartyFolder
 

@@ -27,7 +27,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from colonnade.secure.sine_link import STEPS, LinkBounds, TableKind
 from colonnade.steps.newton import NewtonTerms
 

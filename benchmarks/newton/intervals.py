@@ -11,13 +11,13 @@ from scipy import stats
 
 from colonnade.estimation.newton import NewtonClass, newton_inference
 from colonnade.estimation.regression import RESOLVED, Inference, quadratic_variances
-from colonnade.schema.features import coefficients_to_own_units, free_coefficients, written_levels
+from colonnade.schema import coefficients_to_own_units, free_coefficients, written_levels
 
 EPSILONS = (0.5, 1.0, 4.0)
 LEVEL = 0.95
 SAMPLE, BATCH = 20_000, 40
 MOSTLY = 0.5
-"""Bias is stated of coefficients that are called determined in at least this part of the draws."""
+"""Bias is stated for coefficients that are determined in at least this part of the draws."""
 
 
 class Truth:

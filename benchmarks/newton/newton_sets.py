@@ -12,7 +12,7 @@ from benchmarks.frame.public import DATA_VARIABLE
 import colonnade as cn
 from colonnade.coordinator.protocols import newton_steps
 from colonnade.estimators.frames import design_matrix
-from colonnade.schema.features import Feature, features_of
+from colonnade.schema import Feature, features_of
 
 PARTIES = ("north", "east", "south", "west")
 GAMMA = newton_steps.SCALE

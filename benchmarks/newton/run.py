@@ -9,12 +9,12 @@ same ε and δ = 0.
 in sampling errors. A coefficient is identified if its sampling error is below 3 in log-odds, after the first level of each
 category is taken as the reference.
 
-*Intervals*: the plan is run centrally with the channel's noise; the inference is the library's own (``intervals.py``).
-*Without sampling*: does ``conf_int(total=False)`` cover the maximum-likelihood estimate on the same people? *With sampling*:
-does ``conf_int()`` cover that of a population, for samples of it? A run is a batch of draws. The *oracle* knows the true
-information matrix and the law of the noise. *Worst* is the smallest p-value, over coefficients, of a binomial test of 95 %.
-*Bias* is the largest, of coefficients that are called determined in at least half of the draws, in units of the stated total
-error. No constant was settled with bank marketing's additional table or with flights; the others are no independent evidence.
+*Intervals*: the plan is run centrally with the channel's noise; the inference is the library's own (``intervals.py``). *Without
+sampling*: does ``conf_int(total=False)`` cover the maximum-likelihood estimate on the same people? *With sampling*: does
+``conf_int()`` cover that of a population, for samples of it? A run is a batch of draws. The *oracle* knows the true information
+matrix and the law of the noise. *Worst* is the smallest p-value, over coefficients, of a binomial test of 95 %. *Bias* is the
+largest among coefficients that are determined in at least half of the draws, in units of the stated total error. No constant
+was settled with bank marketing's additional table or with flights; the others are no independent evidence.
 
 *Cost*: bytes that went through the coordinator, and processor seconds of the whole federation, beside one Gram matrix of the
 same columns: 50,000 people with 106 coded columns, and 1,000,000 with 30, at four parties, of whom three compute. Seconds are the
@@ -159,8 +159,8 @@ def coverage_claims(part: str) -> Iterator[Claim]:
 
     yield Claim(f"{part}: intervals cover, all together", "93 to 98 %", covered, "the issue")
     yield Claim(
-        f"{part}: every coefficient is covered as often as stated, by binomial tests of all",
-        f"corrected p at least {FAMILY:g}",
+        f"{part}: coverage of every coefficient, smallest corrected p of its binomial test",
+        f"at least {FAMILY:g}",
         lambda found: covered_as_stated((samples for _, samples in found.rows(part)), intervals.LEVEL, FAMILY),
         "the issue",
     )

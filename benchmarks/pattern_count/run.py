@@ -29,7 +29,7 @@ from benchmarks.frame import Benchmark, Claim, Part, Results, Row, Table, Unavai
 from benchmarks.frame.claims import Test
 
 import colonnade as cn
-from colonnade.estimation.counts import project_to_simplex
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.response import Channel, best_channel
 

@@ -21,7 +21,7 @@ from benchmarks.frame import Claim, Part, Row, Table, Unavailable, above, near
 import colonnade as cn
 from colonnade.party.party import Party
 from colonnade.party.steps.products import folded_products
-from colonnade.party.steps.row_coding import coded_rows
+from colonnade.party.table.private_table import coded_rows
 from colonnade.party.table.stored_table import common_list, ordered_table, party_ids
 from colonnade.secure.residues import Arithmetic
 from colonnade.secure.shamir import Dealing, Products

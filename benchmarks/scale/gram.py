@@ -16,8 +16,7 @@ import numpy as np
 from benchmarks.frame import Claim, Part, Row, Table, below
 from benchmarks.secure_gram.run import DELTA, EPSILON, SCALE, a_federation, tables
 
-from colonnade.secure.keys import Secret
-from colonnade.secure.mail import Session
+from colonnade.secure.keys import Secret, Session
 from colonnade.secure.shamir import Dealing, Products, expand
 from colonnade.steps.kind import Joint, read_joint
 

@@ -22,7 +22,7 @@ from colonnade.party.serving import serve
 from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, party_ids
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.secure.keys import Identity, PublicIdentity
 
 PARTIES = ("bank", "telco")
@@ -84,7 +84,7 @@ def main() -> None:
     schemas = dict.fromkeys(PARTIES, SCHEMA)
     randomness = KeyedRandomness(name.encode().ljust(32, b"-"))
     if name == NODE:
-        node = ComputeNode(member_of(name), codec.federation_digest(schemas), randomness.bytes)
+        node = ComputeNode(member_of(name), messages.federation_digest(schemas), randomness.bytes)
         serve(node, path, ready=lambda: print(json.dumps({"peak": peak_bytes()}), flush=True))
         return
     began, used = time.perf_counter(), time.process_time()

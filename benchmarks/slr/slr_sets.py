@@ -10,7 +10,7 @@ from benchmarks.frame.public import PublicData, adult
 
 import colonnade as cn
 from colonnade.estimators.frames import design_matrix
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 
 SEED = 2026
 DELTA = 1e-5

@@ -35,7 +35,7 @@ from benchmarks.frame import Benchmark, Claim, Part, Plot, Results, Row, Table, 
 from benchmarks.frame.claims import Test
 from benchmarks.spca.spca_clients import tables
 from benchmarks.spca.spca_mechanisms import area_under_curve, baseline_law, central, law
-from benchmarks.spca.spca_sets import DELTA, PROBLEMS, USUAL, WIDE, problem, top
+from benchmarks.spca.spca_sets import DELTA, MOST_COLUMNS_RELEASED, PROBLEMS, USUAL, problem, top
 
 import colonnade as cn
 
@@ -66,7 +66,7 @@ def captured(run: int, set: str, epsilon: float) -> Iterator[Row]:  # noqa: A002
         return Row(labels, {"captured": one.captured(components), **more})
 
     yield row("central", central(one, epsilon, plain(set)))
-    if one.width > WIDE:
+    if one.width > MOST_COLUMNS_RELEASED:
         yield row("secure, P = 4", law(one, epsilon, federation(set, 4), plain(set)))
     else:
         for parties in PARTIES:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from benchmarks.spca.closed_forms import analytic_gaussian_sigma
-from benchmarks.spca.spca_sets import DELTA, WIDE, Problem, top
+from benchmarks.spca.spca_sets import DELTA, MOST_COLUMNS_RELEASED, Problem, top
 from scipy import stats
 
 import colonnade as cn
@@ -14,7 +14,7 @@ from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.randomness import SystemRandomness
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from colonnade.steps.kind import read_joint
 
 SOURCE = SystemRandomness()
@@ -35,7 +35,7 @@ def noise(kinds: np.ndarray, variances: Mapping[int, float]) -> np.ndarray:
 def components(problem: Problem, noisy: np.ndarray) -> np.ndarray:
     """What a coordinator makes of a noisy integer matrix, no matter who noised it."""
     matrix = noisy / problem.scale**2
-    if problem.width <= WIDE:
+    if problem.width <= MOST_COLUMNS_RELEASED:
         features = features_of(problem.columns)
         moments = Moments.of_release(matrix, np.ones_like(matrix), problem.people, features)
         return pca_from_moments(moments, problem.k).components

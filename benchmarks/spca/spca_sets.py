@@ -12,14 +12,13 @@ from benchmarks.frame.public import adult, nsl_kdd
 from scipy.linalg import eigh
 
 import colonnade as cn
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from colonnade.steps.kind import FixedPoint
 
 DELTA = 1e-5
-WIDE = 1_000
+MOST_COLUMNS_RELEASED = 1_000
 """Beyond this many columns a release takes minutes, so that most figures are drawn by its law."""
 
 

@@ -19,8 +19,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.table_model import GramTables, TableModel
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_share_variance
-from colonnade.schema import Category
-from colonnade.schema.features import features_of
+from colonnade.schema import Category, features_of
 
 
 def zcdp(epsilon: float, delta: float) -> float:

@@ -23,8 +23,8 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.estimation.table_model import TableModel
+from colonnade.schema import features_of
 from colonnade.schema.encoders import values_of
-from colonnade.schema.features import features_of
 
 DELTA = 1e-5
 EPSILONS = (1.0, 0.1)

@@ -40,9 +40,9 @@ from colonnade.errors import (
 
 if TYPE_CHECKING:
     from colonnade import datasets, methods
+    from colonnade.coordinator.connect import TemporaryLedgers
     from colonnade.coordinator.driver import Analyst
     from colonnade.coordinator.federation import Federation
-    from colonnade.coordinator.opening import TemporaryLedgers
     from colonnade.coordinator.protocols.moment_releases import MomentsRelease
     from colonnade.estimators.additive import AdditiveClassifier, AdditiveRegressor
     from colonnade.estimators.answers import NotFittedError
@@ -128,7 +128,7 @@ _HOMES = {
     "coordinator.driver": ("Analyst",),
     "coordinator.federation": ("Federation",),
     "coordinator.protocols.moment_releases": ("MomentsRelease",),
-    "coordinator.opening": ("TemporaryLedgers",),
+    "coordinator.connect": ("TemporaryLedgers",),
     "estimators.additive": ("AdditiveClassifier", "AdditiveRegressor"),
     "estimators.releases": ("PatternCount",),
     "estimators.answers": ("NotFittedError",),

@@ -312,7 +312,7 @@ class ColumnPairs(Constraint):
 
 @dataclass(frozen=True)
 class Numbers(Constraint):
-    """A list of finite numbers, at least so many."""
+    """A list of finite numbers with a least length."""
 
     fewest: int
 

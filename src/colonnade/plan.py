@@ -1,6 +1,6 @@
 """A study before it runs: what is asked, of whom, at what price.
 
-A plan is public, complete and immutable. Its canonical bytes have a hash (`colonnade.protocol.codec.digest`), every party
+A plan is public, complete and immutable. Its canonical bytes have a hash (`colonnade.protocol.messages.digest`), every party
 checks that very plan against its own policy before it answers anything, and a request is identified by the plan's hash: the
 same plan asked again is the same question, and gets the same answer at no further price.
 
@@ -18,8 +18,7 @@ import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, PlanMismatch, ProtocolError
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Schema
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
 PLAN_VERSION = 2
@@ -154,7 +153,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return frame("colonnade study request v1", plan, self.title, self.purpose, self.requester)
 
     def signed(self, plan: bytes, identity: Identity) -> "About":
-        """Return these words with the analyst's signature under them, for the plan of this hash (`codec.digest`)."""
+        """Return these words with the analyst's signature under them, for the plan of this hash."""
         return msgspec.structs.replace(self, signature=identity.public + identity.sign(self._message(plan)))
 
     def signer(self, plan: bytes) -> PublicIdentity | None:
@@ -179,7 +178,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """A whole study. Two plans with the same bytes are the same study. Its hash is kept with it (`colonnade.protocol.codec`).
+    """A whole study. Two plans with the same bytes are the same study. Its hash is kept with it (`colonnade.protocol.messages`).
 
     Parameters
     ----------
@@ -230,7 +229,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def require_named(self) -> None:
         """Refuse a plan that asks somebody whom it does not name.
 
-        Whoever shares rows without holding data could share anything; a node must not come to hold a key; and fewer parties
+        A member that shares rows without holding data could share anything; a node must not come to hold a key; and fewer parties
         named are fewer colluders to cover with noise.
         """
         if not {step.party for step in self.steps} <= set(self.parties):

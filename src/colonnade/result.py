@@ -3,8 +3,8 @@
 An *opening* is one value that became visible. A statement composes openings for any observer: the coordinator, a party, or a
 coalition of them, for either unit. Openings of one study use independent randomness, so their losses add.
 
-A `TrustPicture` says the same in two lines for somebody who is no specialist: who learns what, and what must not happen for it
-to hold. Previews, receipts and reports open with them.
+A `TrustPicture` says the same in two lines for somebody who is no specialist: who learns what, and when the guarantee
+fails. Previews, receipts and reports open with them.
 """
 
 import html
@@ -109,7 +109,7 @@ class Opening:
         return coalition.issuperset(alone) and not coalition.isdisjoint(told)
 
     def _loss(self, nodes: int, colluders: int, party: str | None, *, keyed: bool) -> Loss | None:
-        """Return the loss to an observer with so many of the nodes and of the noise holders, with the key or without it."""
+        """Return the loss to an observer with some of the nodes and of the noise holders, with the key or without it."""
         if self.nodes and nodes > self.threshold:
             return None
         losses = self.party_losses.get(party, self.losses) if party is not None else self.losses
@@ -207,7 +207,7 @@ class PrivacyStatement:
     def pooling(self) -> str:
         """Who may pool what they see, in words: c, t, and what is assumed of a coordinator that is itself a compute node."""
         if math.isinf(self.epsilon()):
-            return "nothing is guaranteed, whoever pools"
+            return "nothing is guaranteed, even if nobody pools"
         words = f"c = {self.collusion} part{'y' if self.collusion == 1 else 'ies'} with the coordinator"
         if self.threshold is not None:
             words += f", t = {self.threshold} compute node{'' if self.threshold == 1 else 's'}"
@@ -246,7 +246,7 @@ class PrivacyStatement:
 
     @property
     def trust(self) -> "TrustPicture":
-        """Who learns what, and what must not happen for it to hold: two lines for somebody who is no specialist."""
+        """Who learns what, and when the guarantee fails: two lines for somebody who is no specialist."""
         return TrustPicture(self)
 
     def __str__(self) -> str:
@@ -309,8 +309,8 @@ class TrustPicture:
     Examples
     --------
     >>> noisy = Opening("a count", ("bank", "telco"), (Loss.of_pure(10**9),), nodes=("bank", "telco", "coordinator"), threshold=1)
-    >>> PrivacyStatement((noisy,), ("bank", "telco"), 0.0).trust.holds.split(": ")[1].split(".")[0]
-    'if the coordinator and bank, or the coordinator and telco, pooled what they saw, nothing is guaranteed'
+    >>> PrivacyStatement((noisy,), ("bank", "telco"), 0.0).trust.holds.split(".")[0]
+    'The guarantee fails if the coordinator and bank, or the coordinator and telco, pool what they see'
     """
 
     def __init__(self, statement: PrivacyStatement) -> None:
@@ -329,8 +329,24 @@ class TrustPicture:
 
     @property
     def holds(self) -> str:
-        """What must not happen for it to hold."""
-        return f"What must not happen: {self._conditions()}"
+        """When the guarantee fails."""
+        if COORDINATOR in self.exposed:
+            return "There is no guarantee. No noise protects anybody from the coordinator in this study."
+        broken, words = self._broken(), self._weaker()
+        if self.exposed:
+            words.append(f"The guarantee fails if {_listed(self.exposed, 'or')} passes on what it learned.")
+        if self.key_holders:
+            words.append(
+                f"The guarantee fails if the coordinator shows what it received to {_listed(self.key_holders, 'or')}: "
+                "the noise rests on a key that they hold."
+            )
+        if broken:
+            words.append(f"The guarantee fails if {_coalitions(broken, self._has_secret)} pool what they see.")
+        if not words:
+            words.append("The guarantee holds even if all pool what they see.")
+        if any(len(opening.scope) > 1 for opening in self._statement.openings):
+            words.append("Every party has to follow the protocol.")
+        return " ".join(words)
 
     @property
     def lines(self) -> tuple[str, str]:
@@ -371,24 +387,7 @@ class TrustPicture:
             f"{figure(math.exp(min(epsilon, 700.0)), 2)} (ε = {figure(epsilon)}){chance}."
         )
 
-    # What must not happen -----------------------------------------------------------------------------------------------
-
-    def _conditions(self) -> str:
-        if COORDINATOR in self.exposed:
-            return "no condition helps. No noise protects anybody from the coordinator in this study."
-        broken, words = self._broken(), self._weaker()
-        if self.exposed:
-            words.append(f"if {_listed(self.exposed, 'or')} passed on what it learned, nothing is guaranteed")
-        if self.key_holders:
-            words.append(
-                f"if the coordinator showed what it received to {_listed(self.key_holders, 'or')}, nothing is guaranteed: "
-                "the noise rests on a key that they hold"
-            )
-        if broken:
-            words.append(f"if {_coalitions(broken, self._has_secret)} pooled what they saw, nothing is guaranteed")
-        joint = any(len(opening.scope) > 1 for opening in self._statement.openings)
-        rest = " Every party has to follow the protocol." if joint else ""
-        return f"{'; '.join(words) or 'nothing; it holds even if all pool what they saw'}.{rest}"
+    # When the guarantee fails -----------------------------------------------------------------------------------------
 
     def _broken(self) -> list[frozenset[str]]:
         """Return the smallest coalitions towards which nothing is guaranteed, though it is towards each member of them."""
@@ -412,7 +411,7 @@ class TrustPicture:
         if math.isinf(worst) or worst <= statement.epsilon():
             return []
         parties = "any party" if count == 1 else f"any {count} parties"
-        return [f"if the coordinator and {parties} pooled what they saw, only ε = {figure(worst)} is guaranteed"]
+        return [f"Only ε = {figure(worst)} is guaranteed if the coordinator and {parties} pool what they see."]
 
     def _is_broken(self, coalition: frozenset[str]) -> bool:
         secret = [opening for opening in self._statement.openings if set(opening.scope) - coalition]

@@ -53,7 +53,7 @@ def test_a_sound_mechanism_is_not_refuted_and_half_its_noise_is(name: str) -> No
     assert result.output.count(": refuted") == 1
 
 
-@pytest.mark.every(3)
+@pytest.mark.full
 @pytest.mark.parametrize("name", audit.ATTACKS)
 def test_an_attack_refutes_its_control_and_not_our_mechanism(name: str) -> None:
     result = call("audit", name, "--samples", 400_000, "--alpha", kit.ALPHA)

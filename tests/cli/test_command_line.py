@@ -105,6 +105,7 @@ def test_a_terminal_shows_one_line_with_the_time_and_takes_it_away_again(monkeyp
     assert "\x1b[2K" in shown
 
 
+@pytest.mark.full
 def test_a_study_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
     study = make(tmp_path)
     first = in_a_process("run", study)

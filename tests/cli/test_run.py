@@ -164,35 +164,10 @@ def test_json_is_all_that_is_printed_and_is_what_output_writes(tmp_path: Path) -
     assert json.loads(result.stdout) == json.loads(output.read_text(encoding="utf-8"))
 
 
-def test_title_and_purpose_reach_the_ledgers_and_change_no_price(tmp_path: Path) -> None:
-    study = make(tmp_path, edited(("[[study]]", '[[study]]\npurpose = "Plan the shops of 2027"')))
-    assert call("run", study).exit_code == 0
-    before = heads(tmp_path)
-    rewrite(tmp_path, edited(("Segments and plans", "Another title")))
-    assert "already paid, nothing spent" in call("run", study).output
-    assert heads(tmp_path) == before
-
-
 def test_a_mistake_in_the_last_study_does_not_cost_the_price_of_the_first(tmp_path: Path) -> None:
     study = make(tmp_path, STUDY + SECOND.replace("bank.segment", "bank.age"))
     refused(call("run", study), "schema-mismatch")
     assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
-
-
-def test_a_study_above_the_cap_is_refused_and_moves_no_ledger(tmp_path: Path) -> None:
-    study = make(tmp_path, edited(("\nepsilon = 1.0", "\nepsilon = 8.0")))
-    assert "spent  nothing" in refused(call("run", study), "budget-exceeded")
-    assert {sequence for sequence, _ in heads(tmp_path).values()} == {1}
-
-
-def test_a_parquet_file_truncated_between_two_runs_moves_no_ledger(tmp_path: Path) -> None:
-    study = make(tmp_path)
-    call("run", study)
-    before = heads(tmp_path)
-    whole = (tmp_path / "telco.parquet").read_bytes()
-    (tmp_path / "telco.parquet").write_bytes(whole[: len(whole) // 2])
-    refused(call("run", study), "bad-input")
-    assert heads(tmp_path) == before
 
 
 def test_a_policy_of_one_party_is_obeyed(tmp_path: Path) -> None:
@@ -212,17 +187,6 @@ def test_another_cap_than_the_ledgers_own_is_refused_unless_it_is_meant(tmp_path
     assert call("run", study, "--change-cap").exit_code == 0
     with SqliteLedger.open(tmp_path / "ledgers" / "bank.sqlite") as ledger:
         assert ledger.budget.epsilon == 20.0
-
-
-def test_a_damaged_ledger_is_refused_and_not_replaced(tmp_path: Path) -> None:
-    study = make(tmp_path)
-    call("run", study)
-    path = tmp_path / "ledgers" / "bank.sqlite"
-    damaged = bytearray(path.read_bytes())
-    damaged[damaged.index(b"pattern-count")] ^= 1
-    path.write_bytes(damaged)
-    refused(call("run", study), "ledger-corrupt")
-    assert path.read_bytes() == bytes(damaged)
 
 
 def test_an_output_file_that_cannot_be_written_is_a_refusal_after_which_nothing_is_paid_twice(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Blob, Described, Greeted, Posted
 from colonnade.steps.alignment import IdRules, Matching
 from colonnade.steps.kind import kind_of
+from tests import kit
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 STEP = "rows"
@@ -26,17 +27,8 @@ def list_plan(
     capacities: Mapping[str, int], *, size: str = "hidden", epsilon: float | None = None, kind: str = "matching"
 ) -> Plan:
     price = None if epsilon is None else Price.of(epsilon)
-    return Plan(
-        task="alignment",
-        method="intersection",
-        parameters={},
-        unit="person",
-        price=price,
-        federation=FEDERATION,
-        alignment="unaligned",
-        people=0,
-        parties=tuple(capacities),
-        steps=tuple(
+    return kit.written(
+        *(
             Step(
                 name=STEP,
                 party=party,
@@ -47,6 +39,12 @@ def list_plan(
             )
             for party, capacity in capacities.items()
         ),
+        task="alignment",
+        method="intersection",
+        price=price,
+        federation=FEDERATION,
+        alignment="unaligned",
+        people=0,
     )
 
 

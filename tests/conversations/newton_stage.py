@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
-from colonnade.secure.shamir import default_threshold, reconstruct
+from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import STEPS
 from colonnade.steps.newton import NewtonTerms, Phase
+from tests import kit
 from tests.conversations.stage import FEDERATION, RUN, members, seed
 
 SCALE = 16
@@ -44,27 +46,12 @@ def a_plan(
             **(own or {}).get(owner, {}),
         }
 
-    fields: dict[str, object] = {
-        "task": "moments",
-        "method": "newton",
-        "parameters": {},
-        "unit": "person",
-        "price": price,
-        "federation": FEDERATION,
-        "alignment": "a" * 64,
-        "people": people,
-        "parties": tuple(widths),
-        "compute_nodes": tuple(nodes),
-        "threshold": default_threshold(len(nodes)),
-        "collusion": 1,
-        "steps": tuple(
-            Step(
-                name=NAME, party=party, kind="newton", columns=("x",), parameters=parameters(party, width), price=price
-            )
-            for party, width in widths.items()
-        ),
-    }
-    return Plan(**(fields | changes))
+    steps = [
+        Step(name=NAME, party=party, kind="newton", columns=("x",), parameters=parameters(party, width), price=price)
+        for party, width in widths.items()
+    ]
+    usual = {"method": "newton", "federation": FEDERATION, "alignment": "a" * 64, "people": people}
+    return kit.written(*steps, **(usual | {"compute_nodes": tuple(nodes)} | changes))
 
 
 @dataclass
@@ -110,21 +97,31 @@ class Rows:
 
 
 @dataclass
-class NewtonStage:
-    """All members of one run, and a coordinator that relays and sends weights."""
+class RoundsStage:
+    """All members of one run of many rounds, and a coordinator that relays and sends weights."""
 
     plan: Plan
-    parts: Mapping[str, Rows] = field(default_factory=dict)
-    kinds: Mapping[str, type[NewtonRun]] = field(default_factory=dict)
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, type] = field(default_factory=dict)
     draw: object = 0
 
+    step_name: ClassVar[str]
+    terms_of: ClassVar[type]
+    part_of: ClassVar[type]
+    run_of: ClassVar[type]
+
     def __post_init__(self) -> None:
-        self.terms = NewtonTerms.read(self.plan, NAME)
-        self.parts = {owner: self.parts.get(owner, Rows(self.terms, owner)) for owner in self.terms.owners}
+        self.terms = self.terms_of.read(self.plan, self.step_name)
+        self.parts = {owner: self.parts.get(owner, self.part_of(self.terms, owner)) for owner in self.terms.owners}
         people = members(self.terms.members)
         self.runs = {
-            name: self.kinds.get(name, NewtonRun)(
-                people[name], self.plan, NAME, RUN, part=self.parts.get(name), secret=seed("secret", self.draw, name)
+            name: self.kinds.get(name, self.run_of)(
+                people[name],
+                self.plan,
+                self.step_name,
+                RUN,
+                part=self.parts.get(name),
+                secret=seed("secret", self.draw, name),
             )
             for name in self.terms.members
         }
@@ -147,6 +144,21 @@ class NewtonStage:
         self.replies.append(replies)
         return replies
 
+    def opened(self, replies: Mapping[str, Reply], bound: int) -> list[int]:
+        """What the coordinator opens of the nodes' shares."""
+        shares = {}
+        for point, node in enumerate(self.terms.nodes, start=1):
+            reply = replies[node]
+            assert isinstance(reply, Opened)
+            shares[point] = unpack(reply.share).copy()
+        return reconstruct(self.terms.arithmetic, shares, degree=2 * self.terms.threshold, bound=bound).tolist()
+
+
+class NewtonStage(RoundsStage):
+    """Newton steps."""
+
+    step_name, terms_of, part_of, run_of = NAME, NewtonTerms, Rows, NewtonRun
+
     def meet(self) -> "NewtonStage":
         """Greet, and deal the columns."""
         for _ in range(2 + len(self.terms.chunks)):
@@ -160,10 +172,10 @@ class NewtonStage:
         """Take the turns of a round up to and with a phase."""
         self.number = self.terms.first_turns[number]
         inputs: dict[str, np.ndarray] = self.weights()
-        for beat in self.terms.round_beats(number):
+        for turn in self.terms.round_turns(number):
             self.turn(inputs)
             inputs = {}
-            if beat.phase == phase:
+            if turn.phase == phase:
                 return self
         raise AssertionError
 
@@ -173,14 +185,7 @@ class NewtonStage:
         return self.open(self.replies[-1], number)
 
     def open(self, replies: Mapping[str, Reply], number: int) -> list[int]:
-        shares = {}
-        for point, node in enumerate(self.terms.nodes, start=1):
-            reply = replies[node]
-            assert isinstance(reply, Opened)
-            shares[point] = unpack(reply.share).copy()
-        return reconstruct(
-            self.terms.arithmetic, shares, degree=2 * self.terms.threshold, bound=self.terms.bound(number)
-        ).tolist()
+        return self.opened(replies, self.terms.bound(number))
 
     def plain(self, number: int) -> list[int]:
         """The same without shares, up to the rounding of the link, and with everyone's noise; floats."""

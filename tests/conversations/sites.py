@@ -23,7 +23,7 @@ from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetAccount, Opened, Post, Posted, Recall, Reply, Request, Rounds, Withdraw
 from colonnade.secure.shamir import entry_pairs
 from tests import kit
@@ -100,7 +100,7 @@ class Site:
         self.members[name] = replace(self.members[name], records=RunRecords(self.folder / f"{name}.openings"))
         randomness = KeyedRandomness(hashlib.sha256(f"{name} {self.lives[name]}".encode()).digest())
         if name in self.nodes:
-            federation = codec.federation_digest(self.schemas)
+            federation = messages.federation_digest(self.schemas)
             self.endpoints[name] = ComputeNode(self.members[name], federation, randomness.bytes)
             return
         tables = {
@@ -151,20 +151,20 @@ class Site:
     # The wire
 
     def exchange(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        if all(isinstance(codec.decode_request(data), GetAccount | Withdraw) for data in requests.values()):
+        if all(isinstance(messages.decode_request(data), GetAccount | Withdraw) for data in requests.values()):
             return {name: self.handle(name, data) for name, data in requests.items() if name not in self.away}
         replies: dict[str, bytes] = {}
         for name, data in self.spoil(dict(requests)).items():
             reply = self.handle(name, data)
             try:
-                self.lose(name, codec.decode_request(requests[name]))
+                self.lose(name, messages.decode_request(requests[name]))
                 replies[name] = reply
             except Lost:
                 continue
         self.rounds.append(
             (
-                {name: codec.decode_request(data) for name, data in requests.items()},
-                {name: codec.decode_reply(data) for name, data in replies.items()},
+                {name: messages.decode_request(data) for name, data in requests.items()},
+                {name: messages.decode_reply(data) for name, data in replies.items()},
             )
         )
         return replies
@@ -172,17 +172,17 @@ class Site:
     def handle(self, name: str, data: bytes) -> bytes:
         """Deliver one message; whatever it says about a table is paid for by then (invariant 1)."""
         reply = self.endpoints[name].handle(data)
-        said = codec.decode_reply(reply)
+        said = messages.decode_reply(reply)
         if name in self.parties and (isinstance(said, Opened) or (isinstance(said, Posted) and said.letters)):
-            request = codec.decode_request(data)
+            request = messages.decode_request(data)
             assert isinstance(request, Post | Recall)
             if any(step.name == request.step and step.price is not None for step in request.plan.steps_of(name)):
-                assert self.ledger(name).knows(codec.request_identity(request.plan, name, request.step))
+                assert self.ledger(name).knows(messages.request_identity(request.plan, name, request.step))
         return reply
 
     def ask(self, name: str, request: Request) -> Reply:
         """Put one request to one member, past the wire."""
-        return codec.decode_reply(self.handle(name, codec.encode(request)))
+        return messages.decode_reply(self.handle(name, messages.encode(request)))
 
     # Studies
 
@@ -231,7 +231,7 @@ class Site:
         first, second = entry_pairs([len(SCHEMAS[party][COLUMNS[party]].levels) for party in self.parties])
         total = (counts @ counts.T)[first, second]
         for step in plan.steps:
-            (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
+            (seed,) = self.seeds[step.party, messages.request_identity(plan, step.party, step.name)]
             noise = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
             total = total + kit.private(PrivatePairTables, plan, step, SCHEMAS[step.party]).cross_noise(
                 len(total), noise
@@ -260,7 +260,7 @@ def replaced(struct: Any, **changes: Any) -> Any:
 
 
 def turn_of(requests: Requests) -> int | None:
-    request = codec.decode_request(next(iter(requests.values())))
+    request = messages.decode_request(next(iter(requests.values())))
     return request.turn if isinstance(request, Post) else None
 
 
@@ -277,6 +277,19 @@ def fails(site: Site, plan: Plan) -> ColonnadeError:
     changes = {name: round(after[name] - before[name], 6) for name in after if after[name] != before[name]}
     assert {name: round(spent, 6) for name, spent in (refusal.value.spent or {}).items()} == changes
     return refusal.value
+
+
+def kill_at(site: Site, step: str, turn: int, name: str) -> None:
+    """Kill a member before one turn of a step, once."""
+
+    def spoil(requests: Requests) -> Requests:
+        request = messages.decode_request(next(iter(requests.values())))
+        if isinstance(request, Post) and request.step == step and request.turn == turn:
+            site.spoil = lambda requests: requests
+            site.kill(name)
+        return requests
+
+    site.spoil = spoil
 
 
 def at_turn(site: Site, turn: int, act) -> None:

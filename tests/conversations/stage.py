@@ -18,6 +18,7 @@ from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing, default_threshold, entry_pairs, reconstruct
 from colonnade.steps.kind import Joint, read_joint
+from tests import kit
 
 FEDERATION = "f0" * 32
 STEP = "moments"
@@ -66,11 +67,11 @@ def a_plan(
         gram = {"scale": scale, "row_bound": width * scale**2}
         return {"width": width} | (gram if kind == "gram" else {})
 
+    own = [
+        Step(name=STEP, party=party, kind=kind, columns=("x",), parameters=parameters(width), price=price)
+        for party, width in widths.items()
+    ]
     fields: dict[str, object] = {
-        "task": "moments",
-        "method": "secure",
-        "parameters": {},
-        "unit": "person",
         "price": price,
         "federation": FEDERATION,
         "alignment": "a" * 64,
@@ -79,22 +80,8 @@ def a_plan(
         "compute_nodes": tuple(nodes),
         "threshold": default_threshold(len(nodes)) if threshold is None else threshold,
         "collusion": collusion,
-        "steps": (
-            *(
-                Step(
-                    name=STEP,
-                    party=party,
-                    kind=kind,
-                    columns=("x",),
-                    parameters=parameters(width),
-                    price=price,
-                )
-                for party, width in widths.items()
-            ),
-            *steps,
-        ),
     }
-    return Plan(**(fields | changes))
+    return kit.written(*own, *steps, **(fields | changes))
 
 
 @dataclass

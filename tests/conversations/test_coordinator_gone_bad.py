@@ -7,13 +7,13 @@ from colonnade.conversations import products as run_module
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import (
+    Acknowledged,
     Agreed,
     Ask,
     Blob,
     Conclude,
     GetAccount,
     GetDescription,
-    Noted,
     NotKept,
     Post,
     Propose,
@@ -168,7 +168,7 @@ def test_a_node_without_data_answers_proposals_turns_and_what_it_opened_and_noth
         assert reply.code == "protocol-error"
     assert isinstance(pair.ask("coordinator", Propose(plan=plan)), Agreed)
     assert isinstance(pair.ask("coordinator", Recall(plan=plan, step=STEP)), NotKept)
-    assert isinstance(pair.ask("coordinator", Conclude(plan=plan, step=STEP, values={})), Noted)  # it forgets a secret
+    assert isinstance(pair.ask("coordinator", Conclude(plan=plan, step=STEP, values={})), Acknowledged)  # forgets
 
 
 @pytest.mark.every(2)

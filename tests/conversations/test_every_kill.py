@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.coordinator.protocols.newton_steps import Reading
+from colonnade.coordinator.protocols.newton_steps import RoundReader
 from colonnade.errors import ColonnadeError, ReleaseLost
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.steps import kind as joint_module
 from tests.conversations.sites import Site
 from tests.conversations.test_tiles import in_tiles
@@ -93,7 +93,7 @@ class Disturbed(Site):
 
     def exchange(self, requests):
         self.taken += 1
-        if any(getattr(codec.decode_request(data), "inputs", None) for data in requests.values()):
+        if any(getattr(messages.decode_request(data), "inputs", None) for data in requests.values()):
             self.weighted = self.taken - 1
         if self.taken - 1 != self.at:
             return super().exchange(requests)
@@ -149,6 +149,7 @@ CASES = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("kind", "victim"), CASES)
 def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kind, victim, disturbed, request):
     """One round, another for every role, before or after the member has taken it; all of them, both ways, under --full."""
@@ -180,7 +181,7 @@ def test_whoever_dies_at_any_round_nothing_is_lost_and_nothing_is_paid_twice(kin
 def test_a_round_that_was_begun_is_not_run_again_at_other_weights(tmp_path):
     """The same noise at other weights would show the difference."""
     site = Disturbed(tmp_path, nodes=(NODE,), epsilon=10_000.0)
-    run, weights = KINDS["newton"], Reading.weights
+    run, weights = KINDS["newton"], RoundReader.weights
     run(site.federation, 1)
     site.prepare(-1, "", late=False)
     run(site.federation, 2)
@@ -188,7 +189,7 @@ def test_a_round_that_was_begun_is_not_run_again_at_other_weights(tmp_path):
     with pytest.raises(ColonnadeError):
         run(site.federation, 3)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ReleaseLost, match="Something else"):
-        patch.setattr(Reading, "weights", lambda self: weights(self) + 0.25)
+        patch.setattr(RoundReader, "weights", lambda self: weights(self) + 0.25)
         run(site.federation, 3)
     run(site.federation, 3)
     site.close()

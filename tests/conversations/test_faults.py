@@ -13,7 +13,7 @@ import pytest
 from colonnade.errors import BudgetExceeded, ProtocolError
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Conclude, Opened, Post, Posted, Refused, Released, pack
 from colonnade.steps import kind as joint_module
 from tests.conversations.sites import (
@@ -133,7 +133,7 @@ class Spoiler:
         turn = turn_of(requests)
         if not turn:
             return requests
-        posts = {name: codec.decode_request(data) for name, data in requests.items()}
+        posts = {name: messages.decode_request(data) for name, data in requests.items()}
         letters = Letters({name: dict(post.letters) for name, post in posts.items()})
         self.seen[self.recording][turn] = {name: dict(received) for name, received in letters.items()}
         if self.recording == "an aborted run" and turn == LAST:
@@ -145,7 +145,7 @@ class Spoiler:
             }
             FAULTS[self.fault](letters)
             self.site.spoil = lambda requests: requests
-        return {name: codec.encode(replaced(post, letters=letters[name])) for name, post in posts.items()}
+        return {name: messages.encode(replaced(post, letters=letters[name])) for name, post in posts.items()}
 
     def _had(self, run: str) -> bool:
         return self.turn - (run == "this run") in self.seen[run]
@@ -211,7 +211,7 @@ def test_when_the_last_reply_is_lost_the_shares_that_were_kept_are_sent_again(na
     site.lose = lambda party, request: _lose(site, party, request, name, LAST)
     fails(site, plan)
     assert site.run(plan) == site.expected(plan)
-    assert sum(turn_of({"": codec.encode(asked["bank"])}) == LAST for asked, _ in site.rounds) == 1  # one opening
+    assert sum(turn_of({"": messages.encode(asked["bank"])}) == LAST for asked, _ in site.rounds) == 1  # one opening
     assert site.spent() == once_each(site)
 
 
@@ -248,7 +248,7 @@ def test_turns_are_taken_in_order_only(skipped, name, pair):
     posts: dict[int, Post] = {}
 
     def remember(requests: Requests) -> Requests:
-        posts[turn_of(requests)] = codec.decode_request(requests[name])
+        posts[turn_of(requests)] = messages.decode_request(requests[name])
         if turn_of(requests) != 2:
             return requests
         if skipped != 2:
@@ -274,19 +274,12 @@ def test_a_result_that_is_declared_in_the_middle_of_a_run_ends_it_for_good(site)
     fails(site, plan)
     made_up = Conclude(plan=plan, step=STEP, values={"cross": pack(np.zeros(26, dtype=np.int64))})
     assert isinstance(site.ask("bank", made_up), Released)
-    assert isinstance(codec.decode_reply(site.handle("bank", posts["bank"])), Refused)
-    request = codec.request_identity(plan, "bank", STEP)
+    assert isinstance(messages.decode_reply(site.handle("bank", posts["bank"])), Refused)
+    request = messages.request_identity(plan, "bank", STEP)
     assert site.ledger("bank").seed_of(request) is None
     replies = [site.ask("bank", Post(plan=plan, step=STEP, run=bytes(16), turn=turn, letters={})) for turn in (0, 1)]
     assert not any(isinstance(reply, Posted | Opened) for reply in replies)
     assert site.spent() == once_each(site)
-
-
-def test_the_seed_of_the_noise_is_erased_when_the_result_is_kept(site):
-    plan = site.plan()
-    site.run(plan)
-    for name in PARTIES:
-        assert site.ledger(name).seed_of(codec.request_identity(plan, name, STEP)) is None
 
 
 # The cap --------------------------------------------------------------------------------------------------------------------
@@ -351,7 +344,7 @@ def test_a_member_that_missed_the_end_of_a_step_forgets_its_secret_when_the_stud
     plan = site.plan()
 
     def miss(requests: Requests) -> Requests:
-        over = isinstance(codec.decode_request(next(iter(requests.values()))), Conclude)
+        over = isinstance(messages.decode_request(next(iter(requests.values()))), Conclude)
         return {name: data for name, data in requests.items() if not (over and name == late)}
 
     site.spoil = miss
@@ -361,5 +354,5 @@ def test_a_member_that_missed_the_end_of_a_step_forgets_its_secret_when_the_stud
     assert site.run(plan) == site.expected(plan)
     assert not any(secrets_kept(site).values())
     for name in site.parties:
-        assert site.ledger(name).seed_of(codec.request_identity(plan, name, STEP)) is None
+        assert site.ledger(name).seed_of(messages.request_identity(plan, name, STEP)) is None
     site.close()

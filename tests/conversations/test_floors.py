@@ -12,7 +12,7 @@ from colonnade.conversations.products import ProductRun
 from colonnade.coordinator.driver import ComputeMembers
 from colonnade.errors import NotEnoughComputeNodes, PolicyRefusal
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Agreed, Described, Greeted, Post, Propose, Refused
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import SharingFloor
@@ -58,7 +58,7 @@ FEW = {"compute_nodes": ("bank", "telco", "shop"), "threshold": 1, "collusion": 
 
 
 def put(f: cn.Federation, name: str, request: object) -> object:
-    return codec.decode_reply(f._driver.transport.exchange({name: codec.encode(request)})[name])
+    return messages.decode_reply(f._driver.transport.exchange({name: messages.encode(request)})[name])
 
 
 # The attack ---------------------------------------------------------------------------------------------------------------

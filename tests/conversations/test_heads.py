@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.conversations import memory
-from colonnade.conversations.consent import Consents, Yes
 from colonnade.conversations.conversation import Member
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, Said, Statement
+from colonnade.conversations.endpoint import Consents, Yes
+from colonnade.conversations.memory import Earlier, History, LedgerHead, LedgerHeads, Said, Statement
 from colonnade.errors import LedgerCorrupt, ProtocolError
-from colonnade.protocol import codec
-from colonnade.secure.history import Earlier, History
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import NONCE_BYTES, nonces_digest
+from colonnade.protocol import messages
+from colonnade.secure.keys import NONCE_BYTES, Identity, PublicIdentity, nonces_digest
 from tests.conversations.stage import NAMES, a_plan
 
 STUDY = b"s" * 32
@@ -96,16 +94,6 @@ def test_a_late_head_raises_no_alarm_and_is_not_taken_for_where_the_ledger_stand
     assert heads.known(ANA) == ledger.head()
 
 
-def test_a_ledger_that_stands_below_what_was_seen_before_the_nonce_is_refused(ledger):
-    heads = peers()
-    heads.observe(STUDY, said(ledger, heads.issue(STUDY)))
-    seen = ledger.head()
-    ledger.back(to=3)
-    with pytest.raises(LedgerCorrupt, match="gone back"):
-        heads.observe(STUDY, said(ledger, heads.issue(STUDY)))
-    assert heads.known(ANA) == seen
-
-
 def test_a_ledger_with_another_history_under_a_known_number_is_refused(ledger):
     """A clone that went its own way; also where the number was seen after the nonce."""
     for fresh in (False, True):
@@ -135,7 +123,7 @@ def test_a_head_over_no_nonce_of_ours_is_out_of_order_and_no_alarm(ledger):
     stale = heads.issue(STUDY)
     now[0] += memory.NONCE_LIFE + 1
     for nonce in (b"x", b"n" * 16, heads.issue(b"another study"), stale):
-        with pytest.raises(ProtocolError, match="not to a question"):
+        with pytest.raises(ProtocolError, match="to a question that is not open"):
             heads.observe(STUDY, said(ledger, nonce))
     assert heads.evidence(ANA) is None
 
@@ -476,12 +464,12 @@ class Table3:
         return {name: one.ask(self.plans[number]) for name, one in self.consents.items()}
 
     def yeses(self, nonces: dict[str, bytes], number: int = 0) -> dict[str, bytes]:
-        plan = codec.digest(self.plans[number])
+        plan = messages.digest(self.plans[number])
         return {name: one.say(plan, nonces) for name, one in self.consents.items()}
 
     def hear(self, yeses: dict[str, bytes], number: int = 0) -> None:
         for one in self.consents.values():
-            one.hear(codec.digest(self.plans[number]), yeses)
+            one.hear(messages.digest(self.plans[number]), yeses)
 
     def agree(self, number: int = 0) -> None:
         self.hear(self.yeses(self.nonces(number), number), number)
@@ -516,11 +504,11 @@ def test_a_coordinator_that_keeps_nonces_back_or_mixes_them_up_is_out_of_order(t
     nonces = table.nonces()
     for wrong in ({}, {ANA: nonces[ANA], BO: nonces[BO]}, {**nonces, ANA: nonces[CY]}, {**nonces, "dee": bytes(16)}):
         with pytest.raises(ProtocolError, match="not those of this plan's members"):
-            table.consents[ANA].say(codec.digest(table.plans[0]), wrong)
-    with pytest.raises(ProtocolError, match="length"):
-        table.consents[ANA].say(codec.digest(table.plans[0]), {**nonces, CY: bytes(15)})
+            table.consents[ANA].say(messages.digest(table.plans[0]), wrong)
+    with pytest.raises(ProtocolError, match="too short or too long"):
+        table.consents[ANA].say(messages.digest(table.plans[0]), {**nonces, CY: bytes(15)})
     mixed = {name: {**nonces, (CY if name == BO else BO): bytes(16)} for name in (ANA, BO)}
-    plan = codec.digest(table.plans[0])
+    plan = messages.digest(table.plans[0])
     yeses = {name: one.say(plan, {**mixed[ANA], name: nonces[name]}) for name, one in table.consents.items()}
     with pytest.raises(ProtocolError, match="other nonces"):  # everybody was shown nonces of its own
         table.consents[BO].hear(plan, yeses)
@@ -539,10 +527,10 @@ def test_a_message_that_comes_twice_changes_nothing(table):
 
 def test_nonces_of_a_yes_are_under_its_signature(table):
     """Ana answered old nonces. A coordinator that writes the present ones into her yes has her ledger's old place believed."""
-    plan, nonces = codec.digest(table.plans[0]), table.nonces()
+    plan, nonces = messages.digest(table.plans[0]), table.nonces()
     old = table.consents[ANA].say(plan, {**nonces, BO: bytes(16)})
     yeses = {name: one.say(plan, nonces) for name, one in table.consents.items() if name != ANA}
-    present = codec.decode(yeses[BO], Yes).nonces
-    changed = msgspec.structs.replace(codec.decode(old, Yes), nonces=present)
+    present = messages.decode(yeses[BO], Yes).nonces
+    changed = msgspec.structs.replace(messages.decode(old, Yes), nonces=present)
     with pytest.raises(ProtocolError, match="signature"):
-        table.consents[BO].hear(plan, {**yeses, ANA: codec.encode(changed)})
+        table.consents[BO].hear(plan, {**yeses, ANA: messages.encode(changed)})

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from colonnade.errors import ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob
-from colonnade.secure.mail import Hello
+from colonnade.secure.keys import Hello
 from tests.conversations.stage import Letters, Stage, a_plan, some_tables
 
 NODES = ("ana", "bo", "cy")
@@ -29,8 +29,8 @@ def shown(receivers: tuple[str, ...], change: Callable[[Hello], Hello]) -> Calla
     def relay(turn: int, letters: Letters) -> Letters:
         if turn == 1:
             for name in receivers:
-                hello = change(codec.decode(letters[name]["eva"].view, Hello))
-                letters[name]["eva"] = Blob(codec.encode(hello))
+                hello = change(messages.decode(letters[name]["eva"].view, Hello))
+                letters[name]["eva"] = Blob(messages.encode(hello))
         return letters
 
     return relay

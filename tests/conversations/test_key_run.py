@@ -10,7 +10,7 @@ from colonnade.coordinator import driver
 from colonnade.coordinator.driver import agree_on_key, forget_key
 from colonnade.errors import ColonnadeError, PlanMismatch
 from colonnade.plan import Plan, Step
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Post, Posted, Refused
 from tests.federations import as_if_agreed, federation
 from tests.party.test_gate import gate_of, guards
@@ -102,9 +102,9 @@ def posted(f: cn.Federation, plan: Plan, run: bytes, turn: int, letters=None, pa
     for party in parties if turn == 0 else ():
         as_if_agreed(guards(f)[party], plan)
     return {
-        party: codec.decode_reply(
+        party: messages.decode_reply(
             guards(f)[party].handle(
-                codec.encode(
+                messages.encode(
                     Post(plan=plan, step="key", run=run, turn=turn, letters=dict((letters or {}).get(party, {})))
                 )
             )

@@ -6,7 +6,7 @@ A run of two chunks has turns 0 … 5.
 import pytest
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Conclude
 from colonnade.steps import kind as joint_module
 from tests.conversations.sites import (
@@ -97,7 +97,7 @@ def test_a_party_killed_as_the_result_is_kept_finds_it_with_the_others(after, na
             raise Lost
 
     def spoil(requests: Requests) -> Requests:
-        if isinstance(codec.decode_request(requests[next(iter(requests))]), Conclude) and not after:
+        if isinstance(messages.decode_request(requests[next(iter(requests))]), Conclude) and not after:
             site.spoil = lambda requests: requests
             site.kill(name)
             return without(name)(requests)

@@ -10,7 +10,7 @@ from scipy import stats
 from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
 from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, ProtocolError
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.result import PrivacyStatement
 from colonnade.secure.shamir import reconstruct
@@ -98,7 +98,7 @@ def test_holders_numbers_and_shares_are_uniform_and_change_with_every_run() -> N
         stage.until(Phase.FACTORS, 0)
         numbers.append(stage.runs["bo"]._numbers.copy())
         session, letter = stage.runs["cy"]._session, stage.letters["cy"]["ana"]
-        values = codec.decode(session.open("ana", stage.number - 1, 0, letter.view), NewtonLetter).values
+        values = messages.decode(session.open("ana", stage.number - 1, 0, letter.view), NewtonLetter).values
         shape = (2 * stage.terms.terms + 1, 6_000)
         seen.append(stage.terms.arithmetic.from_bytes(values.view, shape))
     for drawn in numbers:
@@ -188,7 +188,7 @@ def test_what_a_node_deals_again_is_uniform_to_one_other_node() -> None:
     """The share of a re-dealt residual at one node: were the product's own share sent on, it would depend on the factors."""
     stage = _stage(people=8_000).meet().until(Phase.SERIES, 0)
     session, letter = stage.runs["cy"]._session, stage.letters["cy"]["bo"]
-    values = codec.decode(session.open("bo", stage.number - 1, 0, letter.view), NewtonLetter).values
+    values = messages.decode(session.open("bo", stage.number - 1, 0, letter.view), NewtonLetter).values
     share = stage.terms.arithmetic.from_bytes(values.view, (8_000,))
     counts = np.bincount((share // np.uint64(stage.terms.arithmetic.modulus // 16 + 1)).astype(int), minlength=16)
     assert stats.chisquare(counts).pvalue > kit.ALPHA
@@ -199,7 +199,7 @@ def test_what_a_node_deals_again_is_uniform_to_one_other_node() -> None:
 
 def test_the_coordinator_is_no_node_of_a_plan_that_deals_again() -> None:
     plan = a_plan({"ana": 2, "bo": 1}, nodes=("ana", "bo", "coordinator"))
-    with pytest.raises(NotEnoughComputeNodes, match="besides the coordinator"):
+    with pytest.raises(NotEnoughComputeNodes, match="the coordinator cannot be one of them"):
         NewtonTerms._of(plan, NAME)  # not remembered
     assert NewtonTerms.read(a_plan({"ana": 2, "bo": 1}, nodes=("ana", "bo", "eva")), NAME).nodes[-1] == "eva"
 
@@ -208,20 +208,20 @@ def test_a_node_that_deviates_would_amplify_a_row_which_is_why_the_coordinator_i
     """One node adds a number to one person's residual before it deals it again: the step opens that multiple of the row."""
 
     class Amplifying(NewtonRun):
-        def _say(self, beat, turn, inputs):
+        def _say(self, turn, number, inputs):
             node, honest = self._node, None if self._node is None else self._node.product
-            if node is not None and (beat.phase, beat.number) == (Phase.SERIES, 0):
+            if node is not None and (turn.phase, turn.round_number) == (Phase.SERIES, 0):
                 arithmetic = self.terms.arithmetic
 
                 def product(one):
                     values = honest(one)
-                    if (one.phase, one.number) != (Phase.SERIES, 0):
+                    if (one.phase, one.round_number) != (Phase.SERIES, 0):
                         return values
                     values[7] = (int(values[7]) + 5_000 * self.terms.bounds.unit) % arithmetic.modulus
                     return values
 
                 node.product = product
-            return super()._say(beat, turn, inputs)
+            return super()._say(turn, number, inputs)
 
     plan = a_plan({"ana": 2, "bo": 1, "cy": 1}, nodes=NAMES[:3], parameters={"parts": (1, 1)}, people=40)
     opened = []

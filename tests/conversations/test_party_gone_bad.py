@@ -7,7 +7,7 @@ from colonnade.conversations import products as run_module
 from colonnade.conversations.conversation import ChallengeChain
 from colonnade.conversations.products import ProductLetter
 from colonnade.errors import ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
     Blob,
     Opened,
@@ -145,7 +145,12 @@ class Talks(Watched):
 @pytest.mark.every(2)
 @pytest.mark.parametrize(
     "body",
-    [b"", b"not a letter", codec.encode(ProductLetter()) + b"\0", codec.encode(Propose(plan=a_plan({"a": 1, "b": 1})))],
+    [
+        b"",
+        b"not a letter",
+        messages.encode(ProductLetter()) + b"\0",
+        messages.encode(Propose(plan=a_plan({"a": 1, "b": 1}))),
+    ],
 )
 def test_sealed_bytes_that_are_no_letter_are_refused(body):
     turn, refused = a_stage(type("Talks", (Talks,), {"body": body})).refusals()

@@ -3,7 +3,7 @@
 import pytest
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Post
 from tests.federations import federation, frames, joined
 
@@ -21,11 +21,11 @@ class Meddling:
         self._inner, self._turn, self._change, self.met = inner, turn, change, 0
 
     def exchange(self, requests):
-        decoded = {name: codec.decode_request(data) for name, data in requests.items()}
+        decoded = {name: messages.decode_request(data) for name, data in requests.items()}
         posts = {name: request for name, request in decoded.items() if isinstance(request, Post)}
         if posts and {request.turn for request in posts.values()} == {self._turn}:
             self.met += 1
-            requests = {**requests, **{name: codec.encode(post) for name, post in self._change(posts).items()}}
+            requests = {**requests, **{name: messages.encode(post) for name, post in self._change(posts).items()}}
         return self._inner.exchange(requests)
 
     def close(self):

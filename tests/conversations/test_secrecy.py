@@ -10,20 +10,19 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.party.steps.products import PrivatePairTables
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
     Accounted,
+    Acknowledged,
     Agreed,
     Greeted,
-    Noted,
     NotKept,
     Opened,
     Posted,
     Released,
     SaidYes,
 )
-from colonnade.secure.keys import SeedStream
-from colonnade.secure.mail import OVERHEAD, Session
+from colonnade.secure.keys import OVERHEAD, SeedStream, Session
 from colonnade.steps.kind import read_joint
 from colonnade.transport.direct import Recorded
 from tests import kit
@@ -271,12 +270,12 @@ def record(name: str, tables: dict, monkeypatch: pytest.MonkeyPatch):
 
 def shape_of(data: bytes) -> tuple:
     """All of a message that must not depend on data: everything but sealed bytes, shares and released values."""
-    reply = codec.decode_reply(data)
+    reply = messages.decode_reply(data)
     if isinstance(reply, Agreed):
-        return (codec.encode(msgspec.structs.replace(reply, nonce=b"")), len(reply.nonce))
+        return (messages.encode(msgspec.structs.replace(reply, nonce=b"")), len(reply.nonce))
     if isinstance(reply, SaidYes):
         return ("said yes", len(data))
-    if isinstance(reply, NotKept | Noted):
+    if isinstance(reply, NotKept | Acknowledged):
         return (data,)
     if isinstance(reply, Greeted):
         return ("greeted", len(data))

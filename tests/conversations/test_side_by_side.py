@@ -16,7 +16,7 @@ from colonnade.coordinator import driver
 from colonnade.coordinator.driver import StudyQueue
 from colonnade.errors import Busy, ColonnadeError, LedgerCorrupt, ReleaseLost
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Greeted, Opened, Post, Posted, Refused, Request
 from tests import kit
 from tests.conversations.sites import EPSILON, STEP, Opens, Site, replaced
@@ -151,7 +151,7 @@ def test_a_coordinator_that_runs_a_step_twice_at_once_is_told_the_same_twice(sit
         replies = {name: site.ask(name, request) for name, request in study.requests.items()}
         for name, reply in replies.items():
             if isinstance(reply, Opened):
-                opened[name].add(codec.encode(reply))
+                opened[name].add(messages.encode(reply))
         if any(isinstance(reply, Refused) for reply in replies.values()):
             study.__init__(site, plan)  # the coordinator starts over
             continue
@@ -214,8 +214,8 @@ def test_a_run_that_is_over_makes_room_at_once_and_its_last_answer_is_sent_again
         study.advance()
     answers = [site.ask("bank", study.requests["bank"]) for _ in range(3)]
     assert all(isinstance(answer, Opened) for answer in answers)
-    assert len({codec.encode(answer) for answer in answers}) == 1
-    assert site.endpoints["bank"]._runs._runs[codec.digest(study.plan)].conversation is None
+    assert len({messages.encode(answer) for answer in answers}) == 1
+    assert site.endpoints["bank"]._runs._runs[messages.digest(study.plan)].conversation is None
 
 
 def test_a_member_that_stays_busy_ends_the_study_with_a_typed_error_at_no_cost(site, now, monkeypatch):

@@ -13,6 +13,7 @@ from colonnade.plan import Plan, Step
 from colonnade.protocol.messages import Array, Blob, Opened, pack, unpack
 from colonnade.result import COORDINATOR
 from colonnade.steps.sums import SumTerms
+from tests import kit
 from tests.conversations.stage import FEDERATION, NAMES, members, seed
 from tests.kit import ALPHA, chi_square_p, generator
 
@@ -47,17 +48,12 @@ def a_plan(parties: int = 3, *, bound: int = 2**30, recipient: str | None = None
         )
         for name in NAMES[:parties]
     )
-    return Plan(
+    return kit.written(
+        *steps,
         task="coreset",
         method="importance",
-        parameters={},
-        unit="person",
-        price=None,
         federation=FEDERATION,
         alignment="a" * 64,
-        people=10,
-        parties=NAMES[:parties],
-        steps=steps,
     )
 
 

@@ -21,7 +21,7 @@ from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Post
 from colonnade.secure.shamir import entry_pairs, rectangles
 from colonnade.steps import kind as joint_module
@@ -135,7 +135,7 @@ class GramSite(Site):
         for step in plan.steps:
             half = kit.private(PrivateGram, plan, step, SCHEMAS[step.party])
             rows.append(half.rows(self.endpoints[step.party]._gate._table, 0, plan.people))
-            (seed,) = self.seeds[step.party, codec.request_identity(plan, step.party, step.name)]
+            (seed,) = self.seeds[step.party, messages.request_identity(plan, step.party, step.name)]
             sampler = ExactSampler(KeyedRandomness(seed).spawn("noise").spawn("cross"))
             noise.append(half.cross_noise(half.step.joint.entries, sampler))
         return ((rows[0] @ rows[1].T).reshape(-1) + sum(noise)).tolist()
@@ -165,21 +165,21 @@ def wide(tmp_path, monkeypatch) -> Iterator[GramSite]:
 
 DEAL, READY, OPEN = range(3)
 KILLS = [
-    pytest.param(tile, beat, after, name, marks=[] if (tile, name) == (1, "telco") else [full])
+    pytest.param(tile, phase, after, name, marks=[] if (tile, name) == (1, "telco") else [full])
     for tile in range(3)
-    for beat in (DEAL, READY, OPEN)
+    for phase in (DEAL, READY, OPEN)
     for after in (False, True)
     for name in ("bank", "telco", "coordinator")
 ]
 
 
 @pytest.mark.every(3)
-@pytest.mark.parametrize(("tile", "beat", "after", "name"), KILLS)
+@pytest.mark.parametrize(("tile", "phase", "after", "name"), KILLS)
 def test_a_member_killed_between_tiles_is_paid_once_and_tiles_that_all_have_kept_are_not_opened_again(
-    tile, beat, after, name, wide
+    tile, phase, after, name, wide
 ):
     """Killed before it takes the turn, or after it has taken it and before the reply is out."""
-    plan, turn = wide.plan(), BEGIN + 3 * tile + beat
+    plan, turn = wide.plan(), BEGIN + 3 * tile + phase
     assert len(read_joint(plan, GRAM).tiles) > 3
     killed_at(wide, name, turn, after=after)
     assert outcome(wide, plan) == "aborted"
@@ -209,7 +209,7 @@ def test_noise_that_was_spoilt_on_its_way_opens_nothing(fault, wide):
     plan, turn, seen = wide.plan(), BEGIN + 3 + READY, {}
 
     def spoil(requests: Requests) -> Requests:
-        posts = {name: codec.decode_request(data) for name, data in requests.items()}
+        posts = {name: messages.decode_request(data) for name, data in requests.items()}
         post = posts["coordinator"]
         if isinstance(post, Post) and post.turn == turn:
             letters = dict(post.letters)
@@ -226,7 +226,7 @@ def test_noise_that_was_spoilt_on_its_way_opens_nothing(fault, wide):
             posts["coordinator"] = replaced(post, letters=letters)
         elif isinstance(post, Post) and post.turn == turn - 3:
             seen.update(post.letters)
-        return {name: codec.encode(post) for name, post in posts.items()}
+        return {name: messages.encode(post) for name, post in posts.items()}
 
     wide.spoil = spoil
     assert outcome(wide, plan) == "aborted"

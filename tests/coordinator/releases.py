@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from colonnade.estimation.moments import Moments
-from colonnade.schema import Category, Column, Numeric
-from colonnade.schema.features import Feature, features_of
+from colonnade.schema import Category, Column, Feature, Numeric, features_of
 
 COLUMNS: dict[str, Column] = {
     "bank.age": Numeric(18, 90),

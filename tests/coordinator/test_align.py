@@ -9,7 +9,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PlanMismatch, PolicyRefusal
 from colonnade.party.steps.agreements import MatchingPart
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Described, Post, Posted
 from colonnade.steps.alignment import ListMatching
 from tests import kit
@@ -298,7 +298,7 @@ class Watched:
     def exchange(self, requests):
         replies = self.inner.exchange(requests)
         for party in requests:
-            request, reply = codec.decode_request(requests[party]), codec.decode_reply(replies[party])
+            request, reply = messages.decode_request(requests[party]), messages.decode_reply(replies[party])
             lengths = {to: len(one) for to, one in reply.letters.items()} if isinstance(reply, Posted) else None
             told = (reply.people,) if isinstance(reply, Described) else None
             turn = request.turn if isinstance(request, Post) else None

@@ -16,8 +16,7 @@ from colonnade.coordinator.driver import NoJournal
 from colonnade.errors import ColonnadeError, Cost, ProtocolError
 from colonnade.party.ledger.rows import CHARGED
 from colonnade.privacy.accounting import Loss, total
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Accounted, AccountLine, GetAccount
+from colonnade.protocol.messages import Accounted, AccountLine, GetAccount, decode_request
 from colonnade.secure.keys import Identity, PublicIdentity
 from tests.conversations.sites import Site
 
@@ -65,7 +64,7 @@ class Deadly:
         self.died = False
 
     def exchange(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        if all(isinstance(codec.decode_request(data), GetAccount) for data in requests.values()):
+        if all(isinstance(decode_request(data), GetAccount) for data in requests.values()):
             return self.site.exchange(requests)
         replies: dict[str, bytes] = {}
         for name, data in requests.items():
@@ -191,7 +190,7 @@ def test_attempts_of_one_call_are_paid_once_and_said_once(site):
 
 
 def _without_dealing(requests: dict[str, bytes]) -> dict[str, bytes]:
-    turns = {getattr(codec.decode_request(data), "turn", None) for data in requests.values()}
+    turns = {getattr(decode_request(data), "turn", None) for data in requests.values()}
     return {name: data for name, data in requests.items() if turns != {2} or name != "insurer"}
 
 
@@ -209,7 +208,7 @@ def test_what_another_coordinator_spends_meanwhile_is_not_counted(site):
     real, entered = site.handle, []
 
     def handle(name: str, data: bytes) -> bytes:
-        if getattr(codec.decode_request(data), "turn", None) == 1 and not entered:
+        if getattr(decode_request(data), "turn", None) == 1 and not entered:
             entered.append(name)
             STUDIES["response"]().fit(other)
         return real(name, data)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from colonnade.estimation.moments import pca_from_moments
-from colonnade.schema.features import features_of
+from colonnade.schema import features_of
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
 

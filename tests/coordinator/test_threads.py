@@ -9,7 +9,7 @@ from tests import kit
 from tests.golden.studies import ESTIMATORS, SCHEMAS, STUDIES, THREE, tables
 from tests.golden.summary import learned
 
-AT_ONCE = [
+PARALLEL = [
     "PatternCount:response",
     "PatternCount:secure, pure, unit person",
     "PatternCount:secure, gaussian, unit person",
@@ -63,16 +63,16 @@ def lines(federation: cn.Federation) -> dict[str, list[tuple[str, bytes]]]:
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.full)])
 def test_studies_of_every_kind_at_once_are_right_and_cost_what_they_cost_one_after_the_other(times):
     with opened() as one_by_one:
-        for name in AT_ONCE:
+        for name in PARALLEL:
             STUDIES[name][1](one_by_one)
         expected = lines(one_by_one)
     for _ in range(times):
         with opened() as federation:
-            with ThreadPoolExecutor(len(AT_ONCE)) as pool:
-                found = dict(zip(AT_ONCE, pool.map(lambda name: STUDIES[name][1](federation), AT_ONCE), strict=True))
+            with ThreadPoolExecutor(len(PARALLEL)) as pool:
+                found = dict(zip(PARALLEL, pool.map(lambda name: STUDIES[name][1](federation), PARALLEL), strict=True))
             assert lines(federation) == expected
             spent = federation.budget()
-            for name in AT_ONCE:
+            for name in PARALLEL:
                 if "coreset" not in name:  # what is not private is drawn again
                     assert learned(name, STUDIES[name][1](federation)) == learned(name, found[name])
             assert federation.budget().equals(spent)

@@ -19,7 +19,7 @@ from colonnade.estimation.clustering import (
     weighted_kmeans,
     weighted_kmedian,
 )
-from colonnade.estimation.tables import NoisyTables, maximum_entropy
+from colonnade.estimation.tables import PairTableSet, maximum_entropy
 from colonnade.papers.estimation import response_rule, sketch_rule
 from colonnade.papers.laws import SKETCHES
 from colonnade.privacy.accounting import Loss, Price
@@ -84,10 +84,10 @@ def test_weights_count_like_copies(solve):
 # The grid -------------------------------------------------------------------------------------------------------------------
 
 
-def exact_pairs(joint) -> NoisyTables:
+def exact_pairs(joint) -> PairTableSet:
     pairs = list(combinations(range(joint.ndim), 2))
     tables = {pair: joint.sum(axis=tuple(a for a in range(joint.ndim) if a not in pair)) for pair in pairs}
-    return NoisyTables(joint.shape, tables, dict.fromkeys(pairs, 1.0))
+    return PairTableSet(joint.shape, tables, dict.fromkeys(pairs, 1.0))
 
 
 def groups_table(name, parties, size, people=10_000, groups=6) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 from colonnade.datasets import Federated, three_organisations
 from colonnade.party.table.checking import check_table
 from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.row_order import common_order, read_ids
+from colonnade.party.table.row_order import align, common_ids, read_ids
 from colonnade.party.table.sources import Source
 from colonnade.schema import Category
 
@@ -45,10 +45,12 @@ def test_the_schemas_describe_the_columns(data: Federated) -> None:
 
 def test_the_table_of_each_party_agrees_with_the_joined_truth(data: Federated) -> None:
     sources = {name: Source(organisation.frame) for name, organisation in data.items()}
-    parts = common_order({name: read_ids(source, data.id, party=name) for name, source in sources.items()})
+    ids = {name: read_ids(source, data.id, party=name) for name, source in sources.items()}
     joined = data.joined()
     for name, organisation in data.items():
-        table = PrivateTable(sources[name], organisation.schema, order=parts[name].rows)
+        table = PrivateTable(
+            sources[name], organisation.schema, order=align(ids[name], common_ids(ids), party=name).rows
+        )
         for column, described in organisation.schema.items():
             truth = joined[f"{name}.{column}"]
             if isinstance(described, Category):

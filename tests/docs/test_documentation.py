@@ -40,7 +40,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess:
 SHOWN = printed.pages()
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(30)
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.stem)
 def test_the_outputs_on_a_page_are_what_its_code_prints(page):
     """``python -m tests.docs.printed --write`` writes them anew."""
@@ -56,6 +56,7 @@ def test_the_first_example_is_short_and_shows_its_output(page):
     assert "remaining" in shown
 
 
+@pytest.mark.full
 def test_the_tutorial_works_as_printed(tmp_path):
     page = DOCS / "tutorials" / "first-study.md"
     done = run("\n".join(blocks(page, "python")), tmp_path)
@@ -86,14 +87,14 @@ def timeless(text: str) -> str:
 EXAMPLES = [page for page in PAGES if blocks(page, "python") and page not in SHOWN]
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(12)
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_code_on_a_page_that_shows_no_output_runs(page, tmp_path):
     done = run("\n".join(blocks(page, "python")), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path):
     """Cell by cell in one process, as its kernel would; what IPython adds is display."""

@@ -21,7 +21,7 @@ from colonnade.estimation.regression import (
     logistic_from_moments,
     logistic_inference,
 )
-from colonnade.schema.features import CODINGS, INTERCEPT, Feature
+from colonnade.schema import CODINGS, INTERCEPT, Feature
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, people, release
 

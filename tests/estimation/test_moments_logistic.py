@@ -7,7 +7,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from colonnade.estimation.regression import LogisticFit, logistic_from_moments
 from colonnade.families import LOGISTIC
-from colonnade.schema.features import INTERCEPT, Feature, features_of
+from colonnade.schema import INTERCEPT, Feature, features_of
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, own, people, release
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import linear_from_moments, ridge_path
-from colonnade.schema.features import INTERCEPT, Feature
+from colonnade.schema import INTERCEPT, Feature
 from tests import kit
 from tests.coordinator.releases import coded, own, people, release
 

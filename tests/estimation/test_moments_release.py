@@ -12,7 +12,7 @@ from colonnade.estimation.moments import (
     product_covariance,
     quadratic_variance,
 )
-from colonnade.schema.features import INTERCEPT, Feature, coefficients_to_own_units, features_of
+from colonnade.schema import INTERCEPT, Feature, coefficients_to_own_units, features_of
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, own, people, release
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.tables import (
-    NoisyTables,
+    PairTableSet,
     consistent_tables,
     joint_errors,
     maximum_entropy,
     plausible_total,
     project_to_margins,
+    project_to_simplex,
 )
 from tests import kit
 
@@ -37,9 +37,9 @@ def pairs_of(joint: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
     return {pair: joint.sum(axis=tuple(a for a in axes if a not in pair)) for pair in combinations(axes, 2)}
 
 
-def noisy_pairs(joint: np.ndarray, sd: float, rng: np.random.Generator) -> NoisyTables:
+def noisy_pairs(joint: np.ndarray, sd: float, rng: np.random.Generator) -> PairTableSet:
     tables = {pair: table + sd * rng.standard_normal(table.shape) for pair, table in pairs_of(joint).items()}
-    return NoisyTables(joint.shape, tables, dict.fromkeys(tables, sd**2))
+    return PairTableSet(joint.shape, tables, dict.fromkeys(tables, sd**2))
 
 
 @given(arrays(float, st.integers(1, 30), elements=CELLS), st.floats(0, 1e6))
@@ -109,7 +109,7 @@ def test_plain_iterative_fitting_on_the_raw_tables_does_collapse_which_is_why_th
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 4, 5), (2, 3, 2, 4)])
 def test_without_noise_a_pairwise_markov_table_is_recovered_exactly(sizes):
     truth = pairwise_markov(kit.generator(f"markov {sizes}"), sizes, 5000.0)
-    tables = NoisyTables(sizes, pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
+    tables = PairTableSet(sizes, pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
     joint = maximum_entropy(consistent_tables(tables, 5000.0), 5000.0)
     assert np.allclose(joint, truth, atol=1e-3)
     assert not np.any(joint_errors(joint, tables))
@@ -120,7 +120,7 @@ def test_the_fit_has_the_given_pairs_and_no_interaction_of_three():
     truth[0, 0, 0] = truth[0, 1, 1] = truth[1, 0, 1] = truth[1, 1, 0] = (
         250.0  # exclusive or: all interaction is of three
     )
-    tables = NoisyTables((2, 2, 2), pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
+    tables = PairTableSet((2, 2, 2), pairs_of(truth), dict.fromkeys(pairs_of(truth), 0.0))
     joint = maximum_entropy(consistent_tables(tables, 1000.0), 1000.0)
     assert np.allclose(joint, 125.0, atol=1e-3)
 
@@ -128,7 +128,7 @@ def test_the_fit_has_the_given_pairs_and_no_interaction_of_three():
 def test_pair_tables_that_no_joint_table_has_are_fitted_as_well_as_can_be():
     agree, differ = np.array([[500.0, 0.0], [0.0, 500.0]]), np.array([[0.0, 500.0], [500.0, 0.0]])
     pairs = {(0, 1): agree, (1, 2): agree, (0, 2): differ}  # a = b, b = c, a ≠ c
-    joint = maximum_entropy(NoisyTables((2, 2, 2), pairs, dict.fromkeys(pairs, 1.0)), 1000.0)
+    joint = maximum_entropy(PairTableSet((2, 2, 2), pairs, dict.fromkeys(pairs, 1.0)), 1000.0)
     assert joint.sum() == pytest.approx(1000.0)
     assert pairs_of(joint)[0, 1][0, 0] == pytest.approx(pairs_of(joint)[1, 2][0, 0], abs=1.0)  # no pair is favoured
     assert pairs_of(joint)[0, 1][0, 0] == pytest.approx(pairs_of(joint)[0, 2][0, 1], abs=1.0)
@@ -150,7 +150,7 @@ def test_the_total_is_the_number_of_people_unless_the_tables_refute_it():
     assert plausible_total(noisy_pairs(truth, 10.0, kit.generator("total noise")), 1000) == 1000.0
     missing = plausible_total(noisy_pairs(truth, 10.0, kit.generator("total noise")), 2000)
     assert missing == pytest.approx(1000.0, abs=250)
-    exact = NoisyTables((4, 4), pairs_of(truth), {(0, 1): 0.0})
+    exact = PairTableSet((4, 4), pairs_of(truth), {(0, 1): 0.0})
     assert plausible_total(exact, 1000) == 1000.0
     assert plausible_total(exact, 1200) == pytest.approx(1000.0)
 
@@ -167,4 +167,4 @@ BAD_TABLES = {
 @pytest.mark.parametrize("name", BAD_TABLES)
 def test_tables_that_cannot_be_meant_are_refused(name):
     with pytest.raises(BadInput):
-        NoisyTables(*BAD_TABLES[name])
+        PairTableSet(*BAD_TABLES[name])

@@ -9,7 +9,7 @@ from benchmarks.frame.public import PublicData, adult, nsl_kdd
 
 from colonnade.estimation.moments import Moments, pca_from_moments
 from colonnade.estimation.regression import logistic_from_moments
-from colonnade.schema.features import Feature, coefficients_to_own_units, features_of
+from colonnade.schema import Feature, coefficients_to_own_units, features_of
 from tests import kit
 from tests.privacy.references import zcdp_rho
 

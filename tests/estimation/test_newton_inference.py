@@ -13,7 +13,7 @@ from colonnade.estimation.newton import (
 )
 from colonnade.estimation.regression import level_sums, quadratic_variances
 from colonnade.families import LOGISTIC
-from colonnade.schema.features import coefficients_to_own_units, features_of, free_coefficients, written_levels
+from colonnade.schema import coefficients_to_own_units, features_of, free_coefficients, written_levels
 from tests import kit
 from tests.coordinator.releases import COLUMNS, coded, people, release
 from tests.estimation.test_inference import refute_coverage, within

@@ -21,9 +21,8 @@ from colonnade.estimation.table_model import (
     held_out_distance,
     quality_series,
 )
-from colonnade.schema import Bins
+from colonnade.schema import Bins, features_of
 from colonnade.schema.encoders import values_of
-from colonnade.schema.features import features_of
 from tests import kit
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 import colonnade as cn
 from tests import kit
+from tests.federations import from_one_table
 
 PARTIES = ("a", "b", "c")
 LEVELS = ("one", "two", "three", "four", "five")
@@ -23,12 +24,8 @@ class Sample:
 
     def federation(self, key: str) -> cn.Federation:
         """Return a federation of its own, with draws of its own."""
-        parties = {}
-        for party, schema in self.schemas.items():
-            own = self.frame[[f"{party}.{column}" for column in schema]].set_axis(list(schema), axis=1)
-            parties[party] = cn.Party(own.assign(id=range(len(own))), schema=schema)
         budget = cn.Budget(epsilon=9_000.0, delta=1e-3)
-        return cn.Federation.simulate(parties, id="id", budget=budget, test_key=kit.source(key).bytes(32))
+        return from_one_table(self.frame, self.schemas, budget=budget, test_key=kit.source(key).bytes(32))
 
     @property
     def numbers(self) -> list[str]:

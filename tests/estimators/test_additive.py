@@ -15,8 +15,7 @@ from colonnade.estimation.moments import Moments
 from colonnade.estimation.shape_belief import PROBE, OpenedTables, ShapePrior
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.schema import Bins
-from colonnade.schema.features import features_of
+from colonnade.schema import Bins, features_of
 from tests import kit
 
 PEOPLE, DELTA = 6_000, 1e-5

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
+from tests.federations import from_one_table
 
 PEOPLE, DELTA = 2_000, 1e-5
 COLUMNS = ["bank.age", "shop.basket", "clinic.ward"]
@@ -33,20 +34,9 @@ def _model(kind: type = cn.AdditiveClassifier, **options: object) -> cn.Additive
     return kind("bank.choice", **{"columns": COLUMNS, "bins": 5, "epsilon": 500.0, "delta": DELTA, **options})
 
 
-def _federation() -> cn.Federation:
-    parties = {
-        party: cn.Party(
-            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
-            schema=cn.Schema(schema),
-        )
-        for party, schema in SCHEMAS.items()
-    }
-    return cn.Federation.simulate(parties, id="id", budget=cn.Budget(epsilon=2_000.0, delta=1e-3))
-
-
 @pytest.fixture(scope="module")
 def federation():
-    with _federation() as opened:
+    with from_one_table(FRAME, SCHEMAS) as opened:
         yield opened
 
 

@@ -7,8 +7,8 @@ from sklearn.metrics import roc_auc_score
 
 import colonnade as cn
 from colonnade.estimation.shape_belief import ShapePrior
-from colonnade.schema import Bins, Crossed
-from colonnade.schema.features import features_of
+from colonnade.schema import Bins, Crossed, features_of
+from tests.federations import from_one_table
 
 PEOPLE, DELTA = 3_000, 1e-5
 PAIR = "bank.age & income"
@@ -45,21 +45,9 @@ FRAME = _frame()
 LATE = (FRAME["bank.late"] == "yes").to_numpy()
 
 
-def _federation() -> cn.Federation:
-    parties = {
-        party: cn.Party(
-            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
-            schema=schema,
-        )
-        for party, schema in SCHEMAS.items()
-    }
-    budget = cn.Budget(epsilon=10_000.0, delta=1e-3)
-    return cn.Federation.simulate(parties, id="id", budget=budget, compute_nodes=["node"])
-
-
 @pytest.fixture(scope="module")
 def federation():
-    with _federation() as opened:
+    with from_one_table(FRAME, SCHEMAS, compute_nodes=["node"]) as opened:
         yield opened
 
 

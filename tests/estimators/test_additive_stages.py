@@ -14,9 +14,9 @@ from colonnade.estimators import two_stages
 from colonnade.estimators.two_stages import divided
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.protocol import codec
-from colonnade.schema import Bins
-from colonnade.schema.features import features_of
+from colonnade.protocol import messages
+from colonnade.schema import Bins, features_of
+from tests.federations import from_one_table
 
 PEOPLE, DELTA = 3_000, 1e-5
 USEFUL = ["bank.age", "shop.basket"]
@@ -43,20 +43,9 @@ FRAME = _frame()
 LATE = (FRAME["bank.late"] == "yes").to_numpy()
 
 
-def _federation(**options: object) -> cn.Federation:
-    parties = {
-        party: cn.Party(
-            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
-            schema=cn.Schema(schema),
-        )
-        for party, schema in PARTIES.items()
-    }
-    return cn.Federation.simulate(parties, id="id", **{"budget": cn.Budget(epsilon=10_000.0, delta=1e-3), **options})
-
-
 @pytest.fixture(scope="module")
 def federation():
-    with _federation() as opened:
+    with from_one_table(FRAME, PARTIES) as opened:
         yield opened
 
 
@@ -101,7 +90,7 @@ def test_the_second_plan_names_the_first_and_the_statement_is_about_both(federat
     first = study.prepared(federation)[1]
     model = study.fit(federation)
     assert set(model.importance_.index) == set(USEFUL)
-    assert model.plan_.parameters["after"] == codec.digest(first).hex()
+    assert model.plan_.parameters["after"] == messages.digest(first).hex()
     assert first.parameters == {"stage": "choice", "keep": 2}
     second = model.plan_.price.epsilon
     assert first.price.epsilon < second < model.privacy_.epsilon()
@@ -136,13 +125,13 @@ def test_a_choice_is_auto_and_how_many(federation, columns) -> None:
 
 
 def test_a_study_whose_second_stage_cannot_follow_is_refused_before_the_first_is_paid_for() -> None:
-    with _federation(budget=cn.Budget(epsilon=2.0, delta=DELTA)) as small:
+    with from_one_table(FRAME, PARTIES, budget=cn.Budget(epsilon=2.0, delta=DELTA)) as small:
         with pytest.raises(cn.BudgetExceeded, match="Both stages") as refused:
             _model(columns="auto:2", epsilon=2.1).fit(small)
         assert refused.value.spent is None
         assert small.budget()["spent"].max() == 0
     strict = {"bank": cn.Policy(max_epsilon=1.0)}
-    with _federation(policies=strict) as limited:
+    with from_one_table(FRAME, PARTIES, policies=strict) as limited:
         with pytest.raises(cn.PolicyRefusal):
             _model(columns="auto:2", epsilon=1.9).fit(limited)
         assert limited.budget()["spent"].max() == 0

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import colonnade as cn
 from colonnade.estimation.moment_summaries import (
@@ -15,17 +14,12 @@ from colonnade.estimation.moment_summaries import (
 )
 from tests import kit
 from tests.coordinator.releases import COLUMNS, FEATURES, coded, people, release
+from tests.estimation.test_inference import refute_coverage
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, frames, joined
 
 DRAWS = 200
 NAMES = [feature.name for feature in FEATURES[1:]]
 SOME = ["bank.age", "telco.bill", "insurer.product"]
-
-
-def refute_coverage(covered, level=0.95):
-    covered = np.asarray(covered)
-    missed = stats.binom.cdf(covered.sum(axis=0), len(covered), level)
-    assert np.all(missed > kit.ALPHA), covered.mean(axis=0)
 
 
 def own_units(rows):
@@ -48,7 +42,7 @@ def test_without_noise_the_figures_are_those_of_pandas():
     assert (summary.correlation().stderr.to_numpy() == 0).all()
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("deviation", [3.0, 30.0, 150.0])
 def test_intervals_cover_what_the_same_people_give_without_noise(deviation):
     generator = kit.generator(f"covering {deviation}")

@@ -108,7 +108,7 @@ def check(found: object) -> None:
         found.table()
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.filterwarnings("ignore")  # of overflows, and of scikit-learn: the answer is what counts here
 @pytest.mark.parametrize(
     ("kind", "method"),

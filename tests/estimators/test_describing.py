@@ -107,6 +107,7 @@ def test_quantiles_are_of_people_who_have_a_value_and_do_not_fall():
 # Errors ---------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.every(2)
 @pytest.mark.parametrize("price", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}], ids=["pure", "gaussian"])
 def test_errors_are_as_large_as_they_are_said_to_be(price):

@@ -12,7 +12,7 @@ from sklearn.metrics import brier_score_loss, r2_score, roc_auc_score
 import colonnade as cn
 from colonnade.estimation.scoring import ScoreMoments
 from colonnade.estimators.frames import design_matrix
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Opened, Posted, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
@@ -241,7 +241,7 @@ def test_what_leaves_is_shares_letters_and_private_releases_and_sizes_tell_nothi
         assert {party: len(data) for party, data in requests.items()} == {p: len(d) for p, d in requests_again.items()}
         assert {party: len(data) for party, data in replies.items()} == {p: len(d) for p, d in replies_again.items()}
         for data in replies.values():
-            reply = codec.decode_reply(data)
+            reply = messages.decode_reply(data)
             if isinstance(reply, Posted | Opened):
                 continue
             assert not isinstance(reply, Released) or reply.loss is not None

@@ -9,7 +9,6 @@ from colonnade.coordinator.protocols.moment_releases import FunctionalRelease
 from colonnade.estimation.moments import Moments, pooled_correlations
 from colonnade.estimators.methods.moments import opened_variance
 from colonnade.privacy.accounting import Price
-from colonnade.service import study_file
 from tests import kit
 from tests.estimators.moment_samples import federation, numbers, split
 from tests.federations import SCHEMAS
@@ -124,19 +123,6 @@ def test_the_party_unit_promises_epsilon_for_the_largest_part(name):
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------------
-
-
-def test_a_study_file_names_the_parties_prices(tmp_path):
-    path = tmp_path / "study.toml"
-    parties = "\n".join(
-        f'[parties.{name}]\ndata = "{name}.csv"\n[parties.{name}.columns]\nx = {{ lower = 0, upper = 1 }}'
-        for name in "ab"
-    )
-    path.write_text(
-        f'id = "id"\nledger_dir = "ledgers"\n[budget]\nepsilon = 2.0\n{parties}\n[[study]]\nestimator = "LinearRegression"\n'
-        'target = "a.x"\nmethod = { name = "functional", budgets = { a = 0.5, b = 1.0 } }\n'
-    )
-    assert study_file.read(path).studies[0].estimator.method["budgets"] == {"a": 0.5, "b": 1.0}
 
 
 # The repair -----------------------------------------------------------------------------------------------------------------

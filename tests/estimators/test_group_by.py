@@ -84,6 +84,7 @@ def test_the_error_for_a_pair_of_parties_is_at_most_1_3_times_a_central_one():
 # Errors and intervals ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.every(2)
 @pytest.mark.parametrize("study", ["two parties", "three parties, values at two"])
 def test_errors_are_as_large_as_they_say_and_intervals_cover(study):

@@ -6,8 +6,10 @@ import pytest
 from sklearn.cluster import KMeans
 
 import colonnade as cn
+from colonnade.party.steps.local import PrivateHistogram, PrivateReports
 from colonnade.privacy.accounting import total
-from colonnade.protocol import codec
+from colonnade.privacy.laws.local_clustering import LocalClustering
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Refused, Released
 from colonnade.transport.direct import Recorded
 from tests import kit
@@ -177,7 +179,7 @@ def test_a_sample_reports_a_quarter_of_the_bytes_at_the_same_price_and_the_weigh
 
 def exchange(f, party, request):
     as_if_agreed(f._driver.transport._endpoints[party], request.plan)
-    return codec.decode_reply(f._driver.transport.exchange({party: codec.encode(request)})[party])
+    return messages.decode_reply(f._driver.transport.exchange({party: messages.encode(request)})[party])
 
 
 @pytest.mark.every(2)
@@ -221,35 +223,33 @@ def neighbours(person: int):
 
 def blank(data: bytes) -> tuple:
     """A reply with the released values removed: what must not depend on data."""
-    reply = codec.decode_reply(data)
+    reply = messages.decode_reply(data)
     if not isinstance(reply, Released):
         return (len(data),)
     shapes = tuple((name, array.dtype, array.shape) for name, array in reply.values.items())
     return (reply.party, reply.step, reply.mechanism, reply.loss, shapes, len(data))
 
 
-def record(tables, method, released, monkeypatch):
+def record(tables, study, statistics, released, monkeypatch):
     """Run a study with given centres (or keep those it draws); return every message and what was counted, by party."""
-    from colonnade.party.steps.local import PrivateHistogram, PrivateReports
-    from colonnade.privacy.laws.local_clustering import LocalClustering
-
     counted, draw = {}, LocalClustering.release
 
     def fixed(self, nonprivate, randomness):
         return released.setdefault(self.block.width, draw(self, nonprivate, randomness))
 
-    for statistic in (PrivateHistogram, PrivateReports):
+    for statistic in statistics:
         real = statistic.compute
 
         def watched(self, table, real=real):
-            counted[self.step.columns] = real(self, table).copy()
-            return counted[self.step.columns]
+            found = real(self, table)
+            counted[self.step.columns] = (found if isinstance(found, np.ndarray) else found.read(0, len(found))).copy()
+            return found
 
         monkeypatch.setattr(statistic, "compute", watched)
     monkeypatch.setattr(LocalClustering, "release", fixed)
     with kit.zeroed_out(), federated(tables) as f:
         f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
-        cn.KMeans(3, method=method, n_local_clusters=3, epsilon=2.0).fit(f)
+        study.fit(f)
     monkeypatch.undo()
     return recorded.exchanges, counted
 
@@ -260,8 +260,9 @@ def record(tables, method, released, monkeypatch):
 def test_a_person_removed_changes_one_category_given_the_same_centres(method, person, monkeypatch):
     """Centres are fixed from the first run, as adaptive composition has it; then one report or one count changes."""
     released: dict[int, np.ndarray] = {}
+    study, statistics = cn.KMeans(3, method=method, n_local_clusters=3, epsilon=2.0), (PrivateHistogram, PrivateReports)
     (said_one, before), (said_other, after) = (
-        record(tables, method, released, monkeypatch) for tables in neighbours(person)
+        record(tables, study, statistics, released, monkeypatch) for tables in neighbours(person)
     )
     for (asked_one, told_one), (asked_other, told_other) in zip(said_one, said_other, strict=True):
         assert plain(asked_one) == plain(asked_other)

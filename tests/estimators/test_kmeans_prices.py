@@ -30,7 +30,7 @@ def _price(people: int, delta: str, epsilon: float) -> dict[str, float]:
     return {"epsilon": epsilon, "delta": 1 / people if delta == "1/n" else float(delta)}
 
 
-@pytest.mark.every(16)
+@pytest.mark.every(48)
 @pytest.mark.parametrize("people", PEOPLE)
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)

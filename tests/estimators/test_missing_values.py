@@ -11,10 +11,9 @@ from scipy import stats
 
 import colonnade as cn
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Released
 from colonnade.schema import Category, Date, Numeric, Schema
 from colonnade.steps.kind import FixedPoint
@@ -269,7 +268,7 @@ def test_one_persons_missing_or_unlisted_values_change_nothing_but_the_gates_own
         assert list(replies) == list(replies_again)
         for one, other in zip(replies.values(), replies_again.values(), strict=True):
             assert len(one) == len(other)
-            if isinstance(codec.decode_reply(one), Released):
+            if isinstance(messages.decode_reply(one), Released):
                 assert blank(one) == blank(other)
     if name != "clusters":  # whose centres are drawn anew
         for party, before in counted[0].items():

@@ -12,7 +12,7 @@ from colonnade.estimators.catalogue import every_estimator
 from colonnade.estimators.study import Study
 from colonnade.papers.protocols import CoresetStudy
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Conclude, Post, Propose, Recall, Refused
 from colonnade.steps.kind import KINDS, TASKS, require_known
 from colonnade.steps.registry import STUDIES
@@ -39,7 +39,7 @@ def plans() -> list[Plan]:
     agree = driver.agree
 
     def noted(plan, *more, **options):
-        found[codec.digest(plan)] = plan
+        found[messages.digest(plan)] = plan
         return agree(plan, *more, **options)
 
     with pytest.MonkeyPatch.context() as patch, kit.zeroed_out():  # the recorded tables have missing values and no rule
@@ -179,7 +179,9 @@ def test_a_plan_that_nobody_meant_is_neither_quoted_nor_debited():
             for one in wrong:
                 for request in requests(one):
                     for party in f.parties:  # the insurer would only compute
-                        reply = codec.decode_reply(f._driver.transport.exchange({party: codec.encode(request)})[party])
+                        reply = messages.decode_reply(
+                            f._driver.transport.exchange({party: messages.encode(request)})[party]
+                        )
                         assert isinstance(reply, Refused)
                         assert reply.code == PlanMismatch.code
                         assert reply.spent is None
@@ -194,7 +196,7 @@ def test_a_node_without_data_refuses_unknown_names_too():
             request for request in requests(replaced(plan, method="secupe")) if not isinstance(request, Ask | Conclude)
         ]
         for request in answered:
-            reply = codec.decode_reply(f._driver.transport.exchange({"notary": codec.encode(request)})["notary"])
+            reply = messages.decode_reply(f._driver.transport.exchange({"notary": messages.encode(request)})["notary"])
             assert isinstance(reply, Refused)
             assert reply.code == PlanMismatch.code
 

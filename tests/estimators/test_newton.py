@@ -12,12 +12,13 @@ from colonnade.coordinator.driver import Quote, forecast_traffic
 from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, default_scale
 from colonnade.estimation.newton import BlendedCurvature, Division, NewtonSearch
-from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, total
 from colonnade.privacy.calibration import ledger_rho
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Opened, Post, Posted, Reply, unpack
-from tests.conversations.sites import Lost, Site
+from tests import kit
+from tests.conversations.sites import Lost, Site, kill_at
+from tests.federations import from_one_table
 
 PEOPLE, DELTA = 4_000, 1e-5
 COLUMNS = ["bank.age", "bank.plan", "shop.basket", "clinic.pressure"]
@@ -50,15 +51,8 @@ FRAME = _frame()
 
 def _federation(**options: object) -> cn.Federation:
     named = options.pop("parties", tuple(SCHEMAS))
-    parties = {
-        party: cn.Party(
-            FRAME[[f"{party}.{name}" for name in schema]].set_axis(list(schema), axis=1).assign(id=np.arange(PEOPLE)),
-            schema=schema,
-        )
-        for party, schema in SCHEMAS.items()
-        if party in named
-    }
-    return cn.Federation.simulate(parties, id="id", **{"budget": cn.Budget(epsilon=2_000.0, delta=DELTA), **options})
+    schemas = {party: schema for party, schema in SCHEMAS.items() if party in named}
+    return from_one_table(FRAME, schemas, **{"budget": cn.Budget(epsilon=2_000.0, delta=DELTA), **options})
 
 
 def _study(**options: object) -> cn.LogisticRegression:
@@ -99,15 +93,6 @@ def test_almost_without_noise_it_is_the_maximum_likelihood_estimate(model) -> No
     assert np.all(np.abs(ours - plain.coef_[0] / 10) <= 0.25 * errors)
     mean = model.predict_proba(FRAME[COLUMNS])[:, 1]
     assert abs(mean.mean() - labels.mean()) < 0.002
-
-
-def test_it_costs_its_price_once_and_a_second_fit_asks_for_nothing_new(federation, model) -> None:
-    assert model.privacy_.epsilon() <= 1_000.0
-    assert model.privacy_.epsilon() > 999.0
-    spent = str(federation.budget())
-    again = _study().fit(federation)
-    assert np.array_equal(again.coef_, model.coef_)
-    assert str(federation.budget()) == spent
 
 
 # The search
@@ -166,17 +151,6 @@ def _posts(site: Site) -> list[tuple[str, Post, Reply]]:
     ]
 
 
-def _kill_at(site: Site, turn: int, name: str) -> None:
-    def spoil(requests):
-        request = codec.decode_request(next(iter(requests.values())))
-        if isinstance(request, Post) and request.step == STEP and request.turn == turn:
-            site.spoil = lambda requests: requests
-            site.kill(name)
-        return requests
-
-    site.spoil = spoil
-
-
 def _check(site: Site) -> None:
     """No party has shared, and no node has opened, more rounds than were paid for; and every ledger holds the price once."""
     for party in site.parties:
@@ -187,7 +161,7 @@ def _check(site: Site) -> None:
             if post.inputs and isinstance(reply, Posted)
         }
         opened = {
-            codec.encode(reply) for _, reply in posts if isinstance(reply, Opened)
+            messages.encode(reply) for _, reply in posts if isinstance(reply, Opened)
         }  # again is the same, to the byte
         assert len(shared) <= ROUNDS
         assert len(opened) <= ROUNDS
@@ -200,7 +174,7 @@ def _check(site: Site) -> None:
 )
 def test_a_party_that_is_killed_goes_on_and_no_round_is_opened_twice(tmp_path, turn: int) -> None:
     site = Site(tmp_path)
-    _kill_at(site, turn, "telco")
+    kill_at(site, STEP, turn, "telco")
     with pytest.raises(cn.ColonnadeError):
         _at_site().fit(site.federation)
     model = _at_site().fit(site.federation)
@@ -212,7 +186,7 @@ def test_a_party_that_is_killed_goes_on_and_no_round_is_opened_twice(tmp_path, t
 def test_a_coordinator_that_comes_back_goes_on_from_what_was_opened(tmp_path) -> None:
     """The third round is cut short. It is taken again, at the same weights, and the fourth after it."""
     site = Site(tmp_path)
-    _kill_at(site, OPENS[2] - 1, "insurer")
+    kill_at(site, STEP, OPENS[2] - 1, "insurer")
     with pytest.raises(cn.ColonnadeError):
         _at_site().fit(site.federation)
     sent = [unpack(post.inputs["weights"]).tolist() for name, post, _ in _posts(site) if name == "bank" and post.inputs]
@@ -248,7 +222,7 @@ def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
 def test_asking_again_and_again_opens_no_more_rounds_than_were_paid_for(tmp_path) -> None:
     site = Site(tmp_path)
     for turn in (9, 9, 13, 5, 5):
-        _kill_at(site, turn, "bank")
+        kill_at(site, STEP, turn, "bank")
         with suppress(cn.ColonnadeError):
             _at_site().fit(site.federation)
     _check(site)
@@ -273,26 +247,14 @@ def _traffic(people: int, columns: dict[str, cn.Category | cn.Numeric]) -> tuple
     studies = [steps, GramRelease(columns, price, ("p3.y",))]
     found = []
     for study, nodes in zip(studies, (("p0", "p1", "p3"), ("p0", "p1", "p2")), strict=True):
-        plan = Plan(
-            task="logistic",
-            method="newton",
-            parameters={},
-            unit="person",
-            price=price,
-            federation="0" * 64,
-            alignment="0" * 64,
-            people=people,
-            parties=tuple(schemas),
-            compute_nodes=nodes,
-            threshold=1,
-            collusion=1,
-            steps=study.steps(),
+        plan = kit.written(
+            *study.steps(), task="logistic", method="newton", people=people, parties=tuple(schemas), compute_nodes=nodes
         )
         names = {step.name for step in plan.steps}
         quote = Quote({}, dict.fromkeys(schemas, names))
-        foretold = forecast_traffic(plan, quote, schemas)
-        assert foretold is not None
-        found.append(foretold.bytes)
+        predicted = forecast_traffic(plan, quote, schemas)
+        assert predicted is not None
+        found.append(predicted.bytes)
     return found[0], found[1]
 
 

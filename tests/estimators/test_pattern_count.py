@@ -42,6 +42,7 @@ def test_with_a_generous_price_the_counts_are_the_true_ones():
     np.testing.assert_allclose(study.counts_, expected, atol=1)
 
 
+@pytest.mark.full
 def test_the_errors_of_the_unbiased_counts_are_as_large_as_stderr_says():
     tables = frames(2_000)
     expected = truth(tables, TWO).to_numpy()

@@ -136,16 +136,3 @@ def test_the_stated_error_grows_with_the_colluders_by_the_stated_factor(delta):
             assert (towards == pytest.approx(0.5)) if collusion else (towards > 0.5)
     assert spread[1] / spread[0] == pytest.approx(2, rel=0.01)
     assert spread[2] == spread[1]
-
-
-def test_a_preview_spends_nothing_and_fitting_again_is_free():
-    with federation() as f:
-        study = cn.PatternCount(THREE, epsilon=1.0)
-        charge = study.preview(f).table()["charge"]
-        assert (f.budget().spent == 0).all()
-        first = study.fit(f).counts_
-        np.testing.assert_allclose(f.budget().spent, charge)
-        pd.testing.assert_series_equal(cn.PatternCount(THREE, epsilon=1.0).fit(f).counts_, first)
-        np.testing.assert_allclose(f.budget().spent, charge)
-        assert not cn.PatternCount(THREE, epsilon=1.0).fit(f, repeat=2).counts_.equals(first)
-        np.testing.assert_allclose(f.budget().spent, 2 * charge)

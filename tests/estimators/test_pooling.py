@@ -173,7 +173,7 @@ def test_the_assumptions_name_no_number_that_contradicts_c(fitted):
 def test_what_is_not_private_promises_no_c():
     with a_federation(NAMES[:3], collusion=1) as f:
         study = cn.Coreset(10, target="bank.x", allow_nonprivate=True).fit(f)
-    assert study.privacy_.pooling == "nothing is guaranteed, whoever pools"
+    assert study.privacy_.pooling == "nothing is guaranteed, even if nobody pools"
     assert "c = " not in study.receipt_
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 import colonnade as cn
 from colonnade.conversations import sums as sum_run
 from colonnade.party.steps.products import PrivatePredictions
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Posted
 from colonnade.secure.summation import SumRing
 from colonnade.transport.direct import Direct, Recorded
@@ -119,7 +119,7 @@ def test_scores_are_kept_for_the_partys_own_operator_alone(trained, tmp_path):
 def scored(model, tables, key, monkeypatch):
     """Run a prediction; return every message, what each party was written, and what the recipient added up."""
     written, masked = [], []
-    seal, take = sum_run.mail.Session.seal, sum_run.SumRun._take
+    seal, take = sum_run.keys.Session.seal, sum_run.SumRun._take
 
     def watched_seal(self, to, step, sequence, plaintext):
         masked.append((self.party, to, np.array(plaintext, copy=True)))
@@ -129,7 +129,7 @@ def scored(model, tables, key, monkeypatch):
         written.append((self._me, sorted(letters)))
         return take(self, number, letters)
 
-    monkeypatch.setattr(sum_run.mail.Session, "seal", watched_seal)
+    monkeypatch.setattr(sum_run.keys.Session, "seal", watched_seal)
     monkeypatch.setattr(sum_run.SumRun, "_take", watched_take)
     with federation(tables=tables, policies=TO_BANK, test_key=key) as f:
         f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
@@ -196,13 +196,13 @@ def test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart
             model = cn.LinearRegression("bank.debt", epsilon=1.0, delta=1e-5).fit(f)
             model.coef_, model.intercept_ = np.ones(2), 0.0
             letters = []
-            seal = sum_run.mail.Session.seal
+            seal = sum_run.keys.Session.seal
 
             def watched(self, to, step, sequence, plaintext, letters=letters, seal=seal):
                 letters.append((self.party, to, np.array(plaintext, copy=True)))
                 return seal(self, to, step, sequence, plaintext)
 
-            monkeypatch.setattr(sum_run.mail.Session, "seal", watched)
+            monkeypatch.setattr(sum_run.keys.Session, "seal", watched)
             inner = f._driver.transport
             f._driver.transport = recorded = Recorded(inner, keep=True)
             recorded.endpoint = inner.endpoint
@@ -227,7 +227,7 @@ def test_the_coordinator_is_sent_no_number(trained):
         trained["numbers"].predict(f, to="bank")
         for _, replies in recorded.exchanges:
             for data in replies.values():
-                reply = codec.decode_reply(data)
+                reply = messages.decode_reply(data)
                 if isinstance(reply, Posted):
                     assert set(reply.letters) <= {"bank"}
                 assert not hasattr(reply, "values")
@@ -298,7 +298,7 @@ def heard_at_the_edge(age: int, monkeypatch) -> tuple[list[tuple[str, str, int]]
             found = False
         monkeypatch.undo()
         heard = [
-            (name, type(codec.decode_reply(data)).__name__, len(data))
+            (name, type(messages.decode_reply(data)).__name__, len(data))
             for _, replies in recorded.exchanges
             for name, data in sorted(replies.items())
         ]

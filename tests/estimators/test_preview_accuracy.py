@@ -110,7 +110,7 @@ def test_every_private_method_of_every_estimator_is_held_to_its_preview():
         if (name, condition) != ("pca secure", "independent")  # columns that are alike have no principal components
     ],
 )
-def test_the_measured_error_is_the_one_foretold_whatever_the_conditioning(name, condition):
+def test_the_measured_error_is_the_one_predicted_whatever_the_conditioning(name, condition):
     make, measure, draws = KNOWN[name]
     data = _sample(condition)
     with data.federation(f"preview {name} {condition}") as federation:
@@ -138,6 +138,7 @@ def test_an_error_that_data_decides_is_unknown_with_a_reason_at_every_price(name
     assert preview.others.empty
 
 
+@pytest.mark.full
 def test_regressions_on_tables_of_one_schema_err_so_differently_that_no_preview_could_know():
     found = {}
     for condition, faintest in (("independent", 1.0), ("copies", 1e-3)):

@@ -21,10 +21,10 @@ from colonnade.papers.estimation import Sgd
 from colonnade.papers.private import DescentPart
 from colonnade.papers.steps import STEP, GradientTerms
 from colonnade.party.steps import local
-from colonnade.party.steps.newton import NewtonPart
+from colonnade.party.steps.products import NewtonPart
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
     Accounted,
     Agreed,
@@ -102,7 +102,7 @@ def said(study, tables: dict[str, pd.DataFrame]) -> tuple[list, object]:
 
 def blank(data: bytes) -> tuple:
     """A reply with released, shared and random values removed: what must not depend on data."""
-    match reply := codec.decode_reply(data):
+    match reply := messages.decode_reply(data):
         case Accounted():  # a ledger's name is random
             return (msgspec.structs.replace(reply, ledger=""), len(data))
         case Agreed():  # nonces are random, and so are a ledger's salt and its roots
@@ -124,7 +124,7 @@ def _shapes(arrays) -> tuple:
 
 def plain(requests: dict[str, bytes]) -> dict[str, object]:
     """Requests; of those that carry nonces, yeses, letters and what was opened their sizes."""
-    decoded = {party: codec.decode_request(data) for party, data in requests.items()}
+    decoded = {party: messages.decode_request(data) for party, data in requests.items()}
     return {
         party: len(requests[party]) if isinstance(one, SEALED) else one
         for party, one in decoded.items()
@@ -289,7 +289,7 @@ def descended(tables, monkeypatch):
 
 def require_weights_alone(exchanges, columns: int) -> int:
     """Weights are all that a coordinator sends; return how often it does."""
-    posts = [codec.decode_request(data) for requests, _ in exchanges for data in requests.values()]
+    posts = [messages.decode_request(data) for requests, _ in exchanges for data in requests.values()]
     posts = [one for one in posts if isinstance(one, Post) and one.inputs and one.step != "gram"]
     for one in posts:
         assert set(one.inputs) == {"weights"}

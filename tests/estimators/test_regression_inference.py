@@ -25,6 +25,7 @@ def fitted(f, **options):
     return cn.LinearRegression("telco.bill", columns=COLUMNS, **{**GENEROUS, **options}).fit(f)
 
 
+@pytest.mark.full
 def test_intervals_of_secure_regression_cover_what_the_same_people_give_without_noise():
     draws = 60
     with split(6, 3, 2_000, name="intervals") as f:

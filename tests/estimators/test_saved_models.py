@@ -1,8 +1,6 @@
 """Models are files: what is read is what was written, in any process, and nothing that was changed is read at all."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -13,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 import colonnade as cn
 from colonnade.estimators.model_file import restored, stored
-from tests.federations import SCHEMAS, federation, frames, joined
+from tests.federations import SCHEMAS, federation, frames
 
 MODELS = {
     "linear": lambda: cn.LinearRegression("telco.bill", epsilon=1.0, delta=1e-5),
@@ -79,21 +77,6 @@ def test_a_loaded_model_is_the_saved_one_to_the_last_bit(name, fitted, tmp_path)
             assert same(getattr(loaded, attribute), getattr(model, attribute)), attribute
     assert loaded.privacy_.table().equals(model.privacy_.table())
     assert loaded.transcript_ == model.transcript_
-
-
-@pytest.mark.full
-def test_a_saved_model_predicts_the_same_in_a_fresh_process(fitted, tmp_path):
-    model, frame = fitted["logistic"], joined(frames(400))
-    model.save(tmp_path / "model.json")
-    frame.to_pickle(tmp_path / "frame.pkl")
-    code = (
-        "import sys, pandas as pd, colonnade as cn\n"
-        "model, frame = cn.load(sys.argv[1]), pd.read_pickle(sys.argv[2])\n"
-        "print(model.predict_proba(frame)[:, 1].tobytes().hex())"
-    )
-    paths = [str(tmp_path / "model.json"), str(tmp_path / "frame.pkl")]
-    shown = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
-    assert np.frombuffer(bytes.fromhex(shown.stdout.strip())).tolist() == model.predict_proba(frame)[:, 1].tolist()
 
 
 def change(document, path, value):

@@ -7,7 +7,7 @@ from scipy import stats
 import colonnade as cn
 from colonnade.errors import ProtocolError
 from colonnade.party.steps.agreements import in_second_part
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Settled
 from colonnade.steps.local import part_identity
 from colonnade.transport.direct import Recorded
@@ -79,7 +79,7 @@ def test_the_coordinator_sees_letters_that_are_the_same_whoever_takes_part():
     seen = [exchanges(tables) for tables in (one, other)]
     for (_, first), (_, second) in zip(*seen, strict=True):
         assert {name: len(data) for name, data in first.items()} == {name: len(data) for name, data in second.items()}
-    last = [codec.decode_reply(data) for data in seen[0][-3][1].values()]
+    last = [messages.decode_reply(data) for data in seen[0][-3][1].values()]
     assert all(isinstance(reply, Settled) for reply in last)
 
 
@@ -116,7 +116,7 @@ def test_a_division_that_is_over_is_not_run_again():
         rounds = algorithm.rounds(plan)
         requests = next(rounds)
         replies = {
-            name: codec.decode_reply(f._driver.transport.exchange({name: codec.encode(r)})[name])
+            name: messages.decode_reply(f._driver.transport.exchange({name: messages.encode(r)})[name])
             for name, r in requests.items()
         }
         assert all(isinstance(reply, Settled) for reply in replies.values())
@@ -130,8 +130,8 @@ def test_a_division_that_is_over_is_not_run_again():
         with pytest.raises(ProtocolError):  # it is over, and its secrets are forgotten
             while True:
                 answers = f._driver.transport.exchange(
-                    {name: codec.encode(request) for name, request in requests.items()}
+                    {name: messages.encode(request) for name, request in requests.items()}
                 )
-                requests = rounds.send({name: codec.decode_reply(data) for name, data in answers.items()})
+                requests = rounds.send({name: messages.decode_reply(data) for name, data in answers.items()})
         for name, guard in f._driver.transport._endpoints.items():
             assert guard._row_orders.order(train._driver.alignment) is orders[name]

@@ -1,4 +1,4 @@
-"""Two lines that anybody understands: who learns what, and what must not happen for it to hold. And figures for replacement."""
+"""Two lines that anybody understands: who learns what, and when the guarantee fails. And figures for replacement."""
 
 import math
 from fractions import Fraction
@@ -19,12 +19,12 @@ BOTH = ["bank.age", "telco.bill"]
 
 
 def test_with_two_parties_preview_receipt_and_print_say_what_a_coordinator_that_computes_must_not_do():
-    words = "if the coordinator and bank, or the coordinator and telco, pooled what they saw, nothing is guaranteed"
+    words = "The guarantee fails if the coordinator and bank, or the coordinator and telco, pool what they see."
     with federations.federation(600, epsilon=20.0, parties=("bank", "telco")) as f:
         study = cn.PCA(1, columns=BOTH, **PRICE)
         preview = study.preview(f)
         study.fit(f)
-    assert any("If it pooled what it saw with bank or with telco" in warning for warning in preview.warnings)
+    assert any("pools what it sees with bank or with telco" in warning for warning in preview.warnings)
     assert "compute_nodes=[...]" in str(preview)
     for shown in (str(preview), preview._repr_html_(), study.receipt_, str(study.privacy_), study._repr_html_()):
         assert words in shown
@@ -56,10 +56,10 @@ def test_a_statement_prints_for_reading_and_opens_with_the_two_lines():
     assert all(any(observer in line for line in lines) for observer in study.privacy_.table()["observer"])
 
 
-def test_where_every_record_is_randomised_by_itself_nothing_must_not_happen():
+def test_where_every_record_is_randomised_by_itself_all_may_pool():
     with federations.federation(600, epsilon=5.0) as f:
         study = cn.PatternCount(["bank.segment", "telco.plan"], method="response", epsilon=1.0).fit(f)
-    assert study.privacy_.trust.holds == "What must not happen: nothing; it holds even if all pool what they saw."
+    assert study.privacy_.trust.holds == "The guarantee holds even if all pool what they see."
 
 
 def test_parties_that_hold_a_key_are_named_and_not_said_to_learn_anything():
@@ -67,7 +67,7 @@ def test_parties_that_hold_a_key_are_named_and_not_said_to_learn_anything():
         study = cn.KMeans(2, columns=BOTH, method="sketch", **PRICE).fit(f)
     trust = study.privacy_.trust
     assert trust.exposed == ()
-    assert "if the coordinator showed what it received to bank or telco, nothing is guaranteed" in trust.holds
+    assert "The guarantee fails if the coordinator shows what it received to bank or telco:" in trust.holds
     assert trust.learns.startswith("Who learns what: the coordinator learns noisy figures only.")
 
 
@@ -86,7 +86,7 @@ def test_scores_that_one_party_is_told_are_said_to_be_told():
     trust = PrivacyStatement((scores,), ("bank", "telco"), 0.0).trust
     assert trust.exposed == ("telco",)
     assert "the coordinator and bank learn nothing about any person. telco learns exact values" in trust.learns
-    assert "if telco passed on what it learned, nothing is guaranteed" in trust.holds
+    assert "The guarantee fails if telco passes on what it learned." in trust.holds
 
 
 STATEMENTS = {
@@ -129,16 +129,14 @@ def test_the_second_line_is_what_a_search_over_all_coalitions_finds(name):
     smallest = min(map(len, broken), default=0)
     found = {frozenset(group) for group in broken if len(group) == smallest}
     assert set(TrustPicture(statement)._broken()) == found
-    assert ("nothing is guaranteed" in statement.trust.holds) == bool(found)
+    assert ("The guarantee fails" in statement.trust.holds) == bool(found)
 
 
 def test_the_second_line_says_what_still_holds_with_one_party_too_many():
     opening = Opening("a count", ("bank", "telco", "shop"), (ONE, ONE, ONE + ONE))
     statement = PrivacyStatement((opening,), opening.scope, 0.0)
     assert statement.collusion == 1
-    assert (
-        "if the coordinator and any 2 parties pooled what they saw, only ε = 2 is guaranteed" in statement.trust.holds
-    )
+    assert "Only ε = 2 is guaranteed if the coordinator and any 2 parties pool what they see." in statement.trust.holds
 
 
 # Replacement figures --------------------------------------------------------------------------------------------------------

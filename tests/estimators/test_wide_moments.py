@@ -15,8 +15,7 @@ from colonnade.estimation.moments import (
     pca_from_wide,
     quadratic_variance,
 )
-from colonnade.schema import Category, Numeric
-from colonnade.schema.features import features_of
+from colonnade.schema import Category, Numeric, features_of
 from tests.conversations.test_tiles import in_tiles
 from tests.federations import federation
 

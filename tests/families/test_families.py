@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.families import DEFAULT, FAMILIES, WINDOW, family_of, family_term
+from colonnade.families import DEFAULT, FAMILIES, WINDOW
 from colonnade.families.family import Family
 from colonnade.schema import Category, Numeric
+from colonnade.steps.newton import family_of, family_term
 
 LINKS = [
     pytest.param(family, window, id=f"{name} {window}") for name, family in FAMILIES.items() for window in family.links

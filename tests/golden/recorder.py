@@ -21,15 +21,13 @@ import numpy as np
 from colonnade.conversations import matching as union_run
 from colonnade.coordinator import driver as relay
 from colonnade.papers import steps as coreset
-from colonnade.party.gate import AdmittedStep, Gate
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.party.steps.participants import PrivateStep
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import codec, public_choice
+from colonnade.protocol import messages, public_choice
 from colonnade.protocol.messages import Ask, Conclude, Described, Opened, Post, Propose, Released, unpack
-from colonnade.secure.keys import Secret
-from colonnade.secure.mail import GroupSecret
+from colonnade.secure.keys import GroupSecret, Secret
 from colonnade.steps.alignment import MatchingStep
 from colonnade.steps.local import Membership
 from colonnade.steps.products import ScoreHistogram
@@ -43,7 +41,7 @@ Values = Iterator[tuple[str, str, np.ndarray]]
 
 def said(data: bytes, step: str) -> Values:
     """Read a party's reply, to a request about a step."""
-    reply = codec.decode_reply(data)
+    reply = messages.decode_reply(data)
     if isinstance(reply, Released):
         for name, array in reply.values.items():
             yield reply.step, f"released {name}", unpack(array)
@@ -55,7 +53,7 @@ def said(data: bytes, step: str) -> Values:
 
 def told(data: bytes) -> tuple[str, list[tuple[str, np.ndarray]], list[tuple[str, str]]]:
     """Read a coordinator's request: the step, the public values that come with it, and the kinds of step of a proposed plan."""
-    request = codec.decode_request(data)
+    request = messages.decode_request(data)
     values: dict[str, Any] = {}
     if isinstance(request, Ask | Post):
         values = {f"input {name}": array for name, array in request.inputs.items()}
@@ -93,8 +91,8 @@ class Watching:
             self.units |= {unit for _, unit in kinds}
         replies = self._transport.exchange(requests)
         for party, data in sorted(replies.items()):
-            if isinstance(codec.decode_request(requests[party]), Conclude) and isinstance(
-                codec.decode_reply(data), Described
+            if isinstance(messages.decode_request(requests[party]), Conclude) and isinstance(
+                messages.decode_reply(data), Described
             ):
                 continue  # what was said before, word for word
             for step, name, value in said(data, steps[party]):
@@ -199,11 +197,11 @@ def frozen(name: str) -> Iterator[None]:
 
     public = SimpleNamespace(digest=lambda plan: fixed("plan", plan.repeat))
     drawing = SimpleNamespace(
-        digest=codec.digest, request_identity=lambda plan, party, step: fixed("request", plan.repeat, party, step)
+        digest=messages.digest, request_identity=lambda plan, party, step: fixed("request", plan.repeat, party, step)
     )
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(public_choice, "codec", public))
-        patches.enter_context(mock.patch.object(coreset, "codec", drawing))
+        patches.enter_context(mock.patch.object(public_choice, "messages", public))
+        patches.enter_context(mock.patch.object(coreset, "messages", drawing))
         patches.enter_context(mock.patch.object(union_run, "hash_ids", lambda ids, _: hash_ids(ids, fixed("ids"))))
         patches.enter_context(mock.patch.object(GroupSecret, "settle", settled))
         yield
@@ -217,7 +215,7 @@ def disturbed(*, plan: bytes = b"", run: bytes = bytes(16)) -> Iterator[None]:
         return hashlib.sha256(b"colonnade/plan/1" + plan + data).digest()
 
     with (
-        mock.patch.object(codec, "plan_digest", other),
+        mock.patch.object(messages, "plan_digest", other),
         mock.patch.object(relay, "os", SimpleNamespace(urandom=lambda count: run[:count])),
     ):
         yield

@@ -9,9 +9,10 @@ from colonnade.papers.conversations import GradientRun
 from colonnade.papers.steps import KEY, STEP, GradientTerms
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
-from colonnade.secure.shamir import default_threshold, reconstruct
-from tests.conversations.stage import FEDERATION, RUN, members, seed
+from colonnade.protocol.messages import Reply
+from tests import kit
+from tests.conversations.newton_stage import RoundsStage
+from tests.conversations.stage import FEDERATION
 
 SCALE = 16
 
@@ -43,35 +44,12 @@ def a_plan(
             "sampling": sampling,
         }
 
-    fields: dict[str, object] = {
-        "task": "moments",
-        "method": "gradient",
-        "parameters": {},
-        "unit": "person",
-        "price": price,
-        "federation": FEDERATION,
-        "alignment": "a" * 64,
-        "people": people,
-        "parties": tuple(widths),
-        "compute_nodes": tuple(nodes),
-        "threshold": default_threshold(len(nodes)),
-        "collusion": 1,
-        "steps": (
-            *(Step(name=KEY, party=party, kind="group-key", columns=(), price=None) for party in widths),
-            *(
-                Step(
-                    name=STEP,
-                    party=party,
-                    kind=STEP,
-                    columns=("x",),
-                    parameters=parameters(party, width),
-                    price=price,
-                )
-                for party, width in widths.items()
-            ),
-        ),
-    }
-    return Plan(**(fields | changes))
+    steps_ = [Step(name=KEY, party=party, kind="group-key", columns=(), price=None) for party in widths]
+    for party, width in widths.items():
+        given = parameters(party, width)
+        steps_.append(Step(name=STEP, party=party, kind=STEP, columns=("x",), parameters=given, price=price))
+    usual = {"method": "gradient", "federation": FEDERATION, "alignment": "a" * 64, "people": people, "price": price}
+    return kit.written(*steps_, **(usual | {"compute_nodes": tuple(nodes)} | changes))
 
 
 @dataclass
@@ -98,48 +76,13 @@ class Columns:
         return self.shared[position]
 
 
-@dataclass
-class GradientStage:
-    """All members of one run, and a coordinator that relays and sends weights."""
+class GradientStage(RoundsStage):
+    """Steps of a descent."""
 
-    plan: Plan
-    parts: Mapping[str, Columns] = field(default_factory=dict)
-    kinds: Mapping[str, type[GradientRun]] = field(default_factory=dict)
-    draw: object = 0
-
-    def __post_init__(self) -> None:
-        self.terms = GradientTerms.read(self.plan, STEP)
-        self.parts = {owner: self.parts.get(owner, Columns(self.terms, owner)) for owner in self.terms.owners}
-        people = members(self.terms.members)
-        self.runs = {
-            name: self.kinds.get(name, GradientRun)(
-                people[name],
-                self.plan,
-                STEP,
-                RUN,
-                part=self.parts.get(name),
-                secret=seed("secret", self.draw, name),
-            )
-            for name in self.terms.members
-        }
-        self.number = 0
-        self.letters: dict[str, dict[str, Blob]] = {}
-        self.replies: list[dict[str, Reply]] = []
+    step_name, terms_of, part_of, run_of = STEP, GradientTerms, Columns, GradientRun
 
     def turn(self, weights: np.ndarray | None = None) -> dict[str, Reply]:
-        inputs = {} if weights is None else {"weights": pack(weights)}
-        replies = {name: run.turn(self.number, self.letters.get(name, {}), inputs) for name, run in self.runs.items()}
-        self.letters = {}
-        for sender, reply in replies.items():
-            if isinstance(reply, Greeted):
-                for receiver in self.runs:
-                    self.letters.setdefault(receiver, {})[sender] = Blob(reply.hello)
-            if isinstance(reply, Posted):
-                for receiver, letter in reply.letters.items():
-                    self.letters.setdefault(receiver, {})[sender] = letter
-        self.number += 1
-        self.replies.append(replies)
-        return replies
+        return super().turn(None if weights is None else {"weights": weights})
 
     def meet(self) -> "GradientStage":
         for _ in range(2):
@@ -152,14 +95,7 @@ class GradientStage:
         return self.open(self.turn())
 
     def open(self, replies: Mapping[str, Reply]) -> list[int]:
-        shares = {}
-        for point, node in enumerate(self.terms.nodes, start=1):
-            reply = replies[node]
-            assert isinstance(reply, Opened)
-            shares[point] = unpack(reply.share).copy()
-        return reconstruct(
-            self.terms.arithmetic, shares, degree=2 * self.terms.threshold, bound=self.terms.bound
-        ).tolist()
+        return self.opened(replies, self.terms.bound)
 
     def plain(self, position: int) -> list[int]:
         """The same from the plain values, in Python's integers."""

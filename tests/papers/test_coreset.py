@@ -16,7 +16,7 @@ from colonnade.papers.estimation import estimated_size
 from colonnade.papers.private import PrivateCoresetDraws, PrivateCoresetTotal, drawn_rows, row_scores
 from colonnade.papers.protocols import CoresetStudy
 from colonnade.papers.steps import CoresetTerms
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Blob, Post, Posted, pack, unpack
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.transport.direct import Recorded
@@ -280,7 +280,7 @@ def test_an_automatic_size_is_that_of_the_public_facts_for_samples_and_for_model
 
 
 def asked(federation: cn.Federation, request: object, party: str = "bank"):
-    return codec.decode_reply(federation._driver.transport.exchange({party: codec.encode(request)})[party])
+    return messages.decode_reply(federation._driver.transport.exchange({party: messages.encode(request)})[party])
 
 
 def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
@@ -297,8 +297,8 @@ def test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once():
     rounds = algorithm._importance(plan)
     requests = next(rounds)
     while not isinstance(next(iter(requests.values())), Post) or next(iter(requests.values())).turn < 1:
-        replies = recorded.exchange({name: codec.encode(one) for name, one in requests.items()})
-        requests = rounds.send({name: codec.decode_reply(reply) for name, reply in replies.items()})
+        replies = recorded.exchange({name: messages.encode(one) for name, one in requests.items()})
+        requests = rounds.send({name: messages.decode_reply(reply) for name, reply in replies.items()})
     post = requests["bank"]
     swapped = Post(plan=post.plan, step=post.step, run=post.run, turn=1, letters=post.letters, inputs=everything)
     refusal = asked(federation, swapped)
@@ -311,12 +311,14 @@ def posted(federation: cn.Federation, step: str, inputs: dict, *, run: bytes = b
     _, plan = regression_coreset().prepared(federation, 1)
     for name in plan.parties:
         as_if_agreed(federation._driver.transport._endpoints[name], plan)
-    greeting = {name: codec.encode(Post(plan=plan, step=step, run=run, turn=0, letters={})) for name in plan.parties}
-    met = {name: codec.decode_reply(reply) for name, reply in federation._driver.transport.exchange(greeting).items()}
+    greeting = {name: messages.encode(Post(plan=plan, step=step, run=run, turn=0, letters={})) for name in plan.parties}
+    met = {
+        name: messages.decode_reply(reply) for name, reply in federation._driver.transport.exchange(greeting).items()
+    }
     hellos = {name: Blob(reply.hello) for name, reply in met.items()}
     first = Post(plan=plan, step=step, run=run, turn=1, letters=hellos, inputs=inputs)
-    replies = federation._driver.transport.exchange(dict.fromkeys(plan.parties, codec.encode(first)))
-    return {name: codec.decode_reply(reply) for name, reply in replies.items()}
+    replies = federation._driver.transport.exchange(dict.fromkeys(plan.parties, messages.encode(first)))
+    return {name: messages.decode_reply(reply) for name, reply in replies.items()}
 
 
 @pytest.mark.every(2)
@@ -353,7 +355,7 @@ def test_the_coordinator_sees_rows_and_not_who_drew_them(monkeypatch):
     coreset, sent = regression_coreset().fit(federation), {}
     for requests, replies in recorded.exchanges:
         for name, reply in replies.items():
-            request, message = codec.decode_request(requests[name]), codec.decode_reply(reply)
+            request, message = messages.decode_request(requests[name]), messages.decode_reply(reply)
             if isinstance(message, Posted) and request.step == "draws":
                 sent[name] = np.frombuffer(message.letters["coordinator"].view, dtype=np.uint64)
     assert np.array_equal(np.unique(sum(sent.values()).astype(np.int64) - 1), coreset.rows_)
@@ -414,7 +416,7 @@ def test_the_coordinator_sees_no_single_score():
     cn.Coreset(2_000, task="kmeans", n_clusters=1, columns=["bank.wealth", "telco.calls"], **CONSENT).fit(federation)
     octets = []
     for _, replies in recorded.exchanges:
-        message = codec.decode_reply(replies["bank"]) if "bank" in replies else None
+        message = messages.decode_reply(replies["bank"]) if "bank" in replies else None
         for letter in getattr(message, "letters", {}).values():
             octets.append(np.frombuffer(letter.view, dtype=np.uint8))
     found = np.concatenate(octets)

@@ -1,9 +1,9 @@
 """A party's part in a descent: bounded whatever the row and the weights are, paid for first, and no step shared twice."""
 
 import math
+from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,57 +14,26 @@ from colonnade.errors import PlanMismatch, PolicyRefusal, ProtocolError, SchemaM
 from colonnade.papers.draws import Batches
 from colonnade.papers.private import DescentPart, PrivateGradient
 from colonnade.papers.steps import KEY, LARGEST_WEIGHT, STEP
-from colonnade.party.table.private_table import PrivateTable
-from colonnade.party.table.sources import Source
+from colonnade.plan import Plan
 from colonnade.secure.keys import digest
 from tests import kit
-from tests.federations import SCHEMAS, as_if_agreed, federation, frames
-
-TARGET = "bank.default"
-FIELDS = {
-    "bank": {
-        "age": st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.integers(-5, 120)),
-        "segment": st.sampled_from(["basic", "gold", "platinum", "lead", None]),
-        "default": st.sampled_from(["no", "yes", "maybe", None]),
-    },
-    "telco": {
-        "plan": st.sampled_from(["prepaid", "standard", "", None]),
-        "bill": st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)),
-    },
-    "insurer": {"product": st.sampled_from(["car", "home", "life", "none", None])},
-}
-PEOPLE = 40
+from tests.federations import SCHEMAS, as_if_agreed, federation
+from tests.party.test_newton import FIELDS, PEOPLE, TARGET, plan_by, table_with, with_parameters
 
 
-def _plan(people: int = PEOPLE, **descent: object):
-    """A real plan for the test federation, and the study behind it."""
-    with federation(people) as f:
-        study = cn.LogisticRegression(
-            TARGET, method=cn.methods.Gradient(**{"steps": 20, "rate": 0.2, **descent}), epsilon=1.0, delta=1e-5
-        )
-        return study.prepared(f, 1)[1]
+@cache
+def a_descent() -> Plan:
+    return plan_by(cn.methods.Gradient(steps=20, rate=0.2))
 
 
-PLAN = _plan()
+def _private(party: str) -> PrivateGradient:
+    return kit.private(PrivateGradient, a_descent(), a_descent().step(party, STEP), SCHEMAS[party])
 
 
-def _private(party: str, plan=PLAN) -> PrivateGradient:
-    return kit.private(PrivateGradient, plan, plan.step(party, STEP), SCHEMAS[party])
-
-
-def _table(party: str, row: dict) -> PrivateTable:
-    filler = frames(PEOPLE)[party].drop(columns="person_id").astype(object).head(PEOPLE - 1)
-    frame = pd.concat([pd.DataFrame([row], dtype=object), filler], ignore_index=True)
-    for name, column in SCHEMAS[party].items():
-        if isinstance(column, cn.Numeric):
-            frame[name] = pd.to_numeric(frame[name])
-    return PrivateTable(Source(frame), SCHEMAS[party])
-
-
-def _first(party: str, row: dict, weights: np.ndarray, plan=PLAN) -> tuple[np.ndarray, int]:
+def _first(party: str, row: dict, weights: np.ndarray) -> tuple[np.ndarray, int]:
     """The first person's integers and score at one party, by the party's own code."""
-    private = _private(party, plan)
-    found = private.coded(_table(party, row)).read(0, private.step.people)
+    private = _private(party)
+    found = private.coded(table_with(party, row)).read(0, private.step.people)
     rows, labels = found[:, : private.step.width], found[:, -1] if private.step.target else None
     some = rows[:1].astype(np.int64)
     own = weights[private.step.terms.places(party)]
@@ -95,21 +64,14 @@ def test_no_record_moves_a_step_by_more_than_declared_whatever_the_weights(data)
 
 
 def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
-    step = PLAN.step("bank", STEP)
-
-    def changed(**changes: object):
-        fields = {name: getattr(step, name) for name in step.__struct_fields__}
-        other = type(step)(**fields | changes)
-        steps = tuple(other if one is step else one for one in PLAN.steps)
-        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
-        return lambda: kit.private(PrivateGradient, plan, other, SCHEMAS["bank"])
-
-    with pytest.raises(PlanMismatch, match="width"):
-        changed(parameters={**step.parameters, "width": 3})()
-    with pytest.raises(SchemaMismatch):
-        changed(parameters={**step.parameters, "target": "segment"})()
-    with pytest.raises(cn.ColonnadeError):
-        changed(parameters={**step.parameters, "sigma": 1})()
+    for changes, error, words in (
+        ({"width": 3}, PlanMismatch, "width"),
+        ({"target": "segment"}, SchemaMismatch, None),
+        ({"sigma": 1}, cn.ColonnadeError, None),
+    ):
+        plan, step = with_parameters(a_descent(), a_descent().step("bank", STEP), **changes)
+        with pytest.raises(error, match=words):
+            kit.private(PrivateGradient, plan, step, SCHEMAS["bank"])
 
 
 def test_a_partys_noise_has_the_declared_law_in_every_step() -> None:
@@ -130,7 +92,7 @@ class _Open:
 
     def __init__(self, folder, **options: object) -> None:
         self.folder, self.options = folder, options
-        self.plan = _plan()
+        self.plan = a_descent()
         self.reopen()
 
     def reopen(self, tables=None) -> DescentPart:

@@ -6,7 +6,7 @@ import pytest
 from colonnade.errors import BadInput, ColonnadeError, NotEnoughComputeNodes, PlanMismatch
 from colonnade.papers.conversations import GradientRun, StepLetter
 from colonnade.papers.steps import STEP, GradientTerms
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.secure.shamir import expand, reconstruct
 from tests.conversations.stage import NAMES
@@ -55,7 +55,9 @@ def test_shares_change_with_every_run_and_step_and_are_uniform() -> None:
     for draw in range(2):
         stage = GradientStage(plan, draw=draw).meet()
         stage.turn(np.zeros(4, dtype=np.int64))
-        letter = codec.decode(stage.runs["cy"]._session.open("ana", 2, 0, stage.letters["cy"]["ana"].view), StepLetter)
+        letter = messages.decode(
+            stage.runs["cy"]._session.open("ana", 2, 0, stage.letters["cy"]["ana"].view), StepLetter
+        )
         terms = stage.terms
         seen.append(terms.arithmetic.from_bytes(letter.rows.view, (3, terms.capacity)))
     assert not np.any(seen[0] == seen[1])
@@ -123,7 +125,7 @@ def test_with_the_least_number_of_nodes_a_bad_dealing_tells_no_more_than_another
     surplus = opened - np.array(stage.plain(0), dtype=object)
     for place, owner in ((2, "bo"), (3, "cy")):
         sealed = stage.runs["ana"]._session.open(owner, 2, 0, letters[owner].view, retried=True)
-        held = expand(arithmetic, bytes(codec.decode(sealed, StepLetter).rows.view), 0, (2, stage.terms.capacity))[1]
+        held = expand(arithmetic, bytes(messages.decode(sealed, StepLetter).rows.view), 0, (2, stage.terms.capacity))[1]
         exact = stage.parts[owner].shared[0][0][1]
         expected = 3 * sum(map(int, held)) - 2 * sum(map(int, exact))
         assert (int(surplus[place]) - expected) % arithmetic.modulus == 0

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.papers.private import PrivateMembershipSketches
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Conclude, Posted, Refused, Released
 from colonnade.transport.direct import Recorded
-from tests import kit
 from tests.estimators.clustering_samples import federated, groups, joined, loss, split
-from tests.estimators.test_kmeans import best_loss, blank, exchange, neighbours
+from tests.estimators.test_kmeans import best_loss, blank, exchange, neighbours, record
 from tests.federations import as_if_agreed
 
 BOTH = (cn.KMeans, cn.KMedian)
@@ -115,9 +115,9 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
         requests = next(rounds)
         while not any(isinstance(one, Ask) and one.step == "sketches" for one in requests.values()):
             replies = {
-                party: codec.decode_reply(reply)
+                party: messages.decode_reply(reply)
                 for party, reply in f._driver.transport.exchange(
-                    {party: codec.encode(request) for party, request in requests.items()}
+                    {party: messages.encode(request) for party, request in requests.items()}
                 ).items()
             }
             requests = rounds.send(replies)
@@ -128,34 +128,13 @@ def test_a_key_that_is_erased_too_early_leaves_the_sketches_unpaid():
     assert reply.spent is None
 
 
-def record(tables, released, monkeypatch):
-    """Run a study with given centres (or keep those it draws); return every message and the memberships, by party."""
-    from colonnade.papers.private import PrivateMembershipSketches
-    from colonnade.privacy.laws.local_clustering import LocalClustering
-
-    counted, draw, real = {}, LocalClustering.release, PrivateMembershipSketches.compute
-
-    def fixed(self, nonprivate, randomness):
-        return released.setdefault(self.block.width, draw(self, nonprivate, randomness))
-
-    def watched(self, table):
-        found = real(self, table)
-        counted[self.step.columns] = found.read(0, len(found)).copy()
-        return found
-
-    monkeypatch.setattr(PrivateMembershipSketches, "compute", watched)
-    monkeypatch.setattr(LocalClustering, "release", fixed)
-    with kit.zeroed_out(), federated(tables) as f:
-        f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
-        cn.KMeans(3, n_local_clusters=3, **SKETCH).fit(f)
-    monkeypatch.undo()
-    return recorded.exchanges, counted
-
-
 @pytest.mark.parametrize("person", [0, 149])
 def test_a_person_removed_changes_one_membership_given_the_same_centres(person, monkeypatch):
     released: dict[int, np.ndarray] = {}
-    (said_one, before), (said_other, after) = (record(tables, released, monkeypatch) for tables in neighbours(person))
+    study, statistics = cn.KMeans(3, n_local_clusters=3, **SKETCH), (PrivateMembershipSketches,)
+    (said_one, before), (said_other, after) = (
+        record(tables, study, statistics, released, monkeypatch) for tables in neighbours(person)
+    )
     assert len(said_one) == len(said_other)
     for (_, told_one), (_, told_other) in zip(said_one, said_other, strict=True):
         assert {party: blank(data) for party, data in told_one.items()} == {
@@ -230,7 +209,7 @@ def test_nothing_between_the_parties_shows_the_coordinator_a_key():
     with federated(tables) as f:
         f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         cn.KMeans(2, **SKETCH).fit(f)
-    replies = [codec.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
+    replies = [messages.decode_reply(reply) for _, told in recorded.exchanges for reply in told.values()]
     letters = [
         bytes(letter.view) for reply in replies if isinstance(reply, Posted) for letter in reply.letters.values()
     ]

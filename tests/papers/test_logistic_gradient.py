@@ -12,11 +12,10 @@ from colonnade.errors import ColonnadeError
 from colonnade.papers.private import DescentPart
 from colonnade.papers.protocols import GradientDescent
 from colonnade.papers.steps import KEY, STEP, GradientTerms
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Opened, Post, Posted
-from colonnade.service import study_file
 from colonnade.transport.direct import Recorded
-from tests.conversations.sites import Lost, Site
+from tests.conversations.sites import Site, kill_at
 from tests.federations import TEST_KEY
 
 SCHEMAS = {
@@ -95,7 +94,7 @@ def test_stopping_early_costs_the_same_and_takes_fewer_steps(tables) -> None:
     with simulated(tables) as f:
         f._driver.transport = recorded = Recorded(f._driver.transport, keep=True)
         study(1.0, tolerance=1e6).fit(f)
-        turns = [codec.decode_request(next(iter(requests.values()))) for requests, _ in recorded.exchanges]
+        turns = [messages.decode_request(next(iter(requests.values()))) for requests, _ in recorded.exchanges]
         assert max(request.turn for request in turns if isinstance(request, Post)) < 3 + 2 * 20
         assert 0.99 < f.budget("bank").spent <= 1.0
 
@@ -108,40 +107,6 @@ def test_the_statement_tells_the_coordinator_from_those_who_hold_the_key(tables)
     assert math.isinf(secret.epsilon(observer=("telco", "shop")))
     assert balanced.epsilon(observer=("coordinator", "telco")) <= 1.0
     assert any("secret" in words or "key" in words for words in secret.assumptions)
-
-
-@pytest.mark.full
-def test_a_study_file_can_ask_for_it(tmp_path, tables) -> None:
-    for name, table in tables.items():
-        table.to_parquet(tmp_path / f"{name}.parquet")
-    (tmp_path / "study.toml").write_text(
-        """
-        id = "id"
-        ledger_dir = "ledgers"
-        [budget]
-        epsilon = 2.0
-        delta = 1e-5
-        [parties.bank]
-        data = "bank.parquet"
-        columns = { age = { lower = 18, upper = 95 }, default = { levels = ["no", "yes"] } }
-        [parties.telco]
-        data = "telco.parquet"
-        columns = { bill = { lower = 0, upper = 200 } }
-        [parties.shop]
-        data = "shop.parquet"
-        columns = { visits = { lower = 0, upper = 10 } }
-        [[study]]
-        estimator = "LogisticRegression"
-        target = "bank.default"
-        method = { name = "gradient", steps = 8, rate = 0.1, optimiser = "adam" }
-        epsilon = 1.0
-        delta = 1e-5
-        """
-    )
-    read = study_file.read(tmp_path / "study.toml")
-    with read.federation(spend=True) as f:
-        model = read.studies[0].estimator.fit(f)
-    assert model.privacy_.epsilon() <= 1.0
 
 
 # What is seen
@@ -203,7 +168,7 @@ class _Descending(Site):
     """A site that also agrees on keys, which nobody pays for."""
 
     def handle(self, name: str, data: bytes) -> bytes:
-        request = codec.decode_request(data)
+        request = messages.decode_request(data)
         return self.endpoints[name].handle(data) if getattr(request, "step", "") == KEY else super().handle(name, data)
 
 
@@ -229,22 +194,11 @@ def _steps_shared(site: Site) -> dict[str, list[int]]:
     return turns
 
 
-def _kill_at(site: Site, turn: int, name: str) -> None:
-    def spoil(requests):
-        request = codec.decode_request(next(iter(requests.values())))
-        if isinstance(request, Post) and request.step == STEP and request.turn == turn:
-            site.spoil = lambda requests: requests
-            site.kill(name)
-        return requests
-
-    site.spoil = spoil
-
-
 @pytest.mark.every(4)
 @pytest.mark.parametrize("turn", [1, 4, 9, *(pytest.param(turn, marks=pytest.mark.full) for turn in (2, 3, 10))])
 def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_for(tmp_path, turn: int) -> None:
     site = _Descending(tmp_path)
-    _kill_at(site, turn, "telco")
+    kill_at(site, STEP, turn, "telco")
     with pytest.raises(ColonnadeError):
         _at_site().fit(site.federation)
     model = _at_site().fit(site.federation)
@@ -254,58 +208,17 @@ def test_a_party_that_is_killed_goes_on_and_shares_no_more_steps_than_were_paid_
     site.close()
 
 
-@pytest.mark.full
-def test_a_lost_reply_ends_the_run_and_the_next_goes_on(tmp_path) -> None:
-    site = _Descending(tmp_path)
-
-    def lose(name, request):
-        if isinstance(request, Post) and request.step == STEP and request.turn == 8 and name == "bank":
-            site.lose = lambda name, request: None
-            raise Lost
-
-    site.lose = lose
-    with pytest.raises(ColonnadeError):
-        _at_site().fit(site.federation)
-    _at_site().fit(site.federation)
-    assert all(len(set(turns)) <= 12 for turns in _steps_shared(site).values())  # again with the same words
-    site.close()
-
-
-@pytest.mark.full
-def test_a_coordinator_that_comes_back_asks_the_same_steps_again_with_the_same_weights(tmp_path) -> None:
-    site = _Descending(tmp_path)
-    _kill_at(site, 15, "insurer")
-    with pytest.raises(ColonnadeError):
-        _at_site().fit(site.federation)
-    sent = [
-        request.inputs["weights"]
-        for requests, _ in site.rounds
-        for request in requests.values()
-        if isinstance(request, Post) and request.inputs
-    ]
-    before = len(site.rounds)
-    _at_site().fit(site.federation)
-    first = next(
-        request.inputs["weights"]
-        for requests, _ in site.rounds[before:]
-        for request in requests.values()
-        if isinstance(request, Post) and request.inputs
-    )
-    assert first == sent[0]
-    site.close()
-
-
 def test_asking_for_more_steps_than_were_paid_for_opens_nothing(tmp_path) -> None:
     """A coordinator that starts run after run gets twelve steps from each party in all."""
     site = _Descending(tmp_path)
     for turn in (7, 5, 11, 9, 9):
-        _kill_at(site, turn, "bank")
+        kill_at(site, STEP, turn, "bank")
         with suppress(ColonnadeError):
             _at_site().fit(site.federation)
     shared = _steps_shared(site)
     assert all(len(set(turns)) <= 12 for turns in shared.values())
     opened = {
-        (name, codec.encode(reply))  # what is said again is the same, to the byte
+        (name, messages.encode(reply))  # what is said again is the same, to the byte
         for _, replies in site.rounds
         for name, reply in replies.items()
         if isinstance(reply, Opened) and reply.share is not None

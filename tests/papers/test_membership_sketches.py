@@ -36,18 +36,7 @@ def the_plan(**changes) -> Plan:
                 price=PRICE,
             ),
         ]
-    plan = Plan(
-        task="clustering",
-        method="sketch",
-        parameters={},
-        unit="person",
-        price=PRICE,
-        federation="f",
-        alignment="a",
-        people=len(FRAME),
-        parties=PARTIES,
-        steps=tuple(steps),
-    )
+    plan = kit.written(*steps, task="clustering", method="sketch", people=len(FRAME))
     return msgspec.structs.replace(plan, **changes)
 
 

@@ -12,7 +12,7 @@ from colonnade.papers.laws import PerturbedValues, WholeValues
 from colonnade.papers.private import PrivateTotal, PrivateValues
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.plan import EVENT, RELATION, Plan, Step
+from colonnade.plan import EVENT, RELATION, Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
 from tests import kit
@@ -40,18 +40,12 @@ def made(kind, column="visits", people=3, change=1, relation=None, **parameters)
         parameters={"change": change, **parameters},
         price=Price.of(0.5),
     )
-    plan = Plan(
+    plan = kit.written(
+        step,
         task="moment",
         method="local",
-        parameters={},
-        unit="person",
-        price=step.price,
         relation=relation or (RELATION if change == "bounds" else EVENT),
-        federation="0" * 64,
-        alignment="0" * 64,
         people=people,
-        parties=("clinic",),
-        steps=(step,),
     )
     return kit.private(kind, plan, step, SCHEMA)
 

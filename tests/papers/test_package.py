@@ -72,6 +72,7 @@ def test_a_package_is_loaded_once_a_name_is_asked_for_that_the_core_lacks(monkey
     assert loaded == [f"{package}.room" for package in PACKAGES] == ["colonnade.papers.room"]
 
 
+@pytest.mark.full
 def test_private_steps_are_loaded_by_the_partys_registry_and_by_no_other():
     """A registry of another room cannot reach them; only a party's code makes one of this room."""
     made = {

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from colonnade.errors import BadInput
 from colonnade.papers.draws import PEOPLE, Signs
 from colonnade.papers.private import PrivateSketch, PrivateValueSketch
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
-from colonnade.plan import EVENT, RELATION, Plan, Step
+from colonnade.plan import EVENT, RELATION, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 from colonnade.schema import Category, Numeric, Schema
@@ -34,19 +33,7 @@ def made(kind, columns, people, *, size=7, seed=SEED, relation=RELATION, **param
         parameters={"size": size, "seed": seed, **parameters},
         price=PRICE,
     )
-    plan = Plan(
-        task="moments",
-        method="sketch",
-        parameters={},
-        unit="person",
-        price=PRICE,
-        relation=relation,
-        federation="0" * 64,
-        alignment="0" * 64,
-        people=people,
-        parties=("clinic",),
-        steps=(step,),
-    )
+    plan = kit.written(step, method="sketch", relation=relation, people=people)
     return kit.private(kind, plan, step, SCHEMA)
 
 

@@ -21,14 +21,13 @@ import pandas as pd
 import colonnade as cn
 from colonnade.errors import ColonnadeError
 from colonnade.party.gate import Gate
-from colonnade.party.steps import private_step
+from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import block_rows, category_codes
 from colonnade.party.steps.participants import PrivateStep
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.schema import Bins, Column, Numeric, Schema
 from colonnade.steps.kind import KINDS, BoundedScores, FixedPoint
 
@@ -94,7 +93,7 @@ class Planned:
     earlier: Any
 
     def made(self, step: Step, schema: Schema) -> Any:
-        return private_step(KINDS[step.kind](self.plan, step, schema, self.earlier))
+        return PRIVATE_STEPS[step.kind](KINDS[step.kind](self.plan, step, schema, self.earlier))
 
 
 @contextlib.contextmanager
@@ -484,7 +483,7 @@ def _try_step(
     try:
         read = {name: _as_read(one.schema[name], reading) for name, reading in asked.items()}
         step = msgspec.structs.replace(one.step, readings=read) if read else one.step
-        as_read = codec.decode(codec.encode(step), Step).read(schema)  # as it arrives at the party
+        as_read = messages.decode(messages.encode(step), Step).read(schema)  # as it arrives at the party
         private = one.made(step, as_read)
     except ColonnadeError:
         tally.refused += 1

@@ -24,11 +24,8 @@ BEGIN, END = "<!-- refusals: written by tests.party.refusal_table -->", "<!-- en
 SPEAKERS = ("colonnade.party.guard", "colonnade.papers.conversations", "colonnade.papers.private")
 """The guard, and what its registries load by name."""
 AMONG_ROWS = (
-    "colonnade.schema.cells",
     "colonnade.schema.encoders",
-    "colonnade.schema.features",
     "colonnade.party.table",
-    "colonnade.party.steps.row_coding",
 )
 """Modules that see rows. They run inside `among_rows`, or while the owner opens a table."""
 
@@ -54,10 +51,11 @@ OWNERS = (
     "colonnade.families.family:Family.require_target",
     "colonnade.party.policy:Policy._check_requester_rules",
     "colonnade.party.policy:check_names",
-    "colonnade.party.refusals:RowsFailed.for_the_owner",
+    "colonnade.party.table.private_table:RowsFailed.for_the_owner",
     "colonnade.plan:checked_analyst_name",
     "colonnade.protocol.agreement",
     "colonnade.protocol.messages:released",
+    "colonnade.protocol.messages:planned_value",
     "colonnade.runtime.private_files:lock_folder",
     "colonnade.runtime.private_files:read_hex",
     "colonnade.runtime.private_files:require_private",
@@ -84,13 +82,15 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "colonnade.papers.steps": (PLAN, DECLARED, LEDGER),
     "colonnade.party.gate": (PLAN, POLICY, LEDGER),
     "colonnade.party.guard": (PLAN, LEDGER),
+    "colonnade.party.guard:": (CONSTANT,),
+    "colonnade.party.guard:refusal": (CONSTANT,),
     "colonnade.party.ledger": (LEDGER,),
+    "colonnade.party.ledger.file:AlternatingFile": (CONSTANT,),
     "colonnade.party.policy": (PLAN, POLICY, DECLARED),
     "colonnade.party.policy:Permission": (PLAN, POLICY, LEDGER, MESSAGE),
-    "colonnade.party.refusals": (CONSTANT,),
+    "colonnade.steps.newton:family_of": (PLAN,),
     "colonnade.party.steps": (PLAN, MESSAGE, LEDGER),
     "colonnade.party.steps.agreements": (PLAN, POLICY, MESSAGE, LEDGER, COINS),
-    "colonnade.party.steps.newton": (PLAN, LEDGER),
     "colonnade.plan": (MESSAGE,),
     "colonnade.privacy": (PLAN,),
     "colonnade.protocol": (MESSAGE,),
@@ -113,7 +113,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.party.ledger.rows", "sequence"): LEDGER,
     ("colonnade.party.ledger.rows", "what"): CONSTANT,
     ("colonnade.party.policy", "of"): CONSTANT,
-    ("colonnade.families", "', '.join(FAMILIES)"): CONSTANT,
+    ("colonnade.steps.newton", "', '.join(FAMILIES)"): CONSTANT,
     ("colonnade.families.family", "', '.join(map(str, self.links))"): CONSTANT,
     ("colonnade.families.family", "next(iter(self.links))"): CONSTANT,
     ("colonnade.party.policy", "self.party"): DECLARED,
@@ -175,7 +175,8 @@ class Text:
     @property
     def depends(self) -> tuple[str, ...]:
         """The public facts that it depends on."""
-        named = max((name for name in DEPENDS if within(self.module, name)), key=len, default=None)
+        places = (self.module, f"{self.module}:{self.function}")
+        named = max((name for name in DEPENDS if any(within(place, name) for place in places)), key=len, default=None)
         if named is None:
             raise UnknownWordsError(f"{self.module} speaks, and DEPENDS does not say what it looks at.")
         facts = {*DEPENDS[named], *(self._fact(words) for words in self.filled_in)}

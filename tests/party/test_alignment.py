@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.party.table.row_order import align, common_ids, common_order, read_ids
+from colonnade.party.table.row_order import align, common_ids, read_ids
 from colonnade.party.table.sources import Source
 from tests.party.test_sources import CANARY, KINDS, everything_said, make
 
@@ -108,9 +108,9 @@ def test_everybody_in_common_stands_in_the_same_place_at_every_party(drawn: tupl
     shared = sorted(set.intersection(*map(set, lists)), key=key)
     if not shared:
         with pytest.raises(BadInput):
-            common_order(tables)
+            common_ids(tables)
         return
-    parts = common_order(tables)
+    parts = {party: align(ids, common_ids(tables), party=party) for party, ids in tables.items()}
     assert len({part.identity for part in parts.values()}) == 1
     for part, ids in zip(parts.values(), lists, strict=True):
         assert part.people == len(shared)

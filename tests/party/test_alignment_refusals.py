@@ -23,7 +23,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import CohortPart, MatchingPart
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Described
 
 SCHEMA = cn.Schema(value=cn.Numeric(0, 1))
@@ -258,7 +258,7 @@ class Cut:
         self.inner, self._turn = inner, turn
 
     def exchange(self, requests):
-        if any(getattr(codec.decode_request(data), "turn", 0) >= self._turn for data in requests.values()):
+        if any(getattr(messages.decode_request(data), "turn", 0) >= self._turn for data in requests.values()):
             raise ProtocolError("The line is cut.")
         return self.inner.exchange(requests)
 

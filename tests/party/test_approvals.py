@@ -10,7 +10,7 @@ from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import SIMULATED
 from colonnade.privacy.accounting import NANO
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Refused
 from colonnade.secure.keys import Identity
 from tests.federations import SCHEMAS, TEST_KEY, frames
@@ -88,8 +88,8 @@ def test_a_threshold_of_zero_holds_every_study_and_preview_and_asking_directly_a
     with opened(members, approve_above=0.0) as f:
         with pytest.raises(ApprovalNeeded):
             counts(0.01).preview(f)
-        asked = codec.encode(Ask(plan=a_plan(f, epsilon=0.01), step="reports"))  # without proposing it first
-        assert isinstance(codec.decode_reply(guards(f)["bank"].handle(asked)), Refused)
+        asked = messages.encode(Ask(plan=a_plan(f, epsilon=0.01), step="reports"))  # without proposing it first
+        assert isinstance(messages.decode_reply(guards(f)["bank"].handle(asked)), Refused)
         assert spent(f) == 0
 
 

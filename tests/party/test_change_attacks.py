@@ -17,10 +17,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import ColonnadeError, ProtocolError
-from colonnade.party.gate import AdmittedStep, Gate
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.party import KeptFingerprint
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Post
 
 EPSILON = 1e-6
@@ -77,7 +76,7 @@ def hanging_up(f: cn.Federation) -> Iterator[None]:
     exchange = f._driver.transport.exchange
 
     def cut(requests: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        posts = [one for one in map(codec.decode_request, requests.values()) if isinstance(one, Post)]
+        posts = [one for one in map(messages.decode_request, requests.values()) if isinstance(one, Post)]
         if any(post.turn >= 2 and post.plan.task != "alignment" for post in posts):
             raise HungUp
         return exchange(requests)
@@ -151,30 +150,3 @@ def test_a_pending_step_does_not_tell_whether_a_record_has_changed(tmp_path):
 
 
 # Whose record -----------------------------------------------------------------------------------------------------------------
-
-TARGETS = [f"p{k}" for k in range(100, 106)]
-MOVED = ["p101", "p104"]
-
-
-def change_per_person(folder: Path, *, version: int, moved: list[str]) -> dict[str, str]:
-    """One pending table per target, over a cohort of that person and 999 invented ones."""
-    frames, orders = tables(300), {}
-    with opened(frames, folder, aligned=False) as f:
-        for target in TARGETS:
-            f.align("cohort", ids=[target, *(f"invented {target} {k}" for k in range(999))])
-            orders[target] = f._driver.alignment
-            with hanging_up(f):
-                study().fit(f)
-        assert float(f.budget("bank")["spent"]) < 1e-5
-    everybody_else = [f"p{k}" for k in range(200, 240)]  # the rest of a month's changes
-    after = changed(frames, [*moved, *everybody_else]) if moved else frames
-    with opened(after, folder, version=version, aligned=False) as f:
-        return {target: reply_to(on(f, order, dict.fromkeys(SCHEMAS, 1))) for target, order in orders.items()}
-
-
-@pytest.mark.parametrize("moved", [MOVED, pytest.param([], marks=pytest.mark.full)])
-def test_pending_steps_over_cohorts_of_one_do_not_tell_whose_record_has_changed(tmp_path, moved):
-    told = change_per_person(tmp_path, version=2, moved=moved)
-    assert set(told.values()) == {
-        "release-lost: Party 'bank': The plan asks about data version 1, and this party's owner has declared version 2."
-    }

@@ -15,7 +15,7 @@ from colonnade.errors import BadInput, ColonnadeError, PlanMismatch
 from colonnade.party.steps.products import PrivateCoefficients
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
+from colonnade.plan import Step
 from colonnade.privacy import samplers
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.coefficients import CoefficientNoise
@@ -83,20 +83,14 @@ def a_plan(
         )
         for party, columns in owners.items()
     )
-    return Plan(
-        task="moments",
+    return kit.written(
+        *steps,
         method="functional",
-        parameters={},
         unit=unit if prices is None else "party",
         price=Price.of(epsilon),
-        federation="0" * 64,
-        alignment="0" * 64,
         people=people,
-        parties=tuple(owners),
         compute_nodes=("bank", "telco", "insurer"),
-        threshold=1,
         collusion=collusion,
-        steps=steps,
     )
 
 
@@ -118,7 +112,7 @@ def exact(plan, records):
     for party, one in found.items():
         coded = np.vstack([np.full((1, plan.people), one.step.coding.scale), rows[party]]).astype(object)
         values += list((coded @ coded.T)[one.step.entries.rows, one.step.entries.columns])
-        scales += [one.step.own_noise.scale((party, party), slope=bool(flag)) for flag in one.step.entries.slope]
+        scales += [one.step.joint_law.scale((party, party), slope=bool(flag)) for flag in one.step.entries.slope]
     joined = np.vstack(list(rows.values())).astype(object)
     first, second = entry_pairs(joint.widths)
     cross = np.empty(len(first), dtype=object)
@@ -171,7 +165,7 @@ def test_a_record_of_extremes_costs_exactly_the_price():
 @pytest.mark.parametrize("unit", ["person", "party"])
 def test_a_ledger_is_debited_the_whole_loss_or_that_of_its_part(unit):
     found = statistics(a_plan(unit=unit))
-    noise = next(iter(found.values())).step.own_noise
+    noise = next(iter(found.values())).step.joint_law
     for party, one in found.items():
         assert one.loss == noise.loss(party=party if unit == "party" else None)
 
@@ -196,7 +190,7 @@ def test_what_the_honest_parties_add_between_them_is_discrete_laplace_and_of_no_
     """P − c shares sum to the stated law, for curvature and for slope each with its own scale."""
     plan = a_plan(scale=1, epsilon=8.0, collusion=collusion)
     found = statistics(plan)
-    noise, source = found["bank"].step.own_noise, kit.sampler(f"opened noise {collusion}")
+    noise, source = found["bank"].step.joint_law, kit.sampler(f"opened noise {collusion}")
     entries = len(entry_pairs(Coefficients.read(plan, "s").widths)[0])
     groups = found["bank"].step.cross.groups
     copies = DRAWS // entries
@@ -221,7 +215,7 @@ def test_a_partys_own_noise_is_discrete_laplace_and_of_no_other_scale():
     source = kit.sampler("own noise")
     drawn = _copied(one, 200_000).own(nobody, source)
     for slope in (False, True):
-        scale = one.step.own_noise.scale(("insurer", "insurer"), slope=slope)
+        scale = one.step.joint_law.scale(("insurer", "insurer"), slope=slope)
         values = drawn[one.step.entries.slope == slope]
         assert laplace_p(values, scale) > kit.ALPHA
         assert laplace_p(values, scale * Fraction(9, 10)) < kit.ALPHA
@@ -246,7 +240,7 @@ class Release:
         found = {party: _copied(one, copies) for party, one in statistics(self.plan).items()}
         own = [one.own(table([NOTHING]), randomness).reshape(copies, -1) for one in found.values()]
         entries = nonprivate.shape[1] - sum(part.shape[1] for part in own)
-        honest = list(found.values())[: found["bank"].step.own_noise.honest]
+        honest = list(found.values())[: found["bank"].step.joint_law.honest]
         cross = sum(one.cross_noise(copies * entries, randomness) for one in honest)
         return nonprivate + np.hstack([*own, cross.reshape(copies, -1)])
 

@@ -11,18 +11,18 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.conversations.consent import Yes
+from colonnade.conversations.endpoint import Yes
 from colonnade.coordinator import driver
 from colonnade.errors import ApprovalNeeded, BudgetExceeded, ColonnadeError, PolicyRefusal, ProtocolError
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.plan import About, Plan
 from colonnade.privacy.accounting import NANO, Loss
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
+    Acknowledged,
     Ask,
     Begin,
     GetYes,
-    Noted,
     Post,
     Propose,
     Refused,
@@ -47,7 +47,7 @@ def heads(f: cn.Federation) -> dict[str, object]:
 
 
 def tell(f: cn.Federation, name: str, request: Request) -> object:
-    return codec.decode_reply(guards(f)[name].handle(codec.encode(request)))
+    return messages.decode_reply(guards(f)[name].handle(messages.encode(request)))
 
 
 def said(f: cn.Federation, name: str, request: Request) -> str:
@@ -180,15 +180,15 @@ class Tampering:
         self._endpoints = inner._endpoints
 
     def exchange(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        decoded = {name: codec.decode_request(data) for name, data in requests.items()}
+        decoded = {name: messages.decode_request(data) for name, data in requests.items()}
         first = next(iter(decoded.values()))
         if isinstance(first, Begin):
             self.yeses.append(dict(first.yeses))
-        changed = {name: codec.encode(self.change(name, one)) for name, one in decoded.items()}
+        changed = {name: messages.encode(self.change(name, one)) for name, one in decoded.items()}
         answers = self.inner.exchange(changed)
         for name, one in decoded.items():  # nobody is told that a beginning was refused
             if isinstance(one, Begin):
-                answers[name] = codec.encode(Noted())
+                answers[name] = messages.encode(Acknowledged())
         return answers
 
     def close(self) -> None:
@@ -199,12 +199,12 @@ STRANGER = Identity.from_seed(b"x" * 32)
 
 
 def _forged(yes: bytes) -> bytes:
-    bare = msgspec.structs.replace(codec.decode(yes, Yes), signature=b"")
-    return codec.encode(msgspec.structs.replace(bare, signature=STRANGER.sign(bare.words())))
+    bare = msgspec.structs.replace(messages.decode(yes, Yes), signature=b"")
+    return messages.encode(msgspec.structs.replace(bare, signature=STRANGER.sign(bare.words())))
 
 
 def _changed(yes: bytes, **changes: object) -> bytes:
-    return codec.encode(msgspec.structs.replace(codec.decode(yes, Yes), **changes))
+    return messages.encode(msgspec.structs.replace(messages.decode(yes, Yes), **changes))
 
 
 FALSE: dict[str, Callable[[dict[str, bytes], dict[str, bytes], dict[str, bytes]], dict[str, bytes]]] = {
@@ -215,7 +215,7 @@ FALSE: dict[str, Callable[[dict[str, bytes], dict[str, bytes], dict[str, bytes]]
     "to another plan": lambda now, old, other: {**now, "bank": other["bank"]},
     "to another plan, renamed": lambda now, old, other: {
         **now,
-        "bank": _changed(other["bank"], plan=codec.decode(now["bank"], Yes).plan),
+        "bank": _changed(other["bank"], plan=messages.decode(now["bank"], Yes).plan),
     },
     "another member's": lambda now, old, other: {**now, "bank": _changed(now["telco"], party="bank")},
     "missing": lambda now, old, other: {name: one for name, one in now.items() if name != "bank"},
@@ -294,7 +294,7 @@ def test_a_party_that_refused_is_not_left_out_and_its_yes_is_not_made_up():
         before = heads(f)
         assert isinstance(tell(f, "bank", Propose(plan=plan, hold=True)), Refused)
         agreed = tell(f, "telco", Propose(plan=plan, hold=True))
-        hashed, mallory = codec.digest(plan), b"m" * 16
+        hashed, mallory = messages.digest(plan), b"m" * 16
         assert isinstance(tell(f, "telco", GetYes(plan=hashed, nonces={"telco": agreed.nonce})), Refused)
         own = tell(f, "telco", GetYes(plan=hashed, nonces={"telco": agreed.nonce, "bank": mallory}))
         assert isinstance(own, SaidYes)
@@ -705,7 +705,7 @@ class _Listening:
         self.inner, self.heard = inner, False
 
     def exchange(self, requests):
-        self.heard |= any(isinstance(codec.decode_request(one), Withdraw) for one in requests.values())
+        self.heard |= any(isinstance(messages.decode_request(one), Withdraw) for one in requests.values())
         return self.inner.exchange(requests)
 
     def close(self) -> None:

@@ -12,8 +12,7 @@ from colonnade.party.steps.products import PrivatePairTables
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.privacy.accounting import Price
-from colonnade.schema import Bins, Category, Crossed, Numeric, Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Bins, Category, ColumnName, Crossed, Numeric, Schema
 from tests import kit
 from tests.party.test_statistics_joint import a_plan
 

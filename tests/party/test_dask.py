@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster
 
 import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.party.handles import EarlierSteps, Reservation
+from colonnade.party.gate import EarlierSteps, Reservation
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import Party
 from colonnade.party.table import dask_cluster, dask_table

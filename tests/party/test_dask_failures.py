@@ -11,9 +11,9 @@ from distributed import Client
 
 import colonnade as cn
 from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.party.guard import STOPPED
 from colonnade.party.party import Party
-from colonnade.party.refusals import AWAY
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetDescription, Refused
 from colonnade.secure import shamir
 from tests.federations import federation
@@ -74,11 +74,11 @@ def test_a_party_whose_workers_fail_at_products_says_what_a_stopped_party_says(f
         notes = replies_of(f, "bank")
         with pytest.raises(cn.errors.PartyAway):
             shares(f)
-        assert notes[-1] == AWAY
-        assert not [note for note in notes if note != AWAY and isinstance(codec.decode_reply(note), Refused)]
+        assert notes[-1] == STOPPED
+        assert not [note for note in notes if note != STOPPED and isinstance(messages.decode_reply(note), Refused)]
         failure = f._driver.transport._endpoints["bank"].failure
         assert failure.__cause__ is FAULTS[fault]  # for its owner
-        assert f._driver.transport._endpoints["bank"].handle(codec.encode(GetDescription())) == AWAY
+        assert f._driver.transport._endpoints["bank"].handle(messages.encode(GetDescription())) == STOPPED
 
 
 def test_a_node_whose_workers_fail_has_one_constant_message(monkeypatch):
@@ -92,7 +92,7 @@ def test_a_node_whose_workers_fail_has_one_constant_message(monkeypatch):
             with pytest.raises(cn.errors.ColonnadeError):
                 shares(f)
             said.add(notes[-1])
-            assert codec.decode_reply(notes[-1]).message == "The node failed while answering."
+            assert messages.decode_reply(notes[-1]).message == "The node failed while answering."
     assert len(said) == 1
 
 

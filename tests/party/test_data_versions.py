@@ -9,7 +9,7 @@ from colonnade.errors import BadInput, ReleaseLost, SchemaMismatch
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.row_order import align, read_ids
 from colonnade.party.table.sources import Source
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted, Described, GetDescription, Propose, Recall, Refused
 from tests import kit
 from tests.conversations.sites import Site, at_turn, fails
@@ -50,7 +50,7 @@ def test_a_version_is_in_the_ledger_once_in_what_a_party_says_and_in_every_plan(
             assert f._driver.data_versions == {"bank": 3, "telco": 1, "insurer": 1}
             assert a_plan(f).data_versions == {"bank": 3, "telco": 1}
             assert [row for row in rows(f) if row[0] == "version"] == [("version", "data version 3", 3)]
-            reply = codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetDescription())))
+            reply = messages.decode_reply(guards(f)["bank"].handle(messages.encode(GetDescription())))
             assert isinstance(reply, Described)
             assert reply.version == 3
 
@@ -74,7 +74,7 @@ def test_a_plan_about_another_version_is_lost_for_everybody_alike(name):
         plan = a_plan(f)
         other = replaced(plan, data_versions={**plan.data_versions, "bank": name})
         for request in (Propose(plan=other), Recall(plan=other, step="reports")):
-            reply = codec.decode_reply(guards(f)["bank"].handle(codec.encode(request)))
+            reply = messages.decode_reply(guards(f)["bank"].handle(messages.encode(request)))
             assert isinstance(reply, Refused)
             assert reply.code == ReleaseLost.code
         reply = ask(f, other)

@@ -6,15 +6,16 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, NonPrivateRefused, PartyAway, PlanMismatch, PolicyRefusal
-from colonnade.papers.steps import STEP, Gradient, GradientTerms
+from colonnade.papers.steps import STEP, GradientStep, GradientTerms
 from colonnade.party.policy import Policy, Terms
 from colonnade.party.steps import agreements
 from colonnade.party.steps.agreements import MatchingPart
 from colonnade.plan import Plan, Step
 from colonnade.steps.kind import number_list
+from tests import kit
 from tests.coordinator.test_align import LISTS, SCHEMA, table, unaligned
 from tests.federations import BANK
-from tests.papers.test_gradient import PLAN as DESCENT
+from tests.papers.test_gradient import a_descent
 from tests.party.test_gate import replaced
 
 PARTIES = ("bank", "telco", "a", "b", "c")
@@ -22,11 +23,10 @@ TERMS = Terms(party="bank", schema=BANK, federation="f", alignment="a", people=1
 
 
 def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, task="moments", method="secure") -> Plan:
-    return Plan(
+    return kit.written(
+        *steps,
         task=task,
         method=method,
-        parameters={},
-        unit="person",
         price=None,
         federation="f",
         alignment="a",
@@ -35,7 +35,6 @@ def a_plan(*steps: Step, parties=PARTIES, nodes=(), threshold=0, collusion=0, ta
         compute_nodes=nodes,
         threshold=threshold,
         collusion=collusion,
-        steps=steps,
         data_versions=dict.fromkeys(parties, 1),
     )
 
@@ -90,9 +89,10 @@ def test_naming_few_parties_or_nodes_lowers_no_floor(parties):
 
 
 def test_a_second_descent_in_a_plan_is_refused_because_it_would_draw_the_same_batches():
-    again = tuple(replaced(step, name="again") for step in DESCENT.steps if step.kind == Gradient.name)
+    plan = a_descent()
+    again = tuple(replaced(step, name="again") for step in plan.steps if step.kind == GradientStep.name)
     with pytest.raises(PlanMismatch, match="one descent"):
-        GradientTerms.read(replaced(DESCENT, steps=(*DESCENT.steps, *again)), STEP)
+        GradientTerms.read(replaced(plan, steps=(*plan.steps, *again)), STEP)
 
 
 @pytest.mark.parametrize("number", [1.7e308, -1e300, float("nan"), float("inf"), 2.0**201])

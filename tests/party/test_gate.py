@@ -12,7 +12,7 @@ from colonnade.party.guard import Guard
 from colonnade.plan import About, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Agreed, Ask, GetAccount, Propose, Refused, Released, pack
 from tests.federations import as_if_agreed, federation
 
@@ -45,7 +45,7 @@ def replaced(struct, **changes):
 
 def ask(f: cn.Federation, plan: Plan, step: str = "reports", party: str = "bank", **inputs):
     as_if_agreed(guards(f)[party], plan)
-    return codec.decode_reply(guards(f)[party].handle(codec.encode(Ask(plan=plan, step=step, inputs=inputs))))
+    return messages.decode_reply(guards(f)[party].handle(messages.encode(Ask(plan=plan, step=step, inputs=inputs))))
 
 
 def spent(f: cn.Federation, party: str = "bank") -> float:
@@ -101,7 +101,7 @@ def test_a_refused_request_reads_no_data_and_draws_no_noise(monkeypatch):
 
 def test_the_same_request_a_thousand_times_gives_the_same_bytes_and_one_debit():
     with federation() as f:
-        data = codec.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
+        data = messages.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
         answers = {guards(f)["bank"].handle(data) for _ in range(1_000)}
         assert len(answers) == 1
         assert spent(f) == pytest.approx(0.5)
@@ -114,7 +114,7 @@ def test_a_new_title_is_the_same_question_and_gets_the_same_bytes():
             Ask(plan=plan, step="reports", about=about)
             for about in (About(title="one"), None, About(title="two", purpose="why", requester="who"))
         ]
-        assert len({guards(f)["bank"].handle(codec.encode(one)) for one in asked}) == 1
+        assert len({guards(f)["bank"].handle(messages.encode(one)) for one in asked}) == 1
         assert spent(f) == pytest.approx(0.5)
         assert [entry.about for entry in gate_of(f).ledger.entries()[2:]] == [About(title="one")]
 
@@ -221,16 +221,16 @@ def test_a_release_that_was_cut_short_is_drawn_with_the_same_noise(monkeypatch):
         monkeypatch.undo()
         again = ask(f, plan)
         assert isinstance(again, Released)
-        assert codec.encode(again) == drawn[0]
+        assert messages.encode(again) == drawn[0]
         assert spent(f) == pytest.approx(0.5)
 
 
 def test_agreeing_costs_nothing_and_quotes_what_is_then_charged():
     with federation() as f:
         plan = a_plan(f)
-        agreed = codec.decode_reply(guards(f)["bank"].handle(codec.encode(Propose(plan=plan))))
+        agreed = messages.decode_reply(guards(f)["bank"].handle(messages.encode(Propose(plan=plan))))
         assert isinstance(agreed, Agreed)
-        assert agreed.plan_hash == codec.digest(plan)
+        assert agreed.plan_hash == messages.digest(plan)
         assert agreed.unpaid == ("reports",)
         assert spent(f) == 0
         released = ask(f, plan)
@@ -242,7 +242,9 @@ def test_a_party_gives_no_account_that_depends_on_its_data():
     with federation() as one, federation(tables=None) as other:
         ask(one, a_plan(one))
         ask(other, a_plan(other))
-        accounts = [codec.decode_reply(guards(f)["bank"].handle(codec.encode(GetAccount()))) for f in (one, other)]
+        accounts = [
+            messages.decode_reply(guards(f)["bank"].handle(messages.encode(GetAccount()))) for f in (one, other)
+        ]
         assert accounts[0].spent == accounts[1].spent
         assert accounts[0].entries == accounts[1].entries
 

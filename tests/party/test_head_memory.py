@@ -13,7 +13,7 @@ from colonnade.party import gate
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.runtime import private_files
 from tests.federations import as_if_agreed, federation
 from tests.party.ledger_samples import BODY, TENTH, fresh
@@ -79,9 +79,9 @@ def requests(f: cn.Federation) -> dict[str, messages.Request]:
         "Post": messages.Post(plan=joint, step=step, run=bytes(16), turn=0, letters={}),
         "Recall": messages.Recall(plan=joint, step=step),
         "Conclude": messages.Conclude(plan=joint, step=step, values={}),
-        "GetYes": messages.GetYes(plan=codec.digest(plan), nonces={}),
-        "Begin": messages.Begin(plan=codec.digest(plan), yeses={}),
-        "Withdraw": messages.Withdraw(plan=codec.digest(plan)),
+        "GetYes": messages.GetYes(plan=messages.digest(plan), nonces={}),
+        "Begin": messages.Begin(plan=messages.digest(plan), yeses={}),
+        "Withdraw": messages.Withdraw(plan=messages.digest(plan)),
         "GetAccount": messages.GetAccount(),
         "GetDescription": messages.GetDescription(),
     }
@@ -94,8 +94,8 @@ def test_no_kind_of_request_is_answered_from_a_ledger_that_went_back(tmp_path):
         memory = remembered(tmp_path / "bank.head")
         later = msgspec.json.encode(Head(memory.ledger, memory.sequence + 1, bytes(32), memory.nano))
         (tmp_path / "bank.head").write_bytes(later)
-        for request in (*map(codec.encode, asked.values()), b"no request at all"):
-            reply = codec.decode_reply(f._driver.transport._endpoints["bank"].handle(request))
+        for request in (*map(messages.encode, asked.values()), b"no request at all"):
+            reply = messages.decode_reply(f._driver.transport._endpoints["bank"].handle(request))
             assert isinstance(reply, messages.Refused)
             assert (reply.code, reply.spent) == ("ledger-corrupt", None)
             assert "gone back" in reply.message
@@ -191,10 +191,10 @@ def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledg
         bank = f._driver.transport._endpoints["bank"]
         before = (tmp_path / "bank.sqlite").read_bytes()
         repeated = as_if_agreed(f._driver.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
-        again = codec.encode(messages.Ask(plan=repeated, step="reports"))
+        again = messages.encode(messages.Ask(plan=repeated, step="reports"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gate, "released", lambda *_: 1 / 0)
-            refused = codec.decode_reply(bank.handle(again))
+            refused = messages.decode_reply(bank.handle(again))
         assert refused.spent == pytest.approx(0.125)
         highest = bank._gate.ledger.head()
         assert remembered(tmp_path / "bank.head") == highest
@@ -205,7 +205,7 @@ def test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledg
     (tmp_path / "bank.head").unlink()
     with federation(ledger_dir=tmp_path) as f:
         (tmp_path / "bank.head").write_bytes(memory)
-        assert codec.decode_reply(f._driver.transport._endpoints["bank"].handle(again)).code == "ledger-corrupt"
+        assert messages.decode_reply(f._driver.transport._endpoints["bank"].handle(again)).code == "ledger-corrupt"
     assert remembered(tmp_path / "bank.head") == highest
 
 
@@ -222,7 +222,7 @@ def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is
     with federation(ledger_dir=tmp_path) as f:
         plan = study("response").fit(f).plan_
         repeated = as_if_agreed(f._driver.transport._endpoints["bank"], msgspec.structs.replace(plan, repeat=2))
-        again = codec.encode(messages.Ask(plan=repeated, step="reports"))
+        again = messages.encode(messages.Ask(plan=repeated, step="reports"))
         bank = f._driver.transport._endpoints["bank"]
 
         def full(_):
@@ -230,11 +230,11 @@ def test_nothing_leaves_while_the_memory_cannot_be_written_and_what_was_spent_is
 
         with monkeypatch.context() as patch:
             patch.setattr(private_files.os, "fdatasync", full)
-            refused = codec.decode_reply(bank.handle(again))
+            refused = messages.decode_reply(bank.handle(again))
         assert isinstance(refused, messages.Refused)
         assert refused.code == "disk-full"
         assert refused.spent == pytest.approx(0.125)
-        assert isinstance(codec.decode_reply(bank.handle(again)), messages.Released)  # paid for, and kept
+        assert isinstance(messages.decode_reply(bank.handle(again)), messages.Released)  # paid for, and kept
 
 
 def test_an_older_head_never_replaces_a_newer_one(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput
-from colonnade.party.table.row_order import comparable_ids, normal_ids, require_capacity
+from colonnade.party.table.row_order import comparable_ids, normal_ids
 from colonnade.steps.alignment import IdRules
 
 PLAIN = IdRules()
@@ -68,14 +68,6 @@ def test_no_list_is_refused_and_every_comparable_id_is_of_its_own_row(ids, kind,
     assert [forms[row] for row in found.rows] == [one.decode() for one in found.ids]
     assert len(set(found.ids)) == len(found.ids)
     assert set(forms) - {None} - {one for one in forms if forms.count(one) > 1} == {one.decode() for one in found.ids}
-
-
-def test_a_longer_list_than_declared_is_refused_to_its_owner_without_its_length():
-    for ids, capacity in (([1, 2], 2), ([1, 2], None), ([], 1), (None, 1)):
-        require_capacity(None if ids is None else pa.array(ids), capacity, party="bank")
-    with pytest.raises(BadInput, match="'bank': the table has more ids than the declared capacity of 3") as caught:
-        require_capacity(pa.array(range(57)), 3, party="bank")
-    assert "57" not in str(caught.value)
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "int"}, {"form": "nfc"}, {"case": "lower"}, {"strip": 1}])

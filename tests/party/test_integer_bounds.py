@@ -18,16 +18,16 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.papers import private
-from colonnade.party.refusals import AWAY, RowsFailed, among_rows
-from colonnade.party.steps import PRIVATE_STEPS, participants, row_coding
-from colonnade.party.steps.row_coding import require_within, whole_numbers
+from colonnade.party.guard import STOPPED
+from colonnade.party.steps import PRIVATE_STEPS, participants
+from colonnade.party.table import private_table
+from colonnade.party.table.private_table import RowsFailed, among_rows, require_within, whole_numbers
 from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.schema import Bins, Date, Number, Numeric, Schema
+from colonnade.schema import Bins, Date, Number, Numeric, Schema, to_unit_range
 from colonnade.schema.encoders import encoded
-from colonnade.schema.features import to_unit_range
 from colonnade.steps.describing import Cells, GroupTotals
 from tests import kit
 from tests.federations import as_if_agreed
@@ -63,11 +63,15 @@ def test_a_hundred_thousand_columns_take_no_kind_of_step_past_its_bound(part):
 def test_nothing_else_at_a_party_makes_integers_of_numbers():
     """What is cast elsewhere was an integer or a flag before, or is public."""
     cast = set()
-    for path in [*Path(row_coding.__file__).parent.glob("*.py"), Path(private.__file__)]:
+    for path in [
+        *Path(participants.__file__).parent.glob("*.py"),
+        Path(private_table.__file__),
+        Path(private.__file__),
+    ]:
         for function in [one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.FunctionDef)]:
             calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
             named = [(one, one.func.attr) for one in calls if isinstance(one.func, ast.Attribute)]
-            makes = (path.name, function.name) == ("row_coding.py", "_made")
+            makes = (path.name, function.name) == ("private_table.py", "_made")
             assert makes or not {"rint", "round", "trunc"} & {name for _, name in named}
             if any(name == "astype" and "int" in ast.unparse(one.args[0]) for one, name in named):
                 cast.add(f"{path.stem}.{function.name}")
@@ -75,15 +79,16 @@ def test_nothing_else_at_a_party_makes_integers_of_numbers():
 
 
 CASTS = {
-    "newton.columns",
-    "newton.labels",
     "private._batch",
     "private._whole",
     "private.accept",
     "private.disclose",
     "private.scores",
+    "private_table._divided",
+    "products.columns",
     "products.give",
     "products.group_rows",
+    "products.labels",
     "products.receive",
     "products.rows",
 }
@@ -184,7 +189,7 @@ def test_the_refusal_is_the_same_whatever_the_rows_are():
             return str(failure), failure.for_the_owner().message, failure.code
 
     assert said([math.nan]) == said([1.0, -math.inf, 3.0]) != ("", "", "")
-    assert b"whole" not in AWAY
+    assert b"whole" not in STOPPED
 
 
 @pytest.mark.every(2)
@@ -247,7 +252,7 @@ def _forged(federation, upper):
     step = msgspec.structs.replace(step, readings={"debt": Numeric(0, MARK)})
     changed = {"task": "groups", "method": "secure", "parties": ("bank",), "data_versions": {"bank": 1}}
     forged = msgspec.structs.replace(plan, parameters={}, steps=(step,), **changed)
-    asked = codec.encode(Ask(plan=forged, step="groups", inputs={}))
+    asked = messages.encode(Ask(plan=forged, step="groups", inputs={}))
     mark = b"\xcb" + struct.pack(">d", MARK)
     assert asked.count(mark) == 1
     return asked.replace(mark, b"\xcb" + struct.pack(">d", upper))
@@ -260,13 +265,13 @@ def test_a_forged_reading_that_switches_clipping_off_is_refused_the_same_for_eve
             bank = federation._driver.transport.exchange
             forged = _forged(federation, TINY)
             with suppress(ColonnadeError):  # a party that takes the plan for sound has said yes to it
-                as_if_agreed(federation._driver.transport._endpoints["bank"], codec.decode_request(forged).plan)
+                as_if_agreed(federation._driver.transport._endpoints["bank"], messages.decode_request(forged).plan)
             reply = bank({"bank": forged})["bank"]
-            assert isinstance(codec.decode_reply(reply), Refused)
+            assert isinstance(messages.decode_reply(reply), Refused)
             assert float(federation.budget("bank")["spent"]) == 0
             sound = _forged(federation, 5.0)
-            as_if_agreed(federation._driver.transport._endpoints["bank"], codec.decode_request(sound).plan)
-            assert isinstance(codec.decode_reply(bank({"bank": sound})["bank"]), Released)
+            as_if_agreed(federation._driver.transport._endpoints["bank"], messages.decode_request(sound).plan)
+            assert isinstance(messages.decode_reply(bank({"bank": sound})["bank"]), Released)
             answers.append(reply)
     assert answers[0] == answers[1]
     assert len(answers[0]) < 1_000
@@ -279,9 +284,9 @@ def test_an_analyst_cannot_ask_for_such_a_reading():
 
 def test_a_step_decoded_from_a_plan_has_no_such_reading():
     step = Step(name="s", party="bank", kind="rows", columns=("x",), price=None, readings={"x": Numeric(0, MARK)})
-    data = codec.encode(step).replace(struct.pack(">d", MARK), struct.pack(">d", 1e-310))
+    data = messages.encode(step).replace(struct.pack(">d", MARK), struct.pack(">d", 1e-310))
     with pytest.raises(ColonnadeError):
-        codec.decode(data, Step)
+        messages.decode(data, Step)
 
 
 D = {"epsilon": 0.5, "delta": 1e-6}

@@ -266,20 +266,6 @@ def test_spent_is_exactly_what_was_debited_to_the_last_nano_unit_at_every_order(
             ledger.debit(b"3", BODY, losses[3], label="x")
 
 
-def test_a_zcdp_study_calibrated_to_the_cap_fits_a_fresh_ledger_and_a_larger_one_does_not(tmp_path):
-    cap, delta = NANO, 1e-5
-    low, high = Fraction(0), Fraction(1)
-    for _ in range(40):  # the largest rho whose own curve converts to the cap, as calibration finds it
-        middle = (low + high) / 2
-        low, high = (middle, high) if Loss.of_zcdp(middle).fits(cap, delta) else (low, middle)
-    with fresh(tmp_path, epsilon=1.0, delta=delta) as ledger:
-        ledger.debit(b"q", BODY, Loss.of_zcdp(low), label="x")
-        assert ledger.remaining() < 1e-6
-    (tmp_path / "bank.ledger").unlink()
-    with fresh(tmp_path, epsilon=1.0, delta=delta) as ledger, pytest.raises(BudgetExceeded):
-        ledger.debit(b"q", BODY, Loss.of_zcdp(high + Fraction(1, 10**6)), label="x")
-
-
 @hypothesis.settings(max_examples=20)
 @hypothesis.given(
     paid=st.lists(st.integers(1, 300_000_000), max_size=4),

@@ -7,13 +7,13 @@ import time
 import msgspec
 import pytest
 
+from colonnade.conversations.memory import extends
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import first_row
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Genesis
 from colonnade.privacy.accounting import GRID, Budget, Loss
-from colonnade.secure.history import extends
 from tests.party.ledger_samples import BODY, fresh
 
 LEAST = Loss.of_pure(1)

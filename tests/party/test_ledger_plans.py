@@ -8,9 +8,10 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import TRIGGERS
-from colonnade.plan import About, Plan
+from colonnade.plan import About
 from colonnade.privacy.accounting import NANO, Loss
-from colonnade.protocol import codec
+from colonnade.protocol import messages
+from tests import kit
 from tests.party.ledger_children import BODY
 from tests.party.ledger_samples import TENTH, fresh
 
@@ -18,19 +19,8 @@ ABOUT = About(title="Churn", purpose="Who leaves, by plan", requester="analyst@t
 
 
 def plan_of(task: str = "churn") -> tuple[bytes, bytes]:
-    plan = Plan(
-        task=task,
-        method="secure",
-        parameters={},
-        unit="person",
-        price=None,
-        federation="f",
-        alignment="a",
-        people=3,
-        parties=("bank",),
-        steps=(),
-    )
-    return codec.digest(plan), codec.encode(plan)
+    plan = kit.written(task=task, people=3, parties=("bank",))
+    return messages.digest(plan), messages.encode(plan)
 
 
 def test_a_plan_is_written_once_with_the_first_row_that_refers_to_it(tmp_path):

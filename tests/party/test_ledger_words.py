@@ -8,10 +8,10 @@ import pytest
 import colonnade as cn
 from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.rows import Entry
-from colonnade.party.ledger.words import Reading, Requester, Standing, read_rows
+from colonnade.party.ledger.words import LedgerNarrator, Provenance, Requester, read_rows
 from colonnade.plan import About, one_line
 from colonnade.privacy.accounting import Loss
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from tests.federations import federation
 from tests.party.test_gate import a_plan, gate_of
 from tests.party.test_requests import ANALYST, OTHER
@@ -21,23 +21,23 @@ WHEN = datetime(2026, 11, 15, 10, 3, tzinfo=UTC)
 
 def entry(plan, about: About | None = None, *, kind: str = "debit", loss: Loss | None = None) -> Entry:
     step = plan.steps_of("bank")[0].name
-    request = codec.request_identity(plan, "bank", step)
+    request = messages.request_identity(plan, "bank", step)
     return Entry(
-        7, kind, f"x {step} y", WHEN, request, loss, None, True, plan=codec.digest(plan), about=about, version=1
+        7, kind, f"x {step} y", WHEN, request, loss, None, True, plan=messages.digest(plan), about=about, version=1
     )
 
 
-def reading(plan, **more) -> Reading:
-    return Reading("bank", 1e-5, {codec.digest(plan): plan}, **more)
+def narrator(plan, **more) -> LedgerNarrator:
+    return LedgerNarrator("bank", 1e-5, {messages.digest(plan): plan}, **more)
 
 
 def test_a_row_says_when_what_who_what_for_at_what_price_and_to_whom():
     with federation() as f:
         plan = a_plan(f)
     words = About(title="Churn", purpose="planning", requester=ANALYST.name).signed(
-        codec.digest(plan), ANALYST.identity
+        messages.digest(plan), ANALYST.identity
     )
-    row = reading(plan, keys={ANALYST.name: ANALYST.public}).row(entry(plan, words, loss=Loss.of_pure(980_000_000)))
+    row = narrator(plan, keys={ANALYST.name: ANALYST.public}).row(entry(plan, words, loss=Loss.of_pure(980_000_000)))
     assert row.sentence() == (
         "2026-11-15 10:03 · Churn: randomised response, of 2 columns (1 of yours) · asked by analyst@telco · for: planning · "
         "ε 0.98 · to the coordinator"
@@ -48,20 +48,20 @@ def test_a_row_says_when_what_who_what_for_at_what_price_and_to_whom():
 def test_who_asked_is_judged_by_the_signature_and_the_papers():
     with federation() as f:
         plan = a_plan(f)
-    hashed, words = codec.digest(plan), About(requester=ANALYST.name)
+    hashed, words = messages.digest(plan), About(requester=ANALYST.name)
     signed = words.signed(hashed, ANALYST.identity)
     judged = {
-        Standing.SIGNED: [(signed, None), (signed, {ANALYST.name: ANALYST.public})],
-        Standing.OTHER_KEY: [(signed, {}), (signed, {ANALYST.name: OTHER.public})],
-        Standing.CLAIMED: [(words, None), (None, None), (About(), {})],
-        Standing.FORGED: [
+        Provenance.SIGNED: [(signed, None), (signed, {ANALYST.name: ANALYST.public})],
+        Provenance.OTHER_KEY: [(signed, {}), (signed, {ANALYST.name: OTHER.public})],
+        Provenance.CLAIMED: [(words, None), (None, None), (About(), {})],
+        Provenance.FORGED: [
             (msgspec.structs.replace(signed, title="x"), None),
             (words.signed(bytes(32), ANALYST.identity), None),
         ],
     }
-    for standing, cases in judged.items():
+    for provenance, cases in judged.items():
         for about, keys in cases:
-            assert Requester.of(about, hashed, keys).standing is standing
+            assert Requester.of(about, hashed, keys).provenance is provenance
     assert "according to the coordinator" in Requester.of(None, hashed).words()
 
 
@@ -81,10 +81,10 @@ def test_no_text_of_a_coordinator_moves_the_cursor_or_fills_the_screen(text):
         step if step.party == "bank" else msgspec.structs.replace(step, columns=(text,)) for step in plan.steps
     )
     hostile = msgspec.structs.replace(plan, steps=steps, method=text)
-    row = reading(hostile).row(entry(hostile))
-    study = RefusedStudy(when=0, code="x", hash=codec.digest(hostile), content=codec.encode(hostile))
+    row = narrator(hostile).row(entry(hostile))
+    study = RefusedStudy(when=0, code="x", hash=messages.digest(hostile), content=messages.encode(hostile))
     assert len(row.columns) == 2
-    for words in (row.sentence(), *row.columns, reading(hostile).refusal(study)):
+    for words in (row.sentence(), *row.columns, narrator(hostile).refusal(study)):
         assert words.isprintable()
         assert len(words) < 1_000
 

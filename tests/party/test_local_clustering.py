@@ -44,7 +44,7 @@ def loss(points, centres) -> float:
 def questions(mechanism, rows, name) -> list[Query]:
     """Every question of one conversation, with the noise that one set of rows got."""
     asked, source = [], kit.sampler(name)
-    rounds = mechanism.analyst(source).rounds()
+    rounds = mechanism.queries(source).rounds()
     query = next(rounds)
     while True:
         asked.append(query)

@@ -30,20 +30,12 @@ def the_plan(columns=("x", "y"), **changes) -> Plan:
     centres = {"clusters": 3, "scale": 4096, "seed": 0}
     step = {"centres_of": "centres", "clusters": 3, **changes}
     price = Price.of(1.0)
-    return Plan(
+    return kit.written(
+        Step(name="centres", party="bank", kind="centres", columns=columns, parameters=centres, price=price),
+        Step(name="count", party="bank", kind="histogram", columns=("x", "y"), parameters=step, price=price),
         task="clustering",
         method="independent",
-        parameters={},
-        unit="person",
-        price=price,
-        federation="f",
-        alignment="a",
         people=len(FRAME),
-        parties=("bank",),
-        steps=(
-            Step(name="centres", party="bank", kind="centres", columns=columns, parameters=centres, price=price),
-            Step(name="count", party="bank", kind="histogram", columns=("x", "y"), parameters=step, price=price),
-        ),
     )
 
 

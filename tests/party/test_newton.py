@@ -1,17 +1,21 @@
 """A party's part in Newton steps: bounded whatever the row and the weights are, paid for first, and no round shared twice."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats
 
 import colonnade as cn
 from colonnade.errors import PlanMismatch, SchemaMismatch
-from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
+from colonnade.party.steps.products import NewtonPart, PrivateNewtonSteps
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
+from colonnade.plan import Plan, Step
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.secure.sine_link import STEPS, split_parts
 from tests import kit
@@ -34,21 +38,28 @@ FIELDS = {
 PEOPLE = 40
 
 
-def _plan(people: int = PEOPLE, **options: object):
+@cache
+def _plan() -> Plan:
+    return plan_by(cn.methods.Newton())
+
+
+def plan_by(method: object) -> Plan:
     """A real plan for the test federation."""
-    with federation(people) as f:
-        study = cn.LogisticRegression(TARGET, method=cn.methods.Newton(**options), epsilon=1.0, delta=1e-5)
-        return study.prepared(f, 1)[1]
+    with federation(PEOPLE) as f:
+        return cn.LogisticRegression(TARGET, method=method, epsilon=1.0, delta=1e-5).prepared(f, 1)[1]
 
 
-PLAN = _plan()
+def _private(party: str) -> PrivateNewtonSteps:
+    return kit.private(PrivateNewtonSteps, _plan(), _plan().step(party, STEP), SCHEMAS[party])
 
 
-def _private(party: str, plan=PLAN) -> PrivateNewtonSteps:
-    return kit.private(PrivateNewtonSteps, plan, plan.step(party, STEP), SCHEMAS[party])
+def with_parameters(plan: Plan, step: Step, **parameters: object) -> tuple[Plan, Step]:
+    """A plan in which one step has other parameters, and that step."""
+    other = replace(step, parameters={**step.parameters, **parameters})
+    return replace(plan, steps=tuple(other if one is step else one for one in plan.steps)), other
 
 
-def _table(party: str, row: dict) -> PrivateTable:
+def table_with(party: str, row: dict) -> PrivateTable:
     filler = frames(PEOPLE)[party].drop(columns="person_id").astype(object).head(PEOPLE - 1)
     frame = pd.concat([pd.DataFrame([row], dtype=object), filler], ignore_index=True)
     for name, column in SCHEMAS[party].items():
@@ -66,7 +77,7 @@ def _coded(private, table):
 def _first(party: str, row: dict, weights: np.ndarray) -> tuple[np.ndarray, int, int]:
     """The first person's integers, part of the score and label at one party, by the party's own code."""
     private = _private(party)
-    rows, labels = _coded(private, _table(party, row))
+    rows, labels = _coded(private, table_with(party, row))
     part = private.in_steps(rows[:, :1], weights[private.step.terms.places(party)])
     return rows[:, 0].astype(np.int64), int(part[0]), 0 if labels is None else int(labels[0])
 
@@ -141,41 +152,31 @@ def test_parts_are_scores_in_whole_steps_clipped_to_the_window() -> None:
 
 
 def test_columns_and_targets_that_do_not_fit_the_schema_are_refused() -> None:
-    step = PLAN.step("bank", STEP)
-
-    def changed(**parameters: object):
-        fields = {name: getattr(step, name) for name in step.__struct_fields__}
-        other = type(step)(**fields | {"parameters": {**step.parameters, **parameters}})
-        steps = tuple(other if one is step else one for one in PLAN.steps)
-        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
-        return lambda: kit.private(PrivateNewtonSteps, plan, other, SCHEMAS["bank"])
-
-    with pytest.raises(PlanMismatch, match="width"):
-        changed(width=3)()
-    with pytest.raises(SchemaMismatch):
-        changed(target="age")()
-    with pytest.raises(PlanMismatch, match="below the constant"):
-        changed(row_bound=1)()
-    with pytest.raises(cn.ColonnadeError):
-        changed(sigma=1)()
+    for changes, error, words in (
+        ({"width": 3}, PlanMismatch, "width"),
+        ({"target": "age"}, SchemaMismatch, None),
+        ({"row_bound": 1}, PlanMismatch, "below the constant"),
+        ({"sigma": 1}, cn.ColonnadeError, None),
+    ):
+        plan, step = with_parameters(_plan(), _plan().step("bank", STEP), **changes)
+        with pytest.raises(error, match=words):
+            kit.private(PrivateNewtonSteps, plan, step, SCHEMAS["bank"])
 
 
 def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category() -> None:
     """Two numbers are not 0 together, and their squares are not γ times themselves: products that are opened would be others."""
-    step, block = PLAN.step("bank", STEP), (2, 3)  # after the constant and the age, the three segments
-    assert PLAN.step("insurer", STEP).parameters["levels"] == (0, 4)  # the longest: four products
+    step, block = _plan().step("bank", STEP), (2, 3)  # after the constant and the age, the three segments
+    assert _plan().step("insurer", STEP).parameters["levels"] == (0, 4)  # the longest: four products
 
     def private(**parameters: object) -> PrivateNewtonSteps:
         def changed(one):
             changes = {"levels": block, **parameters} if one.party == "bank" else {"levels": ()}
-            fields = {name: getattr(one, name) for name in one.__struct_fields__}
-            return type(one)(**fields | {"parameters": {**one.parameters, **changes}}) if one.name == STEP else one
+            return replace(one, parameters={**one.parameters, **changes}) if one.name == STEP else one
 
-        steps = tuple(map(changed, PLAN.steps))
-        plan = type(PLAN)(**{name: getattr(PLAN, name) for name in PLAN.__struct_fields__} | {"steps": steps})
+        plan = replace(_plan(), steps=tuple(map(changed, _plan().steps)))
         return kit.private(PrivateNewtonSteps, plan, plan.step("bank", STEP), SCHEMAS["bank"])
 
-    rows, _ = _coded(private(), _table("bank", {"age": 40, "segment": "gold", "default": "yes"}))
+    rows, _ = _coded(private(), table_with("bank", {"age": 40, "segment": "gold", "default": "yes"}))
     levels = rows[block[0] : sum(block)].astype(int)
     gamma = private().step.terms.scale
     assert set(np.unique(levels)) <= {0, gamma}

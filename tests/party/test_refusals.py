@@ -1,4 +1,4 @@
-"""What a party says when it does not answer: never a function of rows. `colonnade.party.refusals` is the place that decides."""
+"""What a party says when it does not answer: never a function of rows. `colonnade.party.guard` is the place that decides."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -10,11 +10,10 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, PartyAway
 from colonnade.party.gate import Gate
-from colonnade.party.guard import Guard
-from colonnade.party.refusals import AWAY
+from colonnade.party.guard import STOPPED, Guard
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.plan import Plan, Step
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Ask, GetAccount, GetDescription, Post, Propose, Recall, Refused, Released, pack
 from tests.federations import SCHEMAS, as_if_agreed, federation, frames
 from tests.party.refusal_table import texts
@@ -66,6 +65,7 @@ def number_of_reads(study: Callable[[cn.Federation], None]) -> int:
     return watch.reads
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -83,18 +83,18 @@ def test_a_party_whose_rows_cannot_be_read_stops_and_says_what_a_stopped_party_s
             with pytest.raises(PartyAway) as raised:
                 STUDIES[name](f)
             assert guards(f)["bank"].failure is not None
-            assert notes[-1] == AWAY
-            assert not [note for note in notes if note != AWAY and isinstance(codec.decode_reply(note), Refused)]
+            assert notes[-1] == STOPPED
+            assert not [note for note in notes if note != STOPPED and isinstance(messages.decode_reply(note), Refused)]
             assert SECRET not in str(raised.value)
-            for data in (codec.encode(GetDescription()), codec.encode(GetAccount()), b"no message at all"):
-                assert guards(f)["bank"].handle(data) == AWAY
+            for data in (messages.encode(GetDescription()), messages.encode(GetAccount()), b"no message at all"):
+                assert guards(f)["bank"].handle(data) == STOPPED
 
 
 def test_a_party_that_its_operator_has_stopped_says_the_same_bytes():
     with federation() as f:
         guards(f)["bank"].stop()
-        assert guards(f)["bank"].handle(codec.encode(GetDescription())) == AWAY
-        reply = codec.decode_reply(AWAY)
+        assert guards(f)["bank"].handle(messages.encode(GetDescription())) == STOPPED
+        reply = messages.decode_reply(STOPPED)
         assert (reply.code, reply.spent) == ("party-away", None)
 
 
@@ -103,7 +103,7 @@ def test_a_failure_after_payment_does_not_say_what_was_spent(monkeypatch):
     with federation() as f:
         monkeypatch.setattr("colonnade.party.steps.local.perturbed", lambda *_: 1 / 0)
         guard = guards(f)["bank"]
-        assert guard.handle(codec.encode(Ask(plan=as_if_agreed(guard, a_plan(f)), step="reports"))) == AWAY
+        assert guard.handle(messages.encode(Ask(plan=as_if_agreed(guard, a_plan(f)), step="reports"))) == STOPPED
         assert spent(f) == pytest.approx(0.5)
 
 
@@ -150,7 +150,7 @@ def sizes_of(kind: str, name: str) -> list[tuple[str, int]]:
             STUDIES[name](f)
         except cn.ColonnadeError:  # the coordinator could make nothing of what it got, which is noise
             assert guards(f)["bank"].failure is None
-        return [(type(codec.decode_reply(note)).__name__, len(note)) for note in notes]
+        return [(type(messages.decode_reply(note)).__name__, len(note)) for note in notes]
 
 
 @pytest.mark.every(3)
@@ -196,8 +196,8 @@ def test_a_file_that_changed_under_a_party_stops_it_and_neither_its_name_nor_wha
         else:
             frame.loc[3, "age"] = 95 if change == "a cell" else frame.loc[3, "age"]
             write(frame if change != "a row" else frame.iloc[1:], path)
-        data = codec.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
-        assert guards(f)["bank"].handle(data) == AWAY
+        data = messages.encode(Ask(plan=as_if_agreed(guards(f)["bank"], a_plan(f)), step="reports"))
+        assert guards(f)["bank"].handle(data) == STOPPED
         assert spent(f) == 0
 
 
@@ -212,9 +212,9 @@ def plans_of(study: Callable[[cn.Federation], None]) -> list[Plan]:
         honest = guard.handle
 
         def note(data: bytes) -> bytes:
-            request = codec.decode_request(data)
+            request = messages.decode_request(data)
             if isinstance(request, Propose):
-                found[codec.digest(request.plan)] = request.plan
+                found[messages.digest(request.plan)] = request.plan
             return honest(data)
 
         guard.handle = note
@@ -269,10 +269,10 @@ def test_no_forged_plan_stops_a_party_and_every_refusal_is_in_the_table(name, ev
                 for other in islice(forged(step), 0, None, every) if step.party == "bank" else ():
                     steps = (*plan.steps[:place], other, *plan.steps[place + 1 :])
                     for request in requests(as_if_agreed(guards(f)["bank"], replaced(plan, steps=steps))):
-                        data = guards(f)["bank"].handle(codec.encode(request))
+                        data = guards(f)["bank"].handle(messages.encode(request))
                         asked += 1
-                        assert data != AWAY, (other, request)
-                        reply = codec.decode_reply(data)
+                        assert data != STOPPED, (other, request)
+                        reply = messages.decode_reply(data)
                         assert not isinstance(reply, Refused) or any(
                             text.fits(reply.code, reply.message) for text in known
                         ), reply
@@ -291,12 +291,12 @@ def clustered(*, alike: bool, weight: float | None = None) -> tuple[bytes, Guard
         model = cn.KMeans(3, columns=["bank.age", "telco.bill"], method=method, size=20, allow_nonprivate=True).fit(f)
         sample = np.unique(gate_of(f)._earlier(model.plan_)("sample")["rows"])
         inputs = pack(np.full(len(sample), 1.0 if weight is None else weight))
-        data = codec.encode(Ask(plan=model.plan_, step="clusters", inputs={"weights": inputs}))
+        data = messages.encode(Ask(plan=model.plan_, step="clusters", inputs={"weights": inputs}))
         return guards(f)["bank"].handle(data), guards(f)["bank"]
 
 
 def test_an_answer_has_one_size_however_many_different_rows_there_are():
-    shapes = {codec.decode_reply(clustered(alike=alike)[0]).array("centres").shape for alike in (False, True)}
+    shapes = {messages.decode_reply(clustered(alike=alike)[0]).array("centres").shape for alike in (False, True)}
     assert shapes == {(3, 1)}
 
 
@@ -304,5 +304,5 @@ def test_an_answer_has_one_size_however_many_different_rows_there_are():
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf, 1e300, 1e-300, 2.0**41])
 def test_weights_that_could_make_a_computation_fail_are_refused_before_a_row_is_read(weight):
     data, guard = clustered(alike=False, weight=weight)
-    assert getattr(codec.decode_reply(data), "code", "answered") == "bad-input"
+    assert getattr(messages.decode_reply(data), "code", "answered") == "bad-input"
     assert guard.failure is None

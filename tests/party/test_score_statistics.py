@@ -15,13 +15,11 @@ from colonnade.estimation.scoring import coded_weights, party_scores
 from colonnade.estimators.frames import design_matrix
 from colonnade.party.steps.local import PrivateSquaredLength
 from colonnade.party.steps.products import PrivateScoreHistogram
-from colonnade.party.steps.row_coding import bounded_scores, partial_scores
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, bounded_scores, partial_scores
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
+from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
-from colonnade.schema import Category, Numeric, Schema
-from colonnade.schema.features import features_of
+from colonnade.schema import Category, Numeric, Schema, features_of
 from colonnade.steps.kind import BoundedScores, ScoreWeights
 from tests import kit
 
@@ -140,19 +138,12 @@ def plan(steps, people, **changes):
     fields = {
         "task": "evaluation",
         "method": "LogisticRegression",
-        "parameters": {},
-        "unit": "person",
         "price": Price.of(1.0),
         "federation": "f0" * 32,
         "alignment": "a" * 64,
-        "people": people,
-        "parties": tuple(dict.fromkeys(step.party for step in steps)),
         "compute_nodes": ("bank", "telco", "insurer"),
-        "threshold": 1,
-        "collusion": 1,
-        "steps": tuple(steps),
     }
-    return Plan(**(fields | changes))
+    return kit.written(*steps, people=people, **(fields | changes))
 
 
 def release(parties, *, label="bank.default", seed=0, bins=96):

@@ -15,7 +15,7 @@ import pytest
 
 from colonnade.errors import LedgerCorrupt, ProtocolError
 from colonnade.party import serving
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted, Ask, GetAccount, GetDescription, Post, Propose, Recall, Refused
 from colonnade.transport.direct import UnixEndpoint
 from tests import kit
@@ -110,7 +110,7 @@ def babble(connection: socket.socket, data: bytes) -> None:
 
 
 def announce_too_much(connection: socket.socket, data: bytes) -> None:
-    connection.sendall((codec.LARGEST_FRAME).to_bytes(8, "big") + data)
+    connection.sendall((messages.LARGEST_FRAME).to_bytes(8, "big") + data)
 
 
 def stop_reading(connection: socket.socket, data: bytes) -> None:
@@ -212,7 +212,7 @@ def hostile_frames(f, source):
     """Requests, requests with something wrong in them, and noise."""
     plan = a_plan(f)
     sound = [
-        codec.encode(request)
+        messages.encode(request)
         for request in (
             GetAccount(),
             GetDescription(),
@@ -250,7 +250,7 @@ def test_hostile_frames_from_clients_that_hang_up_at_random_leave_the_guard_as_i
     with federation() as f:
         guard = f._driver.transport.endpoint("bank")
         served = Served(tmp_path / "g", guard.handle)
-        before = codec.decode_reply(served.ask(codec.encode(GetAccount())))
+        before = messages.decode_reply(served.ask(messages.encode(GetAccount())))
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
         frames = hostile_frames(f, source)
         for _ in range(count):
@@ -261,16 +261,16 @@ def test_hostile_frames_from_clients_that_hang_up_at_random_leave_the_guard_as_i
                     act(connection, data)
                     continue
                 connection.sendall(framed(data))
-                reply = codec.decode_reply(read(connection))
-                assert not isinstance(reply, Accounted) or isinstance(codec.decode_request(data), GetAccount)
-        after = codec.decode_reply(served.ask(codec.encode(GetAccount())))
+                reply = messages.decode_reply(read(connection))
+                assert not isinstance(reply, Accounted) or isinstance(messages.decode_request(data), GetAccount)
+        after = messages.decode_reply(served.ask(messages.encode(GetAccount())))
         assert after == before
         assert served.failure is None
         served.stop()
         until(
             lambda: len(list(Path("/proc/self/fd").iterdir())) <= descriptors
         )  # the last clients' threads close theirs
-        assert not isinstance(codec.decode_reply(guard.handle(codec.encode(Propose(plan=a_plan(f))))), Refused)
+        assert not isinstance(messages.decode_reply(guard.handle(messages.encode(Propose(plan=a_plan(f))))), Refused)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -284,6 +284,6 @@ def until(holds: Callable[[], bool]) -> None:
 
 def read(connection: socket.socket) -> bytes:
     with connection.makefile("rb") as stream:
-        data = codec.read_frame(stream)
+        data = messages.read_frame(stream)
     assert data is not None
     return data

@@ -14,12 +14,12 @@ from colonnade.errors import BadInput
 from colonnade.party.steps.local import PrivateHistogram, PrivateReports, chosen
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
+from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
 from colonnade.schema import Category, Numeric, Schema
-from colonnade.steps.local import Histogram
+from colonnade.steps.local import HistogramStep
 from tests import kit
 
 SCHEMA = Schema(
@@ -61,18 +61,7 @@ def a_plan(people, statistic, columns, price=None, **parameters):
         parameters=parameters,
         price=price or Price.of(0.5),
     )
-    plan = Plan(
-        task="pattern-count",
-        method="response",
-        parameters={},
-        unit="person",
-        price=step.price,
-        federation="0" * 64,
-        alignment="0" * 64,
-        people=people,
-        parties=("bank",),
-        steps=(step,),
-    )
+    plan = kit.written(step, task="pattern-count", method="response", people=people)
     return plan, step, SCHEMA
 
 
@@ -106,7 +95,7 @@ def test_a_person_replaced_moves_two_cells_of_a_histogram_by_at_most_one_each(ro
 def test_a_histogram_is_priced_at_the_price_and_noised_at_its_sensitivity():
     mechanism = made(PrivateHistogram, ("segment",)).law(Price.of(0.25))
     assert mechanism.loss.pure == 250_000_000
-    assert mechanism.scale * Price.of(0.25).exact == Histogram.sensitivity
+    assert mechanism.scale * Price.of(0.25).exact == HistogramStep.sensitivity
 
 
 # Reports --------------------------------------------------------------------------------------------------------------------

@@ -14,10 +14,9 @@ from scipy import stats
 
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.steps.products import PrivateGram, PrivatePairTables, folded_products, triangle_places
-from colonnade.party.steps.row_coding import coded_rows
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, coded_rows
 from colonnade.party.table.sources import Source
-from colonnade.plan import Plan, Step
+from colonnade.plan import Step
 from colonnade.privacy.accounting import Price
 from colonnade.schema import Category, Numeric, Schema
 from colonnade.steps.kind import LARGEST_SCALE, FixedPoint
@@ -159,20 +158,12 @@ def a_plan(statistic, parameters, *, people, unit="person", price=None, owners=O
         )
         for party, columns in owners.items()
     )
-    return Plan(
-        task="moments",
-        method="secure",
-        parameters={},
+    return kit.written(
+        *steps,
         unit=unit,
-        price=price,
-        federation="0" * 64,
-        alignment="0" * 64,
         people=people,
-        parties=tuple(owners),
         compute_nodes=("bank", "telco", "insurer"),
-        threshold=1,
         collusion=collusion,
-        steps=steps,
     )
 
 

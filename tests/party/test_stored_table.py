@@ -24,7 +24,7 @@ from colonnade.party.table.stored_table import (
 )
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Bins, Category, Date, Numeric, Schema
-from colonnade.schema.stored import form_of
+from colonnade.schema.encoders import form_of
 from tests import kit
 from tests.party.test_table import cells_of
 

@@ -37,9 +37,18 @@ def _reloads_without_a_word(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InProcess, "declare", reload)
 
 
+def _links_instead_of_copying(files, folder, copy):
+    sums = {}
+    for number, path in enumerate(files):
+        name = f"{number:04d}{path.suffix}"
+        (folder / name).symlink_to(path)
+        sums[name] = party_folder._digest(path)
+    return sums
+
+
 def _reads_the_owners_file(patch: pytest.MonkeyPatch) -> None:
     """Before there were copies, a party read the owner's own file, and said so when it had changed."""
-    patch.setattr(party_folder, "_copied", admission._links_instead_of_copying)
+    patch.setattr(party_folder, "_copied", _links_instead_of_copying)
     patch.setattr(party_folder.Snapshots, "files", admission._opens_what_is_there)
     patch.setattr(gate, "among_rows", nullcontext)
 

@@ -37,24 +37,6 @@ def test_known_answers_of_skellam_noise() -> None:
     assert curves.skellam_rdp(8, 5, 25, 20) == 2.56328125
 
 
-def skellam_epsilon(mean: float, l1: float, l2_squared: float) -> float:
-    orders = [*range(2, 257), 320, 384, 512, 768, 1024, 2048]
-    terms = ((-math.log(1e-5) + (a - 1) * math.log1p(-1 / a) - math.log(a)) / (a - 1) for a in orders)
-    return min(curves.skellam_rdp(a, l1, l2_squared, mean) + term for a, term in zip(orders, terms, strict=True))
-
-
-def test_known_answers_of_the_noisy_gram_matrix() -> None:
-    n, gamma = 117, 4096
-    for bound, mean in [((gamma + math.sqrt(n)) ** 2, 2.327614538e15), (gamma**2, 2.303189092e15)]:
-        assert skellam_epsilon(mean, (n + 1) / 2 * bound, bound**2) == pytest.approx(1, abs=1e-8)
-    assert f"{math.sqrt(2 * 2.303189092e15) / gamma**2:.6f}" == "4.045385"
-    clients = {2: "2.14012", 3: "1.824433", 5: "1.650300", 10: "1.548257", 10**9: "1.459993"}
-    for parties, expected in clients.items():
-        mean = 2.303189092e15 * (parties - 1) / parties
-        epsilon = skellam_epsilon(mean, (n / math.sqrt(2) + 1) * gamma**2, 2 * gamma**4)
-        assert f"{epsilon:.{len(expected) - 2}f}" == expected
-
-
 def test_known_answers_of_summed_discrete_gaussians() -> None:
     assert curves.sum_correction(1, 2) == pytest.approx(5.2e-4, rel=0.01)
     assert curves.sum_correction(4, 2) == pytest.approx(7e-17, rel=0.03)

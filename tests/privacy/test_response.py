@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.counts import (
-    joint_counts,
-    project_counts,
-    project_to_simplex,
-    variance_of_counts,
-)
+from colonnade.estimation.counts import joint_counts, project_counts, variance_of_counts
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.response import Channel, RandomizedResponse, best_channel
 from tests import kit

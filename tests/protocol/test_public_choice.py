@@ -3,23 +3,14 @@
 import msgspec
 import numpy as np
 
-from colonnade.plan import Plan
 from colonnade.protocol.messages import Ask, Blob, Opened, Post, Posted, pack
 from colonnade.protocol.public_choice import public_positions, public_subset, public_uniforms
 from colonnade.transport.direct import numbers_in
+from tests import kit
 from tests.kit import ALPHA, chi_square_p
 
-PLAN = Plan(
-    task="coreset",
-    method="uniform",
-    parameters={},
-    unit="person",
-    price=None,
-    federation="f" * 64,
-    alignment="a" * 64,
-    people=1_000,
-    parties=("a", "b"),
-    steps=(),
+PLAN = kit.written(
+    task="coreset", method="uniform", federation="f" * 64, alignment="a" * 64, people=1000, parties=("a", "b")
 )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.report import document
 from colonnade.report.document import Html, join, noise_words_of, table, tag
 from tests import federations
@@ -107,7 +107,7 @@ def test_it_says_what_was_promised_to_whom_at_what_price_and_where_the_proof_is(
     page = read(reports[name])
     assert document.PROMISE in page.text
     assert " ".join(study.receipt_.split()) in page.text
-    assert codec.digest(study.plan_).hex() in page.text
+    assert messages.digest(study.plan_).hex() in page.text
     for assumption in study.privacy_.assumptions:
         assert assumption in page.text
     for observer in study.privacy_.table()["observer"]:

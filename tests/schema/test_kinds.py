@@ -12,12 +12,10 @@ import pytest
 
 import colonnade as cn
 from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, Number, Numeric, Schema, kind_declared_by
-from colonnade.schema.cells import pandas_reader
 from colonnade.schema.column import ColumnKind
-from colonnade.schema.encoders import encoder_for
+from colonnade.schema.encoders import encoder_for, form_of, pandas_reader
 from colonnade.schema.kinds import DECLARED
 from colonnade.schema.pipelines import coding_steps
-from colonnade.schema.stored import form_of
 
 SOURCE = Path(cn.__file__).parent
 KINDS = {kind.__name__ for kind in (*get_args(Column), Number)}

@@ -18,6 +18,7 @@ from colonnade.schema import Bins, Category, Column, Crossed, Date, Indicator, N
 from colonnade.schema.encoders import encoded
 from colonnade.steps.products import PairTables
 from colonnade.steps.registry import STUDIES
+from tests import kit
 from tests.federations import BANK, TEST_KEY, federation, frames
 
 AGE = Numeric(18, 95)
@@ -133,20 +134,13 @@ def a_plan(readings, columns=("age",), width=4) -> Plan:
         )
         for party, own, size, how in (("bank", columns, width, readings), ("telco", ("plan",), 2, msgspec.UNSET))
     )
-    return Plan(
+    return kit.written(
+        *steps,
         task=STUDIES["PatternCount"],
-        method="secure",
-        parameters={},
-        unit="person",
-        price=price,
         federation="f",
         alignment="a",
         people=100,
-        parties=("bank", "telco"),
         compute_nodes=("bank", "telco", "node"),
-        threshold=1,
-        collusion=1,
-        steps=steps,
         data_versions={"bank": 1, "telco": 1},
     )
 

@@ -6,7 +6,7 @@ A change of these vectors is a change of the protocol: raise the version in the 
 import json
 from pathlib import Path
 
-from colonnade.secure.mail import GroupSecret
+from colonnade.secure.keys import GroupSecret
 from tests.secure import runs
 
 PLACE = Path(__file__).parent / "vectors" / "key_schedule.json"

@@ -2,8 +2,7 @@
 
 import hashlib
 
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
+from colonnade.secure.keys import Handshake, Hello, Identity, PublicIdentity, RunTerms, Session
 
 NAMES = ("ana", "bo", "cy", "dee", "eva", "flo", "gus", "hal")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from colonnade.errors import ProtocolError
-from colonnade.secure.mail import GroupSecret, Session
+from colonnade.secure.keys import GroupSecret, Session
 from tests.secure import runs
 
 STEP = 3
@@ -112,7 +112,7 @@ def test_revealing_something_other_than_was_committed_is_refused(position: int) 
     group = with_rogue(("ana", "cy"), STEP + 1, flipped(position))
     reveals = revealed(group, committed(group))
     for honest in ("ana", "cy"):
-        with pytest.raises(ProtocolError, match="other than it committed"):
+        with pytest.raises(ProtocolError, match="had not committed to"):
             group[honest].settle(reveals[honest])
 
 
@@ -137,7 +137,7 @@ def test_a_copied_commitment_cannot_be_opened_under_another_name() -> None:
     reveals = revealed(group, commitments)
     shown = group["ana"]._nonce.expose() + group["ana"]._contribution.expose() + group["cy"]._view
     reveals["cy"]["bo"] = runs.sessions()["bo"].seal("cy", STEP + 1, 0, shown)
-    with pytest.raises(ProtocolError, match="other than it committed"):
+    with pytest.raises(ProtocolError, match="had not committed to"):
         group["cy"].settle(reveals["cy"])
 
 

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
-from colonnade.secure.mail import Hello, RunTerms, _signed
+from colonnade.secure.keys import Hello, RunTerms, _signed
 from tests.secure import runs
 
 P = 2**255 - 19

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.secure import mail
-from colonnade.secure.mail import LARGEST_LETTER, OVERHEAD, Session
+from colonnade.secure import keys
+from colonnade.secure.keys import LARGEST_LETTER, OVERHEAD, Session
 from tests import kit
 from tests.secure import runs
 
@@ -80,7 +80,7 @@ def test_an_oversized_letter_is_refused_before_it_is_decrypted(
     trio: dict[str, Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sealed = trio["ana"].seal("bo", 1, 0, BODY)
-    monkeypatch.setattr(mail, "LARGEST_LETTER", len(BODY) - 1)
+    monkeypatch.setattr(keys, "LARGEST_LETTER", len(BODY) - 1)
     with pytest.raises(ProtocolError, match="length"):
         trio["bo"].open("ana", 1, 0, sealed)
     with pytest.raises(BadInput, match="too long"):

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 import colonnade as cn
-from colonnade.conversations import consent, memory
-from colonnade.conversations.consent import Consents
+from colonnade.conversations import endpoint, memory
+from colonnade.conversations.endpoint import Consents
 from colonnade.conversations.memory import LedgerHeads
-from colonnade.coordinator.driver import ComputeMembers, Driver
+from colonnade.coordinator.driver import ComputeMembers
 from colonnade.party import gate, guard, party, policy
 from colonnade.party import guard as guards
 from colonnade.party import policy as policies
@@ -21,21 +21,16 @@ from colonnade.party.ledger import backup, decisions, rows
 from colonnade.party.ledger.decisions import Approval
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.policy import Permission, Policy, Terms
-from colonnade.party.table.checking import ColumnCheck
 from colonnade.plan import About
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
-from colonnade.protocol import agreement, codec
+from colonnade.protocol import agreement, messages
 from colonnade.protocol.messages import Ask, Refused, Released
-from colonnade.report import document
 from colonnade.result import Opening
-from colonnade.schema import Numeric
-from colonnade.secure.keys import frame
-from colonnade.secure.shamir import FEWEST_NODES, default_threshold
+from colonnade.secure.shamir import default_threshold
 from colonnade.service import party_folder
 from colonnade.service.party_folder import Snapshots
 from colonnade.steps import kind
-from colonnade.steps import kind as kinds
 from colonnade.steps import kind as parameters
 from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Recorded
@@ -46,7 +41,6 @@ from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_names_in_plans as names
 from tests.estimators import test_pooling as pooling
 from tests.federations import SCHEMAS, TEST_KEY, frames
-from tests.party import refusal_table
 from tests.party import test_approvals as approvals
 from tests.party import test_change_attacks as attacks
 from tests.party import test_consent as consents
@@ -55,18 +49,15 @@ from tests.party import test_forged_plans as forged
 from tests.party import test_gate as gates
 from tests.party import test_ledger_backup as copies
 from tests.party import test_ledger_history as shown
-from tests.party import test_refusal_table as table
 from tests.party import test_refusals as refusals
 from tests.party import test_requests as requests
-from tests.party import test_table_check as checks
 from tests.protocol import test_codec as codecs
-from tests.report import test_report as reports
 from tests.seeded.bug import Bug, Plant, replaced, wrapped
 from tests.service import test_privacy_officer as officer
 
 
 def _draws_before_it_debits(self, ask):
-    request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+    request, body = messages.request_identity(ask.plan, self.terms.party, ask.step), messages.digest(ask)
     self._ledger.answer_to(request, body)
     step = ask.plan.step(self.terms.party, ask.step)
     half = gate._local(step, self._admit(ask.plan, step))
@@ -80,7 +71,7 @@ def _forgets_answers(patch):
     """Every question is a new one: nothing stored is looked up, and no id repeats."""
     count = iter(range(10**9))
     patch.setattr(SqliteLedger, "answer_to", lambda self, request, body: None)
-    patch.setattr(codec, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
+    patch.setattr(messages, "request_identity", lambda plan, party, step: next(count).to_bytes(32, "big"))
 
 
 def _hash_of_the_plan_alone(honest, message):
@@ -99,13 +90,6 @@ def _takes_any_noise(self, table, policy, terms, ledger, randomness):
     self.policy, self.terms, self.row_orders = policy, terms, None
 
 
-def _quotes_the_error(honest, self, data):
-    try:
-        return self._answer(data)
-    except Exception as error:
-        return codec.encode(Refused(code="protocol-error", message=str(error), remedy="", spent=0.5))
-
-
 def _quotes_without_looking(self, plan):
     losses = {step.name: gate._loss(step, self._admit(plan, step)) for step in plan.steps_of(self.terms.party)}
     return gate.Quoted(losses, tuple(losses), ())
@@ -117,7 +101,7 @@ def _parties_draw_differently():
     with cn.Federation.simulate(both, id="person_id", budget=cn.Budget(epsilon=9.0), test_key=TEST_KEY) as f:
         f._driver.transport = seen = Recorded(f._driver.transport, keep=True)
         cn.PatternCount(["one.plan", "two.plan"], method="response", epsilon=2.0).fit(f)
-    heard = [{name: codec.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
+    heard = [{name: messages.decode_reply(data) for name, data in replies.items()} for _, replies in seen.exchanges]
     (released,) = [replies for replies in heard if isinstance(replies["one"], Released)]
     assert released["one"].array("value").tobytes() != released["two"].array("value").tobytes()
 
@@ -133,26 +117,6 @@ def _with_a_hash_of_the_list(self):
     return bytes(32)
 
 
-def _stops_at_three(honest, self, asked, threshold, dealing=()):
-    return honest(self, asked, 1, dealing)[: max(FEWEST_NODES, len(asked))]
-
-
-def _lowers_collusion(patch):
-    """As before: the coordinator stops at three nodes and lowers c, and no party knows what was asked for."""
-    wrapped(ComputeMembers, "choose", _stops_at_three)(patch)
-    honest = Driver.plan
-
-    def plan(self, *more, **options):
-        asked, self.collusion = self.collusion, 1
-        try:
-            return honest(self, *more, **options)
-        finally:
-            self.collusion = asked
-
-    patch.setattr(Driver, "plan", plan)
-    patch.setattr(SharingFloor, "check", lambda *_: None)
-
-
 def _without(name):
     """An opening that is counted as if one of its fields were empty."""
 
@@ -165,11 +129,6 @@ def _without(name):
 def _knows_anything(patch):
     for module in (guards, policies):
         patch.setattr(module, "require_known", lambda plan: None)
-
-
-def _known_by_beginning(honest, plan):
-    meant = [method for task, method in kinds.TASKS if task == plan.task and method[:4] == plan.method[:4]]
-    return honest(names.replaced(plan, method=meant[0] if meant else plan.method))
 
 
 def both(*plants: Plant) -> Plant:
@@ -192,31 +151,17 @@ def _quoting(error: Exception, spent: float | None) -> Refused:
     return Refused(code="protocol-error", message=f"{error} {error.__cause__}", remedy="", spent=spent)
 
 
-def _takes_nulls_for_misfits(check):
-    """A column of nothing but nulls was refused as one that holds something else than declared."""
-    return [(f"{check.name}: none of its rows holds a number", "Compare it.")] if check.missing == check.rows else []
-
-
-def _links_instead_of_copying(files, folder, copy):
-    sums = {}
-    for number, path in enumerate(files):
-        name = f"{number:04d}{path.suffix}"
-        (folder / name).symlink_to(path)
-        sums[name] = party_folder._digest(path)
-    return sums
-
-
 def _opens_what_is_there(self, version):
     return sorted(path for path in self._place(version).iterdir() if path.name != party_folder.SUMS)
 
 
 def _any_nonces(honest, self, plan, yeses):
     pending = self._find(plan)
-    said = consent.read_yeses(plan, pending.members, yeses)
+    said = endpoint.read_yeses(plan, pending.members, yeses)
     for name, yes in said.items():
         if name != self._member.name:
-            consent.check_signature(name, yes, self._member.pinned)
-    self._begun[plan] = None
+            endpoint.check_signature(name, yes, self._member.pinned)
+    self._agreed[plan] = None
     return pending.since
 
 
@@ -239,10 +184,6 @@ def _any_approval(honest, self, plan):
     return any(isinstance(entry.decision, Approval) for entry in self.entries)
 
 
-def _bound_to_no_plan(self, plan):
-    return frame("colonnade study request v1", self.title, self.purpose, self.requester)
-
-
 def _as_before(honest, self, party, statement, floor):
     """Refuse a head that is below one seen before the question, and remember nothing of it, as 0.2.0 did."""
     known = None if floor is None else floor.stood.head
@@ -258,7 +199,7 @@ ROLLED_BACK = (
 
 def _used_again(self, plan, step):
     """The admitted step is looked at, and stays."""
-    return self._agreed.get((codec.digest(plan), step.name)) or self._admit(plan, step)
+    return self._agreed.get((messages.digest(plan), step.name)) or self._admit(plan, step)
 
 
 BUGS = [
@@ -281,7 +222,7 @@ BUGS = [
     ),
     Bug(
         "the body's hash is ignored",
-        wrapped(codec, "digest", _hash_of_the_plan_alone),
+        wrapped(messages, "digest", _hash_of_the_plan_alone),
         gates.test_another_body_under_the_same_id_is_refused,
     ),
     Bug(
@@ -304,7 +245,6 @@ BUGS = [
         replaced(Gate, "__init__", _takes_any_noise),
         gates.test_deterministic_noise_needs_a_test_ledger,
     ),
-    Bug("an error quotes the data", wrapped(guard.Guard, "handle", _quotes_the_error), _CRASH),
     Bug(
         "a failed release is reported as free",
         replaced(guard.Guard, "_spent_since", lambda self, sequence: None),
@@ -317,7 +257,7 @@ BUGS = [
     ),
     Bug(
         "NaN is a figure",
-        replaced(codec, "_refuse_non_finite", lambda value: None),
+        replaced(messages, "_refuse_non_finite", lambda value: None),
         partial(
             codecs.test_numbers_that_are_not_finite_are_refused_in_bytes_that_are_canonical_otherwise, float("nan")
         ),
@@ -363,11 +303,6 @@ BUGS = [
         partial(floors.test_noise_covers_what_a_policy_insists_on_or_all_parties_but_one, 1, True),
     ),
     Bug(
-        "the coordinator lowers collusion without a word",
-        _lowers_collusion,
-        floors.test_the_honest_coordinator_has_idle_parties_compute_until_two_learn_nothing,
-    ),
-    Bug(
         "too few nodes for the requested collusion will do",
         wrapped(
             ComputeMembers, "choose", lambda honest, self, asked, threshold, dealing=(): honest(self, asked, 1, dealing)
@@ -380,35 +315,11 @@ BUGS = [
         partial(pooling.test_c_is_true_for_every_shape_of_a_federation, "two parties and the coordinator"),
     ),
     Bug(
-        "c counts on a key that the parties hold",
-        _without("key_holders"),
-        partial(
-            pooling.test_where_parties_hold_a_key_that_the_promise_rests_on_c_is_zero,
-            lambda: pooling.logistic("poisson"),
-            0,
-        ),
-        slow=True,
-    ),
-    Bug(
         "names in a plan are not looked up",
         _knows_anything,
         names.test_a_plan_that_nobody_meant_is_neither_quoted_nor_debited,
     ),
-    Bug(
-        "a method is known by its beginning",
-        lambda patch: [
-            patch.setattr(module, "require_known", partial(_known_by_beginning, kinds.require_known))
-            for module in (guards, policies)
-        ],
-        names.test_a_plan_that_nobody_meant_is_neither_quoted_nor_debited,
-    ),
     # refusals
-    Bug(
-        "a reservation is bound to the values of its columns, and says so",
-        both(replaced(Terms, "require_version", lambda *_: None), attacks.as_it_was),
-        attacks.test_a_pending_step_does_not_tell_whether_a_record_has_changed,
-        slow=True,
-    ),
     Bug(
         "a step that is pending is resumed on another version of the data",
         replaced(Terms, "require_version", lambda *_: None),
@@ -442,39 +353,17 @@ BUGS = [
         replaced(guard, "refusal", _quoting),
         refusals.test_an_unforeseen_error_elsewhere_is_one_constant_message_and_stops_nobody,
     ),
-    Bug(
-        "a column of nulls is taken for one that holds something else",
-        replaced(ColumnCheck, "faults", property(_takes_nulls_for_misfits)),
-        partial(checks.test_an_empty_column_is_missing_throughout, Numeric(0, 1)),
-    ),
-    Bug(
-        "words of a refusal may come from anywhere",
-        replaced(refusal_table.Text, "_fact", lambda *_: refusal_table.PLAN),
-        partial(
-            table.test_words_that_come_from_somewhere_else_are_noticed, 'raise BadInput(f"There are {len(rows)} rows.")'
-        ),
-    ),
     # loading
-    Bug(
-        "a party reads the file that was loaded and not a copy",
-        replaced(party_folder, "_copied", _links_instead_of_copying),
-        loads.test_what_happens_to_the_file_afterwards_matters_to_nobody,
-    ),
     Bug(
         "a copy is not compared with its hashes",
         replaced(Snapshots, "files", _opens_what_is_there),
         partial(loads.test_a_copy_that_is_not_what_was_loaded_is_not_answered_from, damage=loads.without_sums),
     ),
     # showing
-    Bug(
-        "text goes into a page as it is",
-        replaced(document, "text", lambda value: document.Html(str(value))),
-        reports.test_text_is_escaped_unless_it_is_markup_by_type,
-    ),
     # consent
     Bug(
         "anybody's signature is a yes",
-        replaced(consent, "check_signature", lambda *_: None),
+        replaced(endpoint, "check_signature", lambda *_: None),
         partial(consents.refuse_false_yeses, "forged"),
     ),
     Bug(
@@ -499,7 +388,6 @@ BUGS = [
     ),
     # asking
     Bug("anybody's signature is taken", replaced(About, "require_signed", lambda *_: None), FORGED, slow=True),
-    Bug("a signature holds for every plan", replaced(About, "_message", _bound_to_no_plan), FORGED, slow=True),
     Bug("an approval is for every study", wrapped(Permission, "approved", _any_approval), ONE_PLAN),
     Bug(
         "a decision needs no signature",

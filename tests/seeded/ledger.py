@@ -6,7 +6,6 @@ one of them only, unless its name says otherwise.
 
 import dataclasses
 import hashlib
-import os
 from contextlib import suppress
 from functools import partial
 
@@ -15,17 +14,16 @@ from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger
 from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.chain import LedgerState, RowChain
-from colonnade.party.ledger.file import HeadMemory, LedgerFile
+from colonnade.party.ledger.file import AlternatingFile, HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
 from colonnade.privacy.accounting import NOTHING, Loss
-from colonnade.runtime.private_files import AlternatingFile
+from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
 from tests.party import test_ledger_damage as damage
 from tests.party import test_ledger_faults as faults
 from tests.party import test_ledger_file as outside
-from tests.runtime import test_alternating_file as alternating
 from tests.seeded.bug import Bug, replaced, wrapped
 
 
@@ -43,13 +41,6 @@ _kept = AlternatingFile.keep
 def _keeps_what_cannot_be_read_back(self, content):
     if not self._path.exists() or self.read() != content:
         _kept(self, content)
-
-
-def _ignores_how_much_was_written(self, slot):
-    with self._path.open("rb+") as opened:
-        os.pwrite(opened.fileno(), slot.encoded(), slot.place * self.SLOT)
-        os.fdatasync(opened.fileno())
-    self._durable = slot
 
 
 def _rounded_down(honest, loss):
@@ -74,25 +65,6 @@ def _cap_check_compares_the_new_cost_alone(patch):
     patch.setattr(LedgerState, "within_cap", lambda self: self)
 
 
-def _ignores_rows_of_others(patch):
-    honest = RowChain.catch_up
-
-    def own_rows_only(self):
-        tally = honest(self)
-        own = self.__dict__.setdefault("_own", {tally.sequence: NOTHING})
-        return dataclasses.replace(tally, total=sum(own.values(), NOTHING))
-
-    insert = RowChain.append
-
-    def remember(self, facts, seed=None):
-        insert(self, facts, seed)
-        if facts.loss is not None:
-            self.__dict__.setdefault("_own", {})[facts.sequence] = Loss.from_bytes(facts.loss)
-
-    patch.setattr(RowChain, "catch_up", own_rows_only)
-    patch.setattr(RowChain, "append", remember)
-
-
 def _replaces_rows(patch):
     honest = LedgerFile.run
     patch.setattr(SqliteLedger, "_refuse_a_repeated", lambda self, request_id: None)
@@ -110,11 +82,6 @@ def _without_the_trigger(name, patch):
     statements = tuple(statement for statement in SCHEMA if f"CREATE TRIGGER {name}" not in statement)
     assert len(statements) == len(SCHEMA) - 1
     patch.setattr(ledger_file, "SCHEMA", statements)
-
-
-def _knows_the_last_row_by_its_place(honest, self):
-    last = self._file.run("SELECT max(sequence) FROM entries").fetchone()[0]
-    return self.known if last == self.known.sequence else honest(self)
 
 
 def _forgets_the_order(honest, self, facts, stored):
@@ -136,15 +103,6 @@ def _remembers_answers_alone(self, data):
     reply = self._answer(data)
     ledger.remember_head()
     return reply
-
-
-def _remembers_an_old_ledger(self, data):
-    ledger = self._gate.ledger
-    try:
-        ledger.refuse_set_back()
-        return self._answer(data)
-    finally:
-        ledger.remember_head()
 
 
 BUGS = [
@@ -171,11 +129,6 @@ BUGS = [
     Bug(
         "cached totals only",
         replaced(RowChain, "catch_up", lambda self: self.known),
-        alone.test_invariant_2_two_handles_share_one_budget,
-    ),
-    Bug(
-        "other processes' rows are not counted",
-        _ignores_rows_of_others,
         alone.test_invariant_2_two_handles_share_one_budget,
     ),
     Bug(
@@ -248,12 +201,6 @@ BUGS = [
         replaced(ledger_file, "PRAGMAS", {**ledger_file.PRAGMAS, "secure_delete": 0}),
         alone.test_a_reserved_step_keeps_its_seed_until_it_is_committed_and_then_no_byte_of_it,
     ),
-    Bug("links are followed", replaced(os, "lstat", os.stat), outside.test_a_link_to_a_ledger_is_refused),
-    Bug(
-        "the file's mode is ignored",
-        replaced(ledger_file.stat, "S_IMODE", lambda mode: 0o600),
-        partial(outside.test_a_file_that_others_may_touch_is_refused, mode=0o644),
-    ),
     Bug(
         "a replaced file is not noticed",
         replaced(LedgerFile, "_refuse_another_file", lambda self: None),
@@ -263,12 +210,6 @@ BUGS = [
         "a cap is lowered below what was spent",
         wrapped(Ceiling, "holds", lambda honest, self, total: self.nano < 100_000_000 or honest(self, total)),
         alone.test_invariant_5_every_refusal_leaves_the_ledger_as_it_was_and_says_so,
-    ),
-    Bug(
-        "the last row is known by its place",
-        wrapped(RowChain, "catch_up", _knows_the_last_row_by_its_place),
-        partial(damage.test_a_last_row_that_is_changed_after_it_was_read_is_noticed, change="label = 'other'"),
-        slow=True,
     ),
     Bug(
         "a ledger that went back is opened",
@@ -289,16 +230,6 @@ BUGS = [
         partial(alternating.test_once_a_value_is_kept_it_is_on_disk_though_a_sync_before_it_failed, restarts=False),
     ),
     Bug(
-        "a head that was written in part counts as written",
-        replaced(AlternatingFile, "_overwrite", _ignores_how_much_was_written),
-        alternating.test_a_value_that_was_written_in_part_is_not_kept,
-    ),
-    Bug(
-        "both places of the highest head are in one sector",
-        replaced(AlternatingFile, "SLOT", 512),
-        partial(alternating.test_once_a_value_is_kept_it_is_on_disk_though_a_sync_before_it_failed, restarts=True),
-    ),
-    Bug(
         "a damaged memory is written over",
         replaced(HeadMemory, "keep", lambda self, head: self._file.keep(ledger_file.msgspec.json.encode(head))),
         memory.test_a_memory_that_is_damaged_is_not_written_over,
@@ -316,11 +247,6 @@ BUGS = [
     Bug(
         "a refusal leaves before its ledger is remembered",
         replaced(Guard, "_answer_once_remembered", _remembers_answers_alone),
-        memory.test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledger_remembers_nothing,
-    ),
-    Bug(
-        "a refusal from an old ledger is remembered",
-        replaced(Guard, "_answer_once_remembered", _remembers_an_old_ledger),
         memory.test_a_refusal_leaves_once_its_ledger_is_remembered_and_one_from_an_old_ledger_remembers_nothing,
     ),
     Bug(

@@ -62,12 +62,6 @@ def _operations() -> list[Bug]:
             slow=True,
         ),
         Bug(
-            "the authority lies in the folder that is sent to everybody",
-            replaced(federation_setup, "authority_folder", lambda folder: folder / "authority"),
-            of_three_members,
-            slow=True,
-        ),
-        Bug(
             "a trace quotes what members say",
             wrapped(direct, "_answered", lambda honest, replies: {**honest(replies), "colonnade.message": "No."}),
             traces.test_every_round_of_a_study_is_a_span_of_public_facts,
@@ -94,7 +88,6 @@ def _operations() -> list[Bug]:
 def _links() -> list[Bug]:
 
     from colonnade.transport.kit import Kit
-    from colonnade.transport.links import Listener
     from tests.transport import test_links as tests
 
     def anybody(kit: Kit, shown: bytes) -> str:
@@ -105,12 +98,6 @@ def _links() -> list[Bug]:
             "a link is open to anybody with a certificate of the federation",
             replaced(Kit, "recognise", anybody),
             partial(tests.test_whoever_is_no_peer_by_the_papers_and_by_certificate_is_refused, who="outsider"),
-            slow=True,
-        ),
-        Bug(
-            "bytes are kept under a hash that is not theirs",
-            replaced(Listener, "_write", lambda self, connection, place, size: b"x" * 32),
-            tests.test_bytes_under_another_hash_than_their_own_are_not_kept,
             slow=True,
         ),
     ]

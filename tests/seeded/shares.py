@@ -1,7 +1,6 @@
 """Bugs in what parties work out together: rounds, masks, alignments, and runs that are taken up again."""
 
 import secrets
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -9,37 +8,29 @@ import numpy as np
 from colonnade.conversations import endpoint
 from colonnade.conversations import newton as conversation
 from colonnade.conversations.memory import RunRecords
-from colonnade.conversations.products import TiledProduct, TiledRun
-from colonnade.errors import ProtocolError
+from colonnade.conversations.products import TiledRun
 from colonnade.papers.laws import GradientNoise
 from colonnade.papers.private import DescentPart, PrivateGradient
 from colonnade.party import party as opening
-from colonnade.party.gate import AdmittedStep, Gate, OrderRecords
-from colonnade.party.handles import Reservation
+from colonnade.party.gate import AdmittedStep, Gate, Reservation
 from colonnade.party.policy import Policy
 from colonnade.party.steps import agreements
 from colonnade.party.steps import products as gram
-from colonnade.party.steps import row_coding as partial_scores
-from colonnade.party.steps.newton import NewtonPart, PrivateNewtonSteps
-from colonnade.party.steps.products import PrivateScoreHistogram
+from colonnade.party.steps.products import NewtonPart, PrivateNewtonSteps, PrivateScoreHistogram
 from colonnade.party.table import dask_cluster
 from colonnade.party.table.dask_cluster import Failure
-from colonnade.party.table.stored_table import party_ids
+from colonnade.party.table.private_table import partial_scores
 from colonnade.privacy import calibration as sampled_gaussian
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import NewtonNoise
 from colonnade.secure import matching
 from colonnade.secure.summation import PairwiseMasks
-from colonnade.service import study_file
-from colonnade.steps.alignment import Cohort
-from tests.cli import test_align as previews
 from tests.conversations import test_every_kill as kills
 from tests.conversations import test_newton_run as runs
 from tests.conversations import test_opened_once as once
 from tests.conversations import test_side_by_side as side_by_side
 from tests.conversations import test_tiles as tiles
 from tests.coordinator import test_align as aligned
-from tests.estimators import test_prediction as prediction
 from tests.papers import test_coreset as studies
 from tests.papers import test_gradient as parts_of_gradient
 from tests.party import test_alignment_refusals as refusals
@@ -94,17 +85,13 @@ def _every_tile_the_noise_of_the_first(honest, self, sizes, sampler):
     yield from (first[:size] for size in sizes)
 
 
-def _one_party_left_out(honest, self, tile, noise_shares):
-    return honest(self, tile, noise_shares[:-1])
-
-
 def _checked_or_not(honest, self, turn, letters):
     self._verified = True
     return honest(self, turn, letters)
 
 
 def _unclamped(_, coding, table, start, stop):
-    values = partial_scores.partial_scores(coding.scores, table, start, stop)
+    values = partial_scores(coding.scores, table, start, stop)
     return np.rint(values * (coding.heights / coding.largest)[:, None]).astype(np.int64)
 
 
@@ -118,11 +105,6 @@ def _scored_by(change):
     return plant
 
 
-def _as_often_as_asked(honest, *arguments):
-    with suppress(ProtocolError):
-        honest(*arguments)
-
-
 def _price_or_not(honest, self, plan, kind, step, terms):
     if step.price is not None:
         honest(self, plan, kind, step, terms)
@@ -131,21 +113,6 @@ def _price_or_not(honest, self, plan, kind, step, terms):
 def _draws_again(honest, self, *rest):
     honest(self, *rest)
     return Reservation(self.random_bytes(32))
-
-
-def _draws_again_of_aligning(honest, self, **options):
-    honest(self, **options)
-    return Reservation(self._gate.random_bytes(32))
-
-
-def _off_the_account(patch):
-    patch.setattr(OrderRecords, "disclose", lambda *_: None)
-
-
-def _read_by_a_preview(honest, file, folder, align):
-    for name, member in file.members.items():
-        party_ids(member.party().source, "person_id", party=name, memory=None)
-    return honest(file, folder, align)
 
 
 def _quoting(error):
@@ -184,12 +151,6 @@ BUGS = [
         "a round may be run again at other weights",
         replaced(endpoint, "inputs_digest", lambda inputs: b""),
         kills.test_a_round_that_was_begun_is_not_run_again_at_other_weights,
-        slow=True,
-    ),
-    Bug(
-        "rounds are shared unpaid",
-        replaced(AdmittedStep, "reserve", lambda self, **options: None),
-        parts.test_all_rounds_are_paid_for_before_the_first_is_shared,
         slow=True,
     ),
     Bug(
@@ -236,11 +197,6 @@ BUGS = [
         partial(tiles.test_a_release_in_tiles_is_that_of_one_opening_bit_for_bit, 7, 1 << 20),
     ),
     Bug(
-        "a tile is opened without the noise of one party",
-        wrapped(TiledProduct, "opened", _one_party_left_out),
-        partial(tiles.test_a_release_in_tiles_is_that_of_one_opening_bit_for_bit, 7, 1 << 20),
-    ),
-    Bug(
         "a tile is multiplied before the dealings were checked",
         wrapped(TiledRun, "_add_noise", _checked_or_not),
         tiles.test_no_tile_is_multiplied_before_every_dealing_was_checked,
@@ -256,21 +212,11 @@ BUGS = [
         wrapped(PrivateScoreHistogram, "cross_noise", lambda honest, *args: honest(*args) // 2),
         partial(scores.test_the_noise_of_a_count_follows_its_law_and_no_other, "bank"),
     ),
-    Bug(
-        "parts of scores travel without masks",
-        replaced(PairwiseMasks, "masked", lambda self, number, values: values.astype(self._ring.dtype)),
-        prediction.test_inputs_with_the_same_scores_leave_transcripts_that_cannot_be_told_apart,
-    ),
     # coresets
     Bug(
         "vectors that leave without masks",
         replaced(PairwiseMasks, "masked", lambda self, _, values: self._ring.encode(values)),
         partial(masks.test_a_masked_vector_is_uniform_whatever_is_in_it, 1_000),
-    ),
-    Bug(
-        "a sample that can be fixed twice",
-        wrapped(AdmittedStep, "disclose", _as_often_as_asked),
-        studies.test_rows_are_gathered_of_the_sample_only_and_the_sample_is_fixed_once,
     ),
     Bug(
         "a policy that lets anything without a price through",
@@ -298,15 +244,6 @@ BUGS = [
     ),
     # aligning
     Bug(
-        "a preview reads the ids that are still to be matched",
-        wrapped(study_file, "_to_be_matched", _read_by_a_preview),
-        partial(
-            previews.test_a_preview_of_rows_to_be_matched_reads_no_data_and_draws_nothing,
-            table="epsilon = 0.25",
-            more="",
-        ),
-    ),
-    Bug(
         "shares of zero under the leader's keys only: it sees who holds what",
         wrapped(
             matching,
@@ -333,43 +270,15 @@ BUGS = [
         slow=True,
     ),
     Bug(
-        "an alignment to a public list is not recorded",
-        wrapped(
-            agreements,
-            "_begin_attempt",
-            lambda honest, admitted: b"" if isinstance(admitted.private.step, Cohort) else honest(admitted),
-        ),
-        refusals.test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts,
-    ),
-    Bug(
         "an error counts the ids that repeat",
         replaced(agreements, "comparable_ids", refusals._counting(agreements.comparable_ids)),
         refusals.test_a_public_list_tells_nothing_of_ids_that_repeat_and_every_attempt_counts,
-    ),
-    Bug(
-        "an intersection is not in the account",
-        _off_the_account,
-        partial(
-            aligned.test_an_intersection_is_in_every_account_before_the_first_letter_leaves, options={"size": "hidden"}
-        ),
-        slow=True,
     ),
     Bug(
         "an intersection is allowed by default",
         refusals._intersections_by_default_and_off_the_account,
         refusals.test_nobody_learns_whom_a_bank_has_unless_it_says_so_and_then_its_account_shows_it,
         slow=True,
-    ),
-    Bug(
-        "a run taken up again draws its noise anew",
-        wrapped(AdmittedStep, "reserve", _draws_again_of_aligning),
-        aligned.test_a_run_that_was_cut_short_is_taken_up_with_the_same_noise,
-        slow=True,
-    ),
-    Bug(
-        "a noisy size opened a second time, over another number",
-        replaced(RunRecords, "keep", lambda *_, **__: None),
-        aligned.test_a_noisy_size_is_opened_once_even_if_a_peers_list_has_changed_since,
     ),
     # dask
     Bug(

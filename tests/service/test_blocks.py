@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.transport.flare import BLOCK, LARGEST_BLOCK, BlockAnswer, BlockCall, Status, Verb
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.transport.flare import Verb
 from tests.service.lines import HOST, free_port, relays, until
 from tests.transport.contract import PARTIES, TransportContract, echoes
@@ -54,7 +54,7 @@ class TestOverFlare(TransportContract):
 
         class Huge:
             def __len__(self) -> int:
-                return codec.LARGEST_FRAME + 1
+                return messages.LARGEST_FRAME + 1
 
         letter = flare._Letter("bank", Huge(), 0.0)
         with self.bring_up(endpoints) as transport:

@@ -14,7 +14,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.party.serving import serve
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import read_agreement
 from colonnade.protocol.messages import Ticket
 from colonnade.runtime.event_log import Log
@@ -63,7 +63,7 @@ def test_a_letter_in_an_answer_of_the_guard_reaches_the_other_members_mailbox(pa
         ).start()
         assert ready.wait(20)
         links[name] = MemberLinks(folder, folder.direct, Log(None, name, "relay"))
-    answer = codec.decode_reply(UnixEndpoint(links["bank"].socket).handle(codec.encode(a_turn(1))))
+    answer = messages.decode_reply(UnixEndpoint(links["bank"].socket).handle(messages.encode(a_turn(1))))
     assert Ticket.read(answer.letters["telco"]) == Ticket.of(letter)
     assert (links["bank"].bytes_out, links["telco"].bytes_in, len(links["telco"].mailbox)) == (5_000, 5_000, 1)
     links["telco"]._looked = -math.inf

@@ -14,7 +14,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import DiskFull, LedgerCorrupt
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.runtime.event_log import Log
 from colonnade.service import health, processes
 from colonnade.service.processes import MonitoredEndpoint
@@ -61,6 +61,7 @@ def asked(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
+@pytest.mark.full
 def test_a_member_whose_disk_was_full_is_not_ready_and_then_ready_again_without_a_person(tmp_path, small_disk):
     site, port = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",)), free_port()
     bank = str(site.members["bank"].path)
@@ -103,7 +104,7 @@ class Refusing:
     """A guard whose ledger met a failure."""
 
     def __init__(self, error: cn.ColonnadeError) -> None:
-        self.reply = codec.encode(messages.Refused(code=error.code, message=error.message, remedy=error.remedy))
+        self.reply = messages.encode(messages.Refused(code=error.code, message=error.message, remedy=error.remedy))
 
     def handle(self, _: bytes) -> bytes:
         return self.reply
@@ -116,7 +117,7 @@ class Ending(MonitoredEndpoint):
         super().__init__(Refusing(error), Log(None, "bank", "guard"), status)
         self.ends: list[bool] = []
         for _ in range(3):
-            self.handle(codec.encode(messages.GetAccount()))
+            self.handle(messages.encode(messages.GetAccount()))
 
     def end(self, *_: object) -> None:
         self.ends.append(True)

@@ -11,9 +11,9 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ReleaseLost
-from colonnade.party.refusals import AWAY
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Ask, GetDescription, Propose, Recall, Refused
+from colonnade.party.guard import STOPPED
+from colonnade.protocol import messages
+from colonnade.protocol.messages import GetDescription
 from colonnade.service.party_folder import Snapshots
 from tests.cli.studies import call
 from tests.service.lines import until
@@ -55,49 +55,13 @@ def load(site: Site, segment: str) -> int:
 # In this process ------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_version_is_taken_over_between_two_requests_and_the_ledger_goes_on(site):
-    with opened(site) as federation:
-        assert golden(federation) < 200
-        spent = federation.budget("bank").spent
-        assert load(site, "gold") == 2
-        again = cn.Federation(federation._driver.transport, parties=site.parties, agreement=site.papers)
-        assert golden(again) == 300
-        assert again.budget("bank").spent > spent
-    assert sorted(path.name for path in (site.members["bank"].path / "data").iterdir()) == ["0002"]
-
-
-def test_what_was_kept_of_the_version_before_ends_for_everybody_alike(site):
-    """The same table is loaded again. Not a row has changed, and nobody can tell."""
-    with opened(site) as federation:
-        plan = counts(method="independent").fit(federation).plan_
-        step = plan.steps_of("bank")[0].name
-        site.members["bank"].load([site.folder / "bank.parquet"])
-        for request in (Propose(plan=plan), Ask(plan=plan, step=step), Recall(plan=plan, step=step)):
-            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
-            assert isinstance(reply, Refused)
-            assert (reply.code, reply.spent) == ("release-lost", None)
-        with pytest.raises(ReleaseLost, match="data version"):
-            golden(federation)
-
-
-def test_a_party_answers_from_its_copy_whatever_happens_to_the_file(site):
-    load(site, "gold")
-    table(site, "basic")
-    with opened(site) as federation:
-        assert golden(federation) == 300
-        table(site, "platinum")
-        assert golden(federation, repeat=2) == 300
-        (site.folder / "next.parquet").unlink()
-        assert golden(federation, repeat=3) == 300
-
-
 def test_a_party_whose_current_copy_is_not_in_order_does_not_answer(site):
     with opened(site) as federation:
         golden(federation)
         with site.members["bank"].ledger() as ledger:
             ledger.declare_version(2)  # what no load does: there is no copy
         for _ in range(2):
-            assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+            assert federation._driver.transport.exchange({"bank": messages.encode(GetDescription())})["bank"] == STOPPED
         assert "version 2 in data/" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="version 2 in data/"):
         site.members["bank"].guard()
@@ -109,7 +73,7 @@ def test_a_party_whose_copy_is_changed_while_it_is_open_stops_and_says_no_more_t
         copy.write_bytes(copy.read_bytes() + b"\0")
         with pytest.raises(PartyAway):
             golden(federation)
-        assert federation._driver.transport.exchange({"bank": codec.encode(GetDescription())})["bank"] == AWAY
+        assert federation._driver.transport.exchange({"bank": messages.encode(GetDescription())})["bank"] == STOPPED
         assert "has changed" in str(federation._driver.transport.endpoint("bank").failure.for_the_owner())
     with pytest.raises(BadInput, match="damaged or changed"):
         site.members["bank"].guard()
@@ -163,6 +127,7 @@ def test_a_running_party_takes_a_new_version_over_without_stopping(served):
     assert sorted(path.name for path in (bank.path / "data").iterdir()) == ["0002"]
 
 
+@pytest.mark.full
 def test_a_party_without_a_loaded_table_is_not_served_and_never_meets_the_coordinator(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"), nodes=("auditor",), loaded=False)
     site.start("bank")

@@ -155,6 +155,7 @@ def test_two_parties_and_a_coordinator_that_is_the_third_node(tmp_path):
         site.stop()
 
 
+@pytest.mark.full
 def test_a_member_ends_in_order_when_it_is_asked_to(tmp_path):
     site = Site(tmp_path, parties=("bank", "telco"))
     one = site.start("bank")

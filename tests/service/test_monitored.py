@@ -10,8 +10,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput
-from colonnade.party.refusals import RowsFailed
-from colonnade.protocol import codec
+from colonnade.party.table.private_table import RowsFailed
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetAccount, GetDescription, NotKept, Refused
 from colonnade.runtime.event_log import Log
 from colonnade.service import health, processes
@@ -21,7 +21,7 @@ from tests import side_by_side as sides
 from tests.party.refusal_matrix import REQUESTS, TABLES
 from tests.service.lines import until
 
-REFUSED = codec.encode(Refused(code="policy-refusal", message="No.", remedy="Ask for less."))
+REFUSED = messages.encode(Refused(code="policy-refusal", message="No.", remedy="Ask for less."))
 
 
 class Slow:
@@ -33,7 +33,7 @@ class Slow:
     def handle(self, data: bytes) -> bytes:
         self.begun.release()
         assert self.go.wait(30)
-        return REFUSED if data == codec.encode(GetDescription()) else codec.encode(NotKept())
+        return REFUSED if data == messages.encode(GetDescription()) else messages.encode(NotKept())
 
 
 class Ended(BaseException):
@@ -59,7 +59,7 @@ def test_requests_at_once_are_all_counted(monitored, tmp_path):
     one, slow, _, stream = monitored
     one.ready()
     slow.go.set()
-    asked = [codec.encode(GetAccount()), codec.encode(GetDescription())] * 50
+    asked = [messages.encode(GetAccount()), messages.encode(GetDescription())] * 50
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(one.handle, asked))
     counted = {"requests": {"GetAccount": 50, "GetDescription": 50}, "refusals": {"policy-refusal": 50}}
@@ -84,7 +84,7 @@ def test_a_guard_that_has_stopped_goes_on_saying_why(monitored, tmp_path, monkey
     )
     for _ in range(2):
         with pytest.raises(SystemExit):
-            one.handle(codec.encode(GetAccount()))
+            one.handle(messages.encode(GetAccount()))
         one._write()
         assert "3 are repeated" in json.loads((tmp_path / "guard.status").read_text())["stopped"]
 
@@ -92,15 +92,15 @@ def test_a_guard_that_has_stopped_goes_on_saying_why(monitored, tmp_path, monkey
 def test_a_guard_ends_once_every_answer_under_way_is_out_and_takes_no_new_request(monitored):
     one, slow, ended, _ = monitored
     with ThreadPoolExecutor(3) as pool:
-        answers = [pool.submit(one.handle, codec.encode(GetAccount())) for _ in range(3)]
+        answers = [pool.submit(one.handle, messages.encode(GetAccount())) for _ in range(3)]
         for _ in answers:
             assert slow.begun.acquire(timeout=30)
         one.end()
         with pytest.raises(ConnectionAbortedError):
-            one.handle(codec.encode(GetAccount()))
+            one.handle(messages.encode(GetAccount()))
         assert not ended.is_set()
         slow.go.set()
-        assert {answer.result() for answer in answers} == {codec.encode(NotKept())}
+        assert {answer.result() for answer in answers} == {messages.encode(NotKept())}
     assert ended.wait(30)
 
 

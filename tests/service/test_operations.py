@@ -8,7 +8,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import AlreadyRunning, DiskFull, LoosePermissions, error_for
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.runtime.event_log import read_events, write_status
 from colonnade.runtime.private_files import lock_folder, replace_file, write_new
 from colonnade.service import health
@@ -158,7 +158,7 @@ def test_a_members_log_says_what_it_answered_and_goes_on_in_a_new_file_when_it_i
     assert site.log.stat().st_mode & 0o777 == 0o600
     assert {event.process for event in first} == {"guard"}
     named = {event.fields["study"] for event in first if "study" in event.fields}
-    assert codec.digest(study.plan_).hex()[:12] in named
+    assert messages.digest(study.plan_).hex()[:12] in named
     assert all(re.fullmatch("[0-9a-f]{12}", name) for name in named)
     assert not {event.fields["request"] for event in first} & {"GetAccount", "GetDescription"}
     assert not [line for line in site.log.read_text().splitlines() if "platinum" in line or "basic" in line]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import colonnade as cn
 from colonnade.cli import members as federation_command
-from colonnade.coordinator.opening import StudyJournal, _own_node
+from colonnade.coordinator.connect import StudyJournal, _own_node
 from colonnade.errors import (
     BadInput,
     LedgerCorrupt,
@@ -20,9 +20,9 @@ from colonnade.errors import (
     SchemaMismatch,
 )
 from colonnade.party.policy import Policy
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement, Floor, read_agreement
-from colonnade.protocol.messages import Ask, Post, Propose, Refused
+from colonnade.protocol.messages import Post, Propose, Refused
 from colonnade.secure.keys import Identity
 from colonnade.service import federation_setup
 from colonnade.service.party_folder import PartyFolder
@@ -168,21 +168,6 @@ def test_papers_are_not_drawn_up_for_more_colluders_than_their_members_withstand
 # What a party opens ---------------------------------------------------------------------------------------------------
 
 
-def test_a_party_refuses_a_plan_of_another_federation_and_answers_a_replayed_one_with_the_same_bytes(site):
-    with opened(site) as federation:
-        plan = counts(method="response").fit(federation).plan_
-        foreign = msgspec.structs.replace(plan, federation="0" * 64)
-        for request in (Propose(plan=foreign), Ask(plan=foreign, step="reports")):
-            reply = codec.decode_reply(federation._driver.transport.exchange({"bank": codec.encode(request)})["bank"])
-            assert isinstance(reply, Refused)
-            assert reply.code == "plan-mismatch"
-        spent = federation.budget()
-        again = codec.encode(Ask(plan=plan, step="reports"))
-        answers = {federation._driver.transport.exchange({"bank": again})["bank"] for _ in range(3)}
-        assert len(answers) == 1
-        assert federation.budget().equals(spent)
-
-
 def test_a_party_opens_with_the_ledger_schema_and_people_of_the_papers_only(site, tmp_path):
     bank = site.members["bank"]
     kept = {name: (bank.path / name).rename(tmp_path / name) for name in ("ledger.sqlite", "ledger.head")}
@@ -229,7 +214,7 @@ def signed(site: Site, **changes) -> FederationAgreement:
 
 
 def reply_to(federation: cn.Federation, name: str, request: object) -> object:
-    return codec.decode_reply(federation._driver.transport.exchange({name: codec.encode(request)})[name])
+    return messages.decode_reply(federation._driver.transport.exchange({name: messages.encode(request)})[name])
 
 
 def test_the_papers_threshold_binds_every_member_and_the_coordinator_recruits_until_it_is_reached(tmp_path):
@@ -304,24 +289,6 @@ def set_back(site: Site, name: str, keep) -> bytes:
     return memory
 
 
-def test_a_served_party_refuses_every_method_from_a_ledger_that_has_gone_back(site, tmp_path):
-    """Its coordinator is new each time, and so remembers nothing; its peers are not asked."""
-    keep, bank = tmp_path / "backup.sqlite", site.members["bank"]
-    with opened(site) as federation:
-        shutil.copy(bank.path / "ledger.sqlite", keep)
-        counts(method="response").fit(federation)
-    memory = set_back(site, "bank", keep)
-    with opened(site) as federation:
-        (bank.path / "ledger.head").write_bytes(memory)
-        for method in ("response", "independent", "secure"):
-            with pytest.raises(LedgerCorrupt, match="gone back"):
-                counts(method=method).fit(federation, repeat=2)
-        with pytest.raises(LedgerCorrupt, match="gone back"):
-            federation.budget()
-    with pytest.raises(LedgerCorrupt, match="gone back"):
-        bank.guard()
-
-
 def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):
     keep = tmp_path / "backup.sqlite"
     with opened(site) as federation:
@@ -338,47 +305,6 @@ def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):
         assert federation.budget().spent.drop("bank").equals(spent.drop("bank"))
 
 
-def test_the_coordinator_refuses_it_too_before_anything_is_asked(site, tmp_path):
-    keep, state = tmp_path / "backup.sqlite", tmp_path / "state" / "studies.sqlite"
-    journal = StudyJournal(state, site.papers)
-    with opened(site, journal) as federation:
-        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
-        counts(method="response").fit(federation)
-        counts(method="response").fit(federation)  # asked again: its ledger has moved since it was last seen
-        journal.close()
-    set_back(site, "bank", keep)
-    journal = StudyJournal(state, site.papers)  # a coordinator that was started again remembers
-    with opened(site, journal) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
-        counts(method="response").fit(federation, repeat=2)
-    journal.close()
-
-
-@pytest.mark.full
-def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
-    """Rotating a key does not reset a budget, nor what peers remember."""
-    keep = tmp_path / "backup.sqlite"
-    with opened(site) as federation:
-        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
-        counts().fit(federation)
-        counts().fit(federation, repeat=2)
-        spent = federation.budget("bank").spent
-    bank = site.members["bank"]
-    (bank.path / "identity.key").unlink()
-    path = bank.path / "identity.key"
-    path.touch(mode=0o600)
-    path.write_text("ab" * 32)
-    entry = msgspec.structs.replace(site.papers.members["bank"], identity=bank.identity().public.hex())
-    papers = msgspec.structs.replace(site.papers, members={**site.papers.members, "bank": entry}, signatures={})
-    site.papers_path.write_text(papers.text())
-    site.sign()
-    with opened(site) as federation:
-        assert federation.budget("bank").spent == spent
-        counts().fit(federation, repeat=3)
-    set_back(site, "bank", keep)
-    with opened(site) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
-        counts().fit(federation, repeat=4)
-
-
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------
 
 
@@ -393,7 +319,7 @@ class Until:
         self.inner, self.told = inner, told
 
     def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if isinstance(first, Post) and first.turn == 4:
             self.inner.exchange({self.told: requests[self.told]})
             raise CutOff
@@ -460,27 +386,3 @@ def test_a_party_as_its_owner_first_makes_it_aligns_to_public_lists_only(site, t
     with opened(site) as federation:
         code, message = heard(lambda: federation.align(size="hidden", capacity=400))
         assert (code, "has not declared how long its list looks" in message) == ("bad-input", True)
-
-
-def test_a_served_party_answers_no_question_about_the_length_of_its_list(site, monkeypatch):
-    """The plan's capacity is below the length of the list, or above it: a party that has declared nothing says the same."""
-    with_rules(site, 'alignments = ["intersection"]')
-    monkeypatch.setattr(
-        "colonnade.coordinator.alignment._capacities", lambda parties, given, _: dict.fromkeys(parties, given)
-    )
-    length = len(site.tables["bank"])
-    with opened(site) as federation:
-        said = {
-            heard(lambda k=k: federation.align(size="hidden", capacity=k)) for k in (1, length - 1, length, 2 * length)
-        }
-        assert len(said) == 1
-        assert "takes part in no matching" in said.pop()[1]
-        assert federation.budget().nonprivate.tolist() == [0] * len(site.parties)
-
-
-def test_a_list_longer_than_the_declared_capacity_is_refused_to_the_owner_who_starts_the_party(site):
-    with_rules(site, f"capacity = {len(site.tables['bank']) - 1}")
-    with pytest.raises(BadInput, match="more ids than the declared capacity"):
-        site.members["bank"].guard()
-    with_rules(site, f"capacity = {len(site.tables['bank'])}")
-    site.members["bank"].guard().close()

@@ -11,7 +11,7 @@ import pytest
 import colonnade as cn
 from colonnade.errors import ColonnadeError
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetAccount, Post
 from tests import kit
 from tests.federations import joined
@@ -19,7 +19,10 @@ from tests.party.test_serving import RUDE
 from tests.service.lines import until
 from tests.service.served import Site
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.full,  # in one process: tests/conversations/test_side_by_side.py
+]
 
 EPSILON = 64.0
 """So much that noise is zero but once in 10²⁰ draws: an answer is right if it is the truth."""
@@ -111,10 +114,9 @@ def test_one_study_from_many_threads_is_paid_once(site):
     assert {name: total - before[name] for name, total in spent(site).items()} == prices(found[:1])
 
 
-@pytest.mark.full
 def test_clients_that_hang_up_end_no_guard_and_studies_go_on_beside_them(site):
     """The same socket that the relay uses, and a monitor that asks and does not wait for the answer."""
-    request = codec.encode(GetAccount())
+    request = messages.encode(GetAccount())
     pids, ended = {name: site.pid(name, "guard") for name in site.members}, len(exits(site))
     stop = threading.Event()
 
@@ -148,7 +150,7 @@ class Staggered:
         self.inner, self.late, self.act = inner, late, act
 
     def exchange(self, requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if self.act is None or len(requests) < 2 or not isinstance(first, Post) or first.turn != 4:
             return self.inner.exchange(requests)
         act, self.act = self.act, None
@@ -160,7 +162,6 @@ class Staggered:
         self.inner.close()
 
 
-@pytest.mark.full
 def test_with_a_node_without_data_a_guard_lost_at_the_opening_loses_nothing_and_is_paid_once(site):
     number = next(_draw) * len(COLUMNS)  # of the first pair of columns
     with site.connect() as federation:
@@ -174,7 +175,6 @@ def test_with_a_node_without_data_a_guard_lost_at_the_opening_loses_nothing_and_
         assert spent(site) == pytest.approx({**before, **{name: before[name] + EPSILON for name in paid}})
 
 
-@pytest.mark.full
 def test_a_node_without_data_that_is_lost_after_it_opened_sends_its_share_again(site):
     number = next(_draw)
     with site.connect() as federation:
@@ -189,7 +189,6 @@ def test_a_node_without_data_that_is_lost_after_it_opened_sends_its_share_again(
 # The whole matrix -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
 def test_studies_at_once_while_processes_are_killed_are_right_or_lost_and_paid_exactly(site):
     """Guards, relays and the node, at random. Every study ends right or with a typed error whose cost is in the ledgers."""
     generator, before, ended = kit.generator("kills beside studies"), spent(site), threading.Event()

@@ -24,6 +24,7 @@ from tests import kit
 from tests.service import every_study
 from tests.service.lines import until
 from tests.service.served import Site
+from tests.service.test_members import alive
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -105,7 +106,7 @@ class Disturbed:
         elif role == "supervisor":
             processes = {child: self.site.pid(member, child) for child in ("guard", "relay")}
             os.kill(parent_of(processes["guard"]), signal.SIGKILL)
-            until(lambda: not any(map(is_running, processes.values())), what="its children ending with it")
+            until(lambda: not any(map(alive, processes.values())), what="its children ending with it")
             self.site.start(member)
         else:
             self.site.kill(member, role)
@@ -114,7 +115,7 @@ class Disturbed:
         """Wait until every member has a guard and a relay again."""
         for member in self.site.members:
             for child in ("guard", "relay"):
-                until(lambda m=member, c=child: is_running(self.site.pid(m, c)), 60, what=f"{member} coming back")
+                until(lambda m=member, c=child: alive(self.site.pid(m, c)), 60, what=f"{member} coming back")
 
     def rows(self) -> dict[str, list]:
         """Every row of every ledger that says what was spent or told."""
@@ -123,13 +124,6 @@ class Disturbed:
             with SqliteLedger.open(self.site.members[party].path / "ledger.sqlite") as ledger:
                 found[party] = [one for one in ledger.entries() if one.kind in ("debit", "reserve", "nonprivate")]
         return found
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def parent_of(pid: int) -> int:

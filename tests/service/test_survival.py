@@ -14,7 +14,7 @@ from colonnade.cli import studies as coordinator_command
 from colonnade.errors import ColonnadeError, Cost, PartyAway, ProtocolError
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import total
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Post
 from tests.service.lines import Started, until
 from tests.service.served import Site
@@ -51,7 +51,7 @@ def study() -> cn.PatternCount:
 
 
 def turn_of(requests) -> int | None:
-    first = codec.decode_request(next(iter(requests.values())))
+    first = messages.decode_request(next(iter(requests.values())))
     return first.turn if isinstance(first, Post) else None
 
 
@@ -84,7 +84,7 @@ def rows(site: Site, party: str, repeat_plan: bytes) -> dict[str, int]:
 
 def check_once(site: Site, federation: cn.Federation, repeat: int, before) -> None:
     """Paid once or not at all, opened at most once, and if it was released, the same bytes for whoever asks again."""
-    plan = codec.digest(study().prepared(federation, repeat)[1])
+    plan = messages.digest(study().prepared(federation, repeat)[1])
     after = federation.budget().spent
     for party in site.parties:
         counts = rows(site, party, plan)
@@ -109,7 +109,7 @@ def paid(site: Site, plan: bytes) -> dict[str, float]:
 
 def fit_and_say(site: Site, federation: cn.Federation, repeat: int) -> cn.PatternCount:
     """Fit a study. Whether it ends or fails, the cost in its words is what the ledgers have been charged since."""
-    plan = codec.digest(study().prepared(federation, repeat)[1])
+    plan = messages.digest(study().prepared(federation, repeat)[1])
     before = paid(site, plan)
     failure = None
     try:
@@ -183,15 +183,14 @@ COORDINATOR = """
 import os, signal, sys
 from pathlib import Path
 from colonnade.cli import studies
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Post
+from colonnade.protocol.messages import Post, decode_request
 from colonnade.transport import flare
 
 turn, after, partial = int(sys.argv[2]), sys.argv[3] == "after", sys.argv[3] == "partial"
 carry = flare.FlareTransport.exchange
 
 def exchange(self, requests):
-    first = codec.decode_request(bytes(next(iter(requests.values())))) if requests else None
+    first = decode_request(bytes(next(iter(requests.values())))) if requests else None
     mine = isinstance(first, Post) and first.turn == turn
     if mine and partial:
         carry(self, {"telco": requests["telco"]})
@@ -207,15 +206,12 @@ studies.run_connected(Path(sys.argv[1]), output=None, patience=None)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("turn", "when"),
-    [
-        (4, "partial"),
-        *(pytest.param(turn, when, marks=pytest.mark.full) for turn in range(TURNS) for when in ("before", "after")),
-    ],
+    ("turn", "when"), [(4, "partial"), *((turn, when) for turn in range(TURNS) for when in ("before", "after"))]
 )
 def test_a_killed_coordinator_takes_the_study_up_again_without_new_noise(site, turn, when, repeat, tmp_path):
-    """The hardest case is in the slice: one party has opened, the others have not been told, and only the dead one knew."""
+    """The hardest case comes first: one party has opened, the others have not been told, and only the dead one knew."""
     path = tmp_path / "study.toml"
     path.write_text(
         f'federation = "{site.papers_path}"\nstate = "{tmp_path / "state"}"\n'

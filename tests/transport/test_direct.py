@@ -8,8 +8,8 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import ProtocolError
-from colonnade.protocol import codec
-from colonnade.protocol.codec import read_frame, write_frame
+from colonnade.protocol import messages
+from colonnade.protocol.messages import read_frame, write_frame
 from colonnade.transport.direct import Direct, UnixEndpoint
 from tests.federations import federation
 from tests.transport.contract import TransportContract
@@ -81,7 +81,7 @@ class Server:
         b"\x00\x00\x00",
         (10).to_bytes(8, "big") + b"short",
         b"\xff" * 8,
-        (codec.LARGEST_FRAME + 1).to_bytes(8, "big"),
+        (messages.LARGEST_FRAME + 1).to_bytes(8, "big"),
     ],
 )
 def test_a_guard_that_hangs_up_or_babbles_is_an_error_of_ours(tmp_path, reply):

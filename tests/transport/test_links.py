@@ -15,7 +15,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import LARGEST_SEALED, Blob, Opened, Posted, Ticket
 from colonnade.runtime.event_log import Log
 from colonnade.service.federation_setup import provision
@@ -153,7 +153,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
     left: list[int] = []
 
     def look(replies):
-        if any(isinstance(codec.decode_reply(data), Opened) for data in replies.values()):
+        if any(isinstance(messages.decode_reply(data), Opened) for data in replies.values()):
             left.append(linked.held)
         return replies
 
@@ -177,7 +177,7 @@ def test_the_release_is_the_same_bit_for_bit_and_the_coordinator_gets_tickets(li
 @pytest.mark.parametrize("turn", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_links_that_go_down_in_the_middle_of_a_study_change_nothing_but_the_way(linked, plain, turn):
     def cut(requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if getattr(first, "turn", None) == turn:
             for member in linked.members.values():
                 member.listener.close()
@@ -191,7 +191,7 @@ def test_a_relay_that_is_killed_and_started_again_still_has_the_letters_that_cam
     """Everything in its memory goes; its mailbox is a folder."""
 
     def restart(requests):
-        first = codec.decode_request(next(iter(requests.values())))
+        first = messages.decode_request(next(iter(requests.values())))
         if getattr(first, "turn", None) in (2, 3, 4):
             for member in linked.members.values():
                 member.stop()
@@ -210,7 +210,7 @@ def test_half_a_letter_is_no_letter(kits, tmp_path):
     letter = os.urandom(50_000)
     with dialled(kits / "telco", member) as connection:
         announce(connection, Ticket.of(letter))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
         connection.sendall(letter[:40_000])
     until(lambda: not any((tmp_path / "bank").iterdir()), "what has come is removed")
     assert not member.mailbox.holds("telco", STUDY, Ticket.of(letter))
@@ -229,7 +229,7 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
     seen: list[dict[str, dict]] = []
 
     def play(requests):
-        decoded = {name: codec.decode_request(data) for name, data in requests.items()}
+        decoded = {name: messages.decode_request(data) for name, data in requests.items()}
         first = next(iter(decoded.values()))
         if getattr(first, "turn", 0) < 2:
             return requests
@@ -242,14 +242,14 @@ def test_a_false_ticket_is_refused_and_nothing_is_released(linked, trick):
                 letters["telco"] = seen[0]["bank"]["telco"]
             else:
                 letters["telco"] = Ticket(5_000, b"x" * 32).blob()
-            requests = {**requests, "bank": codec.encode(decoded["bank"])}
+            requests = {**requests, "bank": messages.encode(decoded["bank"])}
         return requests
 
     linked.transport.before = play
     with pytest.raises(ProtocolError):
         cn.PCA(2, epsilon=1.0, delta=1e-6).fit(linked.federation)
     kinds = [
-        codec.decode_reply(data).__class__.__name__
+        messages.decode_reply(data).__class__.__name__
         for _, replies in linked.transport.rounds
         for data in replies.values()
     ]
@@ -380,7 +380,7 @@ def test_a_link_that_is_open_ends_with_the_certificate_at_its_other_end(kits, tm
     ours[0] += 400 * 86_400
     assert not link.send(STUDY, Ticket.of(letters[2]), letters[2])
     with dialled(kits / "telco", Somebody(address)) as connection:
-        assert hand_over(connection, letters[3]) == linking.Answer.KEPT
+        assert hand_over(connection, letters[3]) == linking.LinkAnswer.KEPT
         theirs[0] += 400 * 86_400
         announce(connection, Ticket.of(letters[4]))
         with contextlib.suppress(OSError):
@@ -392,11 +392,11 @@ def test_a_link_that_is_open_ends_with_the_certificate_at_its_other_end(kits, tm
 def test_a_member_that_the_papers_do_not_name_any_more_is_hung_up_on(kits, bank):
     with dialled(kits / "telco", bank) as telco, dialled(kits / "insurer", bank) as insurer:
         for connection in (telco, insurer):
-            assert hand_over(connection, os.urandom(5_000)) == linking.Answer.KEPT
+            assert hand_over(connection, os.urandom(5_000)) == linking.LinkAnswer.KEPT
         bank.listener.keep_only(["insurer", "somebody"])
         with contextlib.suppress(OSError):
             assert telco.recv(1) == b""
-        assert hand_over(insurer, os.urandom(5_000)) == linking.Answer.KEPT
+        assert hand_over(insurer, os.urandom(5_000)) == linking.LinkAnswer.KEPT
     assert refused_again(lambda: dialled(kits / "telco", bank))
     assert refused_again(lambda: dialled(kits / "outsider", bank))
 
@@ -411,25 +411,25 @@ def test_a_letter_larger_than_any_letter_ends_the_connection_and_one_without_roo
             assert connection.recv(1) == b""
     with dialled(kits / "telco", bank) as connection:
         announce(connection, Ticket(150_001, b"x" * 32))  # two peers have 150,000 bytes each
-        assert connection.recv(1)[0] == linking.Answer.NO
+        assert connection.recv(1)[0] == linking.LinkAnswer.NO
         letter = os.urandom(140_000)
         announce(connection, Ticket.of(letter))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
         connection.sendall(letter)
-        assert connection.recv(1)[0] == linking.Answer.KEPT
+        assert connection.recv(1)[0] == linking.LinkAnswer.KEPT
         announce(connection, Ticket(20_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.NO
+        assert connection.recv(1)[0] == linking.LinkAnswer.NO
     with dialled(kits / "insurer", bank) as connection:  # one peer's letters take nothing from another
         announce(connection, Ticket(20_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
 
 
-def hand_over(connection, letter: bytes) -> linking.Answer:
+def hand_over(connection, letter: bytes) -> linking.LinkAnswer:
     announce(connection, Ticket.of(letter))
-    answer = linking.Answer(connection.recv(1)[0])
-    if answer == linking.Answer.SEND:
+    answer = linking.LinkAnswer(connection.recv(1)[0])
+    if answer == linking.LinkAnswer.SEND:
         connection.sendall(letter)
-        answer = linking.Answer(connection.recv(1)[0])
+        answer = linking.LinkAnswer(connection.recv(1)[0])
     return answer
 
 
@@ -466,7 +466,7 @@ def test_bytes_under_another_hash_than_their_own_are_not_kept(kits, bank):
     letter = os.urandom(5_000)
     with dialled(kits / "telco", bank) as connection:
         announce(connection, Ticket(5_000, b"x" * 32))
-        assert connection.recv(1)[0] == linking.Answer.SEND
+        assert connection.recv(1)[0] == linking.LinkAnswer.SEND
         connection.sendall(letter)
         with contextlib.suppress(OSError):
             assert connection.recv(1) == b""
@@ -526,7 +526,7 @@ class SlowPeer:
             while True:
                 connection = self._context.wrap_socket(self._socket.accept()[0], server_side=True)
                 connection.recv(linking._HEAD.size)
-                connection.sendall(bytes([linking.Answer.SEND]))
+                connection.sendall(bytes([linking.LinkAnswer.SEND]))
                 self._open.append(connection)
                 self.met += 1
 
@@ -553,9 +553,9 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     guard = Says({"insurer": bytes(LONG)})
     answers: list[Posted] = []
     office = PostOffice(guard, empty, links)
-    data = codec.encode(a_turn(3))
+    data = messages.encode(a_turn(3))
     waiting = [
-        threading.Thread(target=lambda: answers.append(codec.decode_reply(office.handle(data))), daemon=True)
+        threading.Thread(target=lambda: answers.append(messages.decode_reply(office.handle(data))), daemon=True)
         for _ in range(9)
     ]
     for thread in waiting:
@@ -564,7 +564,7 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     until(lambda: len(guard.heard) == 9, "every turn is answered")
     guard.letters = {"bank": os.urandom(5_000)}
     found: list[Posted] = []
-    other = threading.Thread(target=lambda: found.append(codec.decode_reply(office.handle(data))), daemon=True)
+    other = threading.Thread(target=lambda: found.append(messages.decode_reply(office.handle(data))), daemon=True)
     other.start()
     other.join(10)
     assert found
@@ -572,7 +572,7 @@ def test_a_slow_peer_keeps_no_other_letter_waiting_and_its_own_are_relayed(kits,
     assert not answers, "the others still wait"
     monkeypatch.setattr(linking, "DIAL", 0.1)
     guard.letters = {"insurer": bytes(2_000)}
-    assert codec.decode_reply(office.handle(data)).letters["insurer"] == Blob(bytes(2_000)), "it is relayed"
+    assert messages.decode_reply(office.handle(data)).letters["insurer"] == Blob(bytes(2_000)), "it is relayed"
     office.close()
     for thread in waiting:
         thread.join(20)

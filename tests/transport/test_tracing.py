@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.errors import PartyAway
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetDescription
 from colonnade.transport.direct import SPAN, Direct, Traced
 from tests.federations import federation
@@ -70,7 +70,7 @@ def test_every_round_of_a_study_is_a_span_of_public_facts():
         study = counts(f)
     assert {span.name for span in tracer.spans} == {SPAN}
     assert {name for span in tracer.spans for name in span.attributes} <= {f"colonnade.{name}" for name in ALLOWED}
-    named = codec.digest(study.plan_).hex()[:12]
+    named = messages.digest(study.plan_).hex()[:12]
     of_the_study = [span.attributes for span in tracer.spans if span.attributes.get("colonnade.study") == named]
     of_the_study = [
         found for found in of_the_study if found["colonnade.request"] != "GetAccount"
@@ -97,5 +97,5 @@ def test_a_refusal_and_a_party_that_is_away_are_there_by_their_codes():
 
     tracer = Tracer()
     with pytest.raises(PartyAway):
-        Traced(Away(), tracer).exchange({"bank": codec.encode(GetDescription())})
+        Traced(Away(), tracer).exchange({"bank": messages.encode(GetDescription())})
     assert tracer.spans[-1].attributes["colonnade.error"] == "party-away"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import colonnade as cn
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import GetAccount
 from colonnade.transport.direct import Direct, Recorded, Transcript
 from tests.federations import federation
@@ -58,7 +58,7 @@ def test_a_study_reports_what_really_crossed():
             assert own.bytes_to[party] == sum(len(requests[party]) for requests, _ in crossed)
             assert own.bytes_from[party] == sum(len(replies[party]) for _, replies in crossed)
         assert own.bytes == sum(len(data) for pair in crossed for side in pair for data in side.values())
-        asked_last = [codec.decode_request(data) for data in seen.exchanges[-1][0].values()]
+        asked_last = [messages.decode_request(data) for data in seen.exchanges[-1][0].values()]
         assert all(isinstance(request, GetAccount) for request in asked_last)  # what it cost: after the study
         assert set(own.seconds) == {"negotiation", "reports"}
         assert set(own.bytes_to) == {"bank", "telco"}

@@ -18,7 +18,7 @@ import typer
 from colonnade.cli import screen
 from colonnade.cli.members import Folder
 from colonnade.errors import BadInput, LedgerCorrupt
-from colonnade.schema.features import ColumnName
+from colonnade.schema import ColumnName
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
@@ -156,16 +156,16 @@ def _kept(entry: "Entry") -> str:
 
 def _check_requesters(rows: "list[RowInWords]") -> None:
     """Print how many studies are signed; refuse a ledger with a signature that is not valid."""
-    from colonnade.party.ledger.words import Standing
+    from colonnade.party.ledger.words import Provenance
 
     studies = {(row.plan, row.requester) for row in rows if row.requester is not None}
-    count = {standing: sum(who.standing is standing for _, who in studies) for standing in Standing}
-    if count[Standing.FORGED]:
+    count = {provenance: sum(who.provenance is provenance for _, who in studies) for provenance in Provenance}
+    if count[Provenance.FORGED]:
         raise LedgerCorrupt(
             "The ledger has a request whose signature is not valid.",
             remedy="Keep the file, and find out who could write to it: the party accepts no such request.",
         )
-    words = [f"{number} {standing}" for standing, number in count.items() if number]
+    words = [f"{number} {provenance}" for provenance, number in count.items() if number]
     screen.line(f"requests  {', '.join(words) or 'none'}")
 
 
@@ -214,7 +214,7 @@ def _explain(row: "RowInWords", entry: "Entry", plan: "Plan | None", found: "Sql
         "title": row.title,
         "purpose": row.purpose,
         "asked by": "" if row.requester is None else (row.requester.name or "somebody unnamed"),
-        "known": "" if row.requester is None else str(row.requester.standing),
+        "known": "" if row.requester is None else str(row.requester.provenance),
         "price": row.price,
         "answer": _kept(entry),
         "version": "" if row.version is None else f"data version {row.version}",
@@ -273,7 +273,7 @@ def _exported(file: Path, *, whole: bool) -> list[dict[str, Any]]:
                 "what": row.what,
                 "purpose": row.purpose,
                 "requester": "" if row.requester is None else row.requester.name,
-                "known": "" if row.requester is None else str(row.requester.standing),
+                "known": "" if row.requester is None else str(row.requester.provenance),
                 "columns": list(row.columns),
                 "own columns": own,
                 "epsilon": row.epsilon,

@@ -15,11 +15,11 @@ import pandas as pd
 
 import colonnade as cn
 from colonnade.cli import screen
-from colonnade.coordinator.opening import StudyJournal
+from colonnade.coordinator.connect import StudyJournal
 from colonnade.errors import BadInput, ColonnadeError
 from colonnade.estimators.answers import Preview
 from colonnade.estimators.study import Study
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.runtime.private_files import put_in_place
 from colonnade.service import study_file
 from colonnade.service.study_file import Bounds, FilePreview, StudyEntry, preview_studies
@@ -100,7 +100,7 @@ def as_json(entry: StudyEntry) -> dict[str, Any]:
         "estimator": type(estimator).__name__,
         "parameters": plain(estimator.get_params()),
         "repeat": entry.repeat,
-        "plan": codec.digest(estimator.plan_).hex(),
+        "plan": messages.digest(estimator.plan_).hex(),
         "results": {name: plain(value) for name, value in _learned(estimator).items()},
         "privacy": plain(estimator.privacy_.table()),
         "transcript": {

@@ -57,7 +57,7 @@ class RefusingGroup(TyperGroup):
         except KeyboardInterrupt:
             _interrupted()
         except BrokenPipeError:
-            raise  # whoever reads our output has seen enough: the parser ends without a word
+            raise  # the reader of our output has seen enough: the parser ends without a word
         except Exception as error:
             if _is_usage(error) or isinstance(error, _CONTROL) or os.environ.get("COLONNADE_TRACEBACK"):
                 raise

@@ -262,7 +262,7 @@ def run_connected(
 ) -> None:
     """Run every study of a file over its federation. What was paid for before is returned free."""
     from colonnade.cli import running
-    from colonnade.coordinator.opening import coordinator_folder
+    from colonnade.coordinator.connect import coordinator_folder
     from colonnade.service import federation_setup, study_file
 
     path, text = study.resolve(), study.read_text(encoding="utf-8")
@@ -305,7 +305,7 @@ def install(
 def resume(state: StatePath, output: Output = None, patience: Patience = None, json: AsJson = False) -> None:
     """Continue every study file that was begun and not finished. No noise is drawn for what was released before."""
     from colonnade.cli import running
-    from colonnade.coordinator.opening import StudyJournal
+    from colonnade.coordinator.connect import StudyJournal
 
     journal = StudyJournal(state / "studies.sqlite")
     files = journal.unfinished_files()
@@ -333,7 +333,7 @@ def status(
     connected = connected_to_coordinator(state)
     if check:
         raise typer.Exit(0 if connected is not None else 1)
-    from colonnade.coordinator.opening import StudyJournal
+    from colonnade.coordinator.connect import StudyJournal
 
     certificates = {site: one.words(time.time()) for site, one in read_known(state / "certificates.status").items()}
     journal = StudyJournal(state / "studies.sqlite")

@@ -1,6 +1,6 @@
 """Short conversations: the parties agree on a key that the coordinator does not learn, or to a public list of ids.
 
-A key (`colonnade.secure.mail`)::
+A key (`colonnade.secure.keys`)::
 
     turn 0   out: hello
     turn 1   in: everyone's hello      out: my commitment
@@ -36,10 +36,10 @@ import numpy as np
 from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply, Settled, pack, unpack
-from colonnade.secure import keys, mail
-from colonnade.secure.mail import GroupSecret
+from colonnade.secure import keys
+from colonnade.secure.keys import GroupSecret
 
 SETTLES = 3
 
@@ -76,7 +76,7 @@ class KeyRun(Conversation):
         self._step = step
         self._secret = secret
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._group: GroupSecret | None = None
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
@@ -92,7 +92,7 @@ class KeyRun(Conversation):
             )
             return _posted(self._group.commit())
         if self._group is None or number > SETTLES:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         received = {sender: bytes(letter.view) for sender, letter in letters.items()}
         if number == 2:
             return _posted(self._group.reveal(received))
@@ -136,7 +136,7 @@ class CohortRun(Conversation):
         if part is None:
             raise ProtocolError("Only a data party has rows to put in order.")
         self._part = part
-        self._plan = codec.digest(plan)
+        self._plan = messages.digest(plan)
         self._listed = next(str(one.parameters["listed"]) for one in plan.steps if one.name == step)
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
 
@@ -145,7 +145,7 @@ class CohortRun(Conversation):
         if number == 0:
             return self.meeting.greet()
         if number != 1:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         self.meeting.meet(letters)
         cohort = unpacked_list(inputs)
         if list_hash(cohort) != self._listed:

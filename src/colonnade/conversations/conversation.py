@@ -6,7 +6,7 @@ drives one side and chooses the conversation by the kind of the step.
 
 *A hub* (`Meeting`). With many data parties and a few compute nodes, all-with-all greetings would be most of a study. There the
 nodes are a hub: each of them checks everybody's signature, and a data party those of the nodes, the only ones it writes to
-(`colonnade.secure.mail`).
+(`colonnade.secure.keys`).
 
 *Degree check* (`ChallengeChain`, `CheckedProduct`). Before anything is opened the nodes check that every dealing is of its
 declared degree. They commit to the links of a hash chain. Each link is revealed once all nodes hold a chunk, and gives the
@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import PlanMismatch, ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted, Array, Blob, Greeted, Reply
 from colonnade.runtime.workers import Workers
-from colonnade.secure.keys import Identity, PublicIdentity, digest, frame, subseed
-from colonnade.secure.mail import Handshake, Hello, RunTerms, Session
+from colonnade.secure.keys import Handshake, Hello, Identity, PublicIdentity, RunTerms, Session, digest, frame, subseed
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, ShareProduct, check_repetitions, expand
 from colonnade.steps.kind import NO_FLOOR, SharingFloor, kind_of
@@ -72,7 +71,7 @@ def check_account(account: Accounted, nonce: bytes, identity: PublicIdentity) ->
 
 def _account_words(account: Accounted, nonce: bytes) -> bytes:
     bare = msgspec.structs.replace(account, signature=b"")
-    return frame("colonnade account v1", nonce, codec.digest(bare))
+    return frame("colonnade account v1", nonce, messages.digest(bare))
 
 
 class Conversation(Protocol):
@@ -144,11 +143,11 @@ class SteppedRun(Conversation):
 
     def _sealed(self, peer: str, turn: int, letter: msgspec.Struct) -> Blob:
         assert self._session is not None
-        return Blob(self._session.seal(peer, turn, 0, codec.encode(letter)))
+        return Blob(self._session.seal(peer, turn, 0, messages.encode(letter)))
 
     def _unsealed(self, sender: str, turn: int, letters: Mapping[str, Blob], kind: type[_Letter]) -> _Letter:
         assert self._session is not None
-        return codec.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)
+        return messages.decode(self._session.open(sender, turn, 0, letters[sender].view), kind)
 
 
 def share_of(arithmetic: Arithmetic, parcel: Blob, *, seeded: bool, shape: tuple[int, ...]) -> Elements:
@@ -197,7 +196,7 @@ class Meeting:
             federation=bytes.fromhex(plan.federation),
             run=digest("colonnade run v1", run, step),
             parties=members,
-            plan=codec.digest(plan),
+            plan=messages.digest(plan),
         )
         self._me = member
         self._seed = subseed(secret, "colonnade handshake")
@@ -216,13 +215,13 @@ class Meeting:
     def greet(self) -> Greeted:
         """Turn 0: our signed ephemeral key."""
         self._handshake = Handshake(self._me.identity, self._me.name, self._terms, self._seed)
-        return Greeted(hello=codec.encode(self._handshake.hello))
+        return Greeted(hello=messages.encode(self._handshake.hello))
 
     def meet(self, hellos: Mapping[str, Blob]) -> Session:
         """Turn 1: everyone's signed keys; from here on, letters can be sealed and opened."""
         if self._handshake is None:
-            raise ProtocolError("A turn before this member has greeted.")
-        decoded = {name: codec.decode(blob.view, Hello) for name, blob in hellos.items()}
+            raise ProtocolError("A turn came before this member has greeted.")
+        decoded = {name: messages.decode(blob.view, Hello) for name, blob in hellos.items()}
         self._session = self._handshake.agree(decoded, self._me.pinned, self._partners)
         return self._session
 
@@ -279,7 +278,7 @@ class ChallengeChain:
 def check_link(link: bytes, known: bytes) -> None:
     """Refuse a link that does not lead to the one already known."""
     if not constant_time.bytes_eq(_next(link), known):
-        raise ProtocolError("A node revealed another challenge than it committed to.")
+        raise ProtocolError("A node revealed a challenge that it had not committed to.")
 
 
 def challenge(links: Mapping[str, bytes]) -> bytes:

@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 from colonnade.conversations.conversation import Conversation, Meeting, Member, members_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Array, Blob, Described, Posted, Reply
-from colonnade.secure import keys, mail
+from colonnade.secure import keys
 from colonnade.secure.matching import (
     POINT_BYTES,
     Follower,
@@ -68,7 +68,7 @@ class ListKeeper(Protocol):
         """Pay and record, durably; return this party's ids in their normal form, each once."""
 
     def places(self, common: int) -> int:
-        """Return how many places the order has, if so many people are common: what the coordinator will see."""
+        """Return how many places the order has for a number of common people: what the coordinator will see."""
 
     def keep(self, identity: str, order: NDArray[np.int64]) -> Described:
         """Keep the order, durably, and return what is public of it."""
@@ -120,10 +120,10 @@ class ListRun(Conversation):
         self._matching = Matching.read(plan, step)
         self._me = member.name
         self._part = part
-        self._plan = codec.digest(plan)
+        self._plan = messages.digest(plan)
         self._secret = secret
         self.meeting = Meeting(member, plan, step, run, members_of(plan, step), secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._names = {self._me: keys.subseed(secret, "colonnade order name")}  # everybody's part in the order's name
 
     @property
@@ -141,7 +141,7 @@ class ListRun(Conversation):
         else:
             self._receive(number - 1, letters)
         if number > self.last_turn:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         if number == self.last_turn:
             self.over = True
             identity = keys.digest("colonnade alignment v3", self._plan, *sorted(self._names.items())).hex()
@@ -216,7 +216,7 @@ class MatchingRun(ListRun):
         if self._session is None or set(letters) != self._senders(turn):
             raise ProtocolError("The letters of a turn are not one from each sender.")
         return {
-            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), MatchLetter)
+            sender: messages.decode(self._session.open(sender, turn, 0, letters[sender].view), MatchLetter)
             for sender in sorted(letters)
         }
 
@@ -280,7 +280,7 @@ class MatchingRun(ListRun):
             parts = {peer: {**parts.get(peer, {}), "key": pair_keys[peer], "name": name} for peer in members}
         assert self._session is not None
         return {
-            peer: Blob(self._session.seal(peer, turn, 0, codec.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
+            peer: Blob(self._session.seal(peer, turn, 0, messages.encode(MatchLetter(**letter))))  # type: ignore[arg-type]  # each part is its own
             for peer, letter in sorted(parts.items())
         }
 
@@ -326,13 +326,13 @@ class MatchingRun(ListRun):
 
 def _points(blob: Blob | None, count: int) -> Points:
     if blob is None or len(blob) != count * POINT_BYTES:
-        raise ProtocolError("A letter holds another number of points than its place.")
+        raise ProtocolError("The number of points in a letter does not match its place.")
     return np.frombuffer(blob.view, dtype=np.uint8).reshape(count, POINT_BYTES)
 
 
 def _words(blob: Blob | None, count: int) -> Words:
     if blob is None or len(blob) != count * WORD_BYTES:
-        raise ProtocolError("A letter holds another number of words than its place.")
+        raise ProtocolError("The number of words in a letter does not match its place.")
     return np.frombuffer(blob.view, dtype="<u8").reshape(count, 2).astype(np.uint64)
 
 
@@ -390,7 +390,7 @@ class UnionRun(ListRun):
         peer = self._peer
         if self._session is None or set(letters) != {peer}:
             raise ProtocolError("The letters of a turn are not one from the other party.")
-        return codec.decode(self._session.open(peer, turn, 0, letters[peer].view), UnionLetter)
+        return messages.decode(self._session.open(peer, turn, 0, letters[peer].view), UnionLetter)
 
     def _receive(self, turn: int, letters: Mapping[str, Blob]) -> None:
         letter = self._open(turn, letters)
@@ -447,11 +447,11 @@ class UnionRun(ListRun):
         terms, rounds = self._matching, self._matching.rounds
         start, stop = terms.block(self._me, turn - 1) if 2 <= turn <= rounds + 1 else (0, 0)
         if evaluated != stop - start:
-            raise ProtocolError("A letter holds another number of points than its place.")
+            raise ProtocolError("The number of points in a letter does not match its place.")
         if turn <= 3 * rounds + 1:
             start, stop = self._expected(turn)
             if points != stop - start:
-                raise ProtocolError("A letter holds another number of points than its place.")
+                raise ProtocolError("The number of points in a letter does not match its place.")
         elif points > terms.points_per_block:
             raise ProtocolError("A letter holds more points than a block.")
 
@@ -473,7 +473,7 @@ class UnionRun(ListRun):
         points, evaluated = self._block(turn), self._evaluated if turn <= self._matching.rounds + 1 else EMPTY
         name = self._names[self._me] if turn == 1 else b""
         letter = UnionLetter(points=Blob(points.tobytes()), evaluated=Blob(evaluated.tobytes()), name=name)
-        return {self._peer: Blob(self._session.seal(self._peer, turn, 0, codec.encode(letter)))}
+        return {self._peer: Blob(self._session.seal(self._peer, turn, 0, messages.encode(letter)))}
 
     def _block(self, turn: int) -> Points:
         terms, rounds = self._matching, self._matching.rounds

@@ -8,7 +8,7 @@
     each round        for each chunk of people: parts, factors, (fold,) series, and for the curvature weigh
                       open
 
-A turn is a *beat* (`colonnade.steps.newton.Beat`): a member takes the letters of the beat before and says its own. Weights are
+In a turn (`colonnade.steps.newton.NewtonTurn`) a member takes the letters of the turn before and writes its own. Weights are
 public and chosen by the coordinator, who may choose any: residuals and weights come from tables that bound them.
 
 *What nobody learns.* A score is the sum of the t maskers' numbers and of the teller's, which t + 1 evaluators are told; none of
@@ -46,12 +46,12 @@ from colonnade.secure import keys, sine_link
 from colonnade.secure.residues import Elements
 from colonnade.secure.shamir import Dealing
 from colonnade.secure.sine_link import split_parts
-from colonnade.steps.newton import Beat, NewtonTerms, Phase
+from colonnade.steps.newton import NewtonTerms, NewtonTurn, Phase
 
 Integers = NDArray[np.int64]
 
 _FIRST = 3
-"""The number of the first beat: what is drawn in a beat follows from its number."""
+"""The number of the first turn: what is drawn in a turn follows from its number."""
 LARGEST_WEIGHT = 2.0**20
 
 
@@ -101,7 +101,7 @@ class NewtonRun(SteppedRun):
     ) -> None:
         self.terms = NewtonTerms.read(plan, step)
         super().__init__(member, plan, step, run, part=part, secret=secret)
-        self._beats, self._held = self.terms.beats, len(self.terms.chunks) + 1
+        self._turns, self._held = self.terms.spoken_turns, len(self.terms.chunks) + 1
         self._to_self: NewtonLetter | None = None
         self._node = _Node(self.terms, self._me, member.workers) if self.point is not None else None
         self._numbers: NDArray[np.uint16] | None = None
@@ -113,123 +113,123 @@ class NewtonRun(SteppedRun):
     def _go_on(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         if number == 1 and self._part is not None:
             self._part.begin()
-        if number > len(self._beats) + 1:
+        if number > len(self._turns) + 1:
             raise ProtocolError("All rounds of this run were taken.", remedy="Conclude the study.")
         if number > 1 and number not in self.terms.first_turns:
-            self._hear(self._beat(number - 1), number - 1, letters)
+            self._hear(self._turn(number - 1), number - 1, letters)
         elif letters:
             raise ProtocolError("The letters of a turn are not one from each sender.")
         if number == self._held:
             return Posted(letters={})
-        beat = self._beat(number)
-        self.tile, self.over = beat.number, number == len(self._beats) + 1
-        return self._say(beat, number, inputs)
+        turn = self._turn(number)
+        self.tile, self.over = turn.round_number, number == len(self._turns) + 1
+        return self._say(turn, number, inputs)
 
-    def _beat(self, turn: int) -> Beat:
-        return self._beats[turn - 1 - (turn > self._held)]
+    def _turn(self, number: int) -> NewtonTurn:
+        return self._turns[number - 1 - (number > self._held)]
 
-    # A beat -------------------------------------------------------------------------------------------------------------
+    # A turn -------------------------------------------------------------------------------------------------------------
 
-    def _say(self, beat: Beat, turn: int, inputs: Mapping[str, Array]) -> Reply:
-        takes_weights = beat.phase == Phase.PARTS and beat.chunk == 0
+    def _say(self, turn: NewtonTurn, number: int, inputs: Mapping[str, Array]) -> Reply:
+        takes_weights = turn.phase == Phase.PARTS and turn.chunk == 0
         if bool(inputs) != takes_weights:
             raise ProtocolError("Weights come with the first turn of a round, and with no other.")
         if takes_weights and self._part is not None:
             self._part.take(self._weights(inputs))
-        if beat.phase == Phase.OPEN:
+        if turn.phase == Phase.OPEN:
             return Posted(letters={}) if self._node is None else Opened(share=pack(self._node.opened()), own=None)
         said: dict[str, NewtonLetter] = {}
-        if beat.phase == Phase.COLUMNS and self._part is not None:
-            dealt = self._part.columns(*self.terms.chunks[beat.chunk])
-            said = self._dealt("columns", dealt, turn)
-        elif beat.phase == Phase.PARTS and self._part is not None:
-            said = self._split(beat, turn)
-        elif beat.phase == Phase.FACTORS and self._me in self.terms.maskers:
-            said = self._dealt("factors", self._factors(beat), turn)
-        elif beat.phase == Phase.FACTORS and self._me == self.terms.teller:
+        if turn.phase == Phase.COLUMNS and self._part is not None:
+            dealt = self._part.columns(*self.terms.chunks[turn.chunk])
+            said = self._dealt("columns", dealt, number)
+        elif turn.phase == Phase.PARTS and self._part is not None:
+            said = self._split(turn, number)
+        elif turn.phase == Phase.FACTORS and self._me in self.terms.maskers:
+            said = self._dealt("factors", self._factors(turn), number)
+        elif turn.phase == Phase.FACTORS and self._me == self.terms.teller:
             assert self._numbers is not None
             told = Blob(self._numbers.astype("<u2").tobytes())
             said = {node: NewtonLetter(values=told) for node in self.terms.evaluators}
-        elif self._me in self._dealers_again(beat) and self._node is not None:
-            dealing = self._dealing("again", self.terms.threshold, turn)
-            said = self._to_nodes(dealing, sine_link.redealt(dealing, self._node.product(beat)))
+        elif self._me in self._dealers_again(turn) and self._node is not None:
+            dealing = self._dealing("again", self.terms.threshold, number)
+            said = self._to_nodes(dealing, sine_link.redealt(dealing, self._node.product(turn)))
         self._to_self = said.pop(self._me, None)
-        return Posted(letters={peer: self._sealed(peer, turn, letter) for peer, letter in said.items()})
+        return Posted(letters={peer: self._sealed(peer, number, letter) for peer, letter in said.items()})
 
-    def _split(self, beat: Beat, turn: int) -> dict[str, NewtonLetter]:
+    def _split(self, turn: NewtonTurn, number: int) -> dict[str, NewtonLetter]:
         """Split our parts of the scores between the holders; with the last people, deal our noise to the nodes."""
         assert self._part is not None
-        start, stop = self.terms.chunks[beat.chunk]
+        start, stop = self.terms.chunks[turn.chunk]
         completing = self.terms.completing(self._me)
         values = {
-            holder: Blob(self._seed(f"parts {holder}", turn)) for holder in self.terms.holders if holder != completing
+            holder: Blob(self._seed(f"parts {holder}", number)) for holder in self.terms.holders if holder != completing
         }
         words = np.vstack([_numbers(NewtonLetter(values=seed), stop - start) for seed in values.values()])
         rest = split_parts(self._part.parts(start, stop), words)[-1]
         values[completing] = Blob(rest.astype("<u2").tobytes())
         noise: dict[str, Blob | None] = {}
-        if beat.chunk == len(self.terms.chunks) - 1:
-            dealing = self._dealing("noise", 2 * self.terms.threshold, turn)
-            letters = self._to_nodes(dealing, dealing.shares(0, self._part.noise(beat.number)))
+        if turn.chunk == len(self.terms.chunks) - 1:
+            dealing = self._dealing("noise", 2 * self.terms.threshold, number)
+            letters = self._to_nodes(dealing, dealing.shares(0, self._part.noise(turn.round_number)))
             noise = {node: letter.values for node, letter in letters.items()}
-        return {peer: NewtonLetter(values=values.get(peer), noise=noise.get(peer)) for peer in self._hearers(beat)}
+        return {peer: NewtonLetter(values=values.get(peer), noise=noise.get(peer)) for peer in self._hearers(turn)}
 
-    def _factors(self, beat: Beat) -> Integers:
+    def _factors(self, turn: NewtonTurn) -> Integers:
         """Look our numbers up; the first holder leaves people without a label out, and adds the labels."""
         assert self._numbers is not None
-        bounds, place = self.terms.link(beat.number), self.terms.holders.index(self._me)
-        kind = self.terms.table(beat.number)
+        bounds, place = self.terms.link(turn.round_number), self.terms.holders.index(self._me)
+        kind = self.terms.table(turn.round_number)
         factors = bounds.factors(place, kind, self._numbers)
         if place > 0:
             return factors
         assert self._part is not None
-        labels = self._part.labels(*self.terms.chunks[beat.chunk])
+        labels = self._part.labels(*self.terms.chunks[turn.chunk])
         held = (labels >= 0).astype(np.int64)
         offset = bounds.offset(kind) - (bounds.unit * labels if kind == "residual" else 0)
         return np.vstack([factors * held, (offset * held)[None]])
 
-    def _hear(self, beat: Beat, turn: int, letters: Mapping[str, Blob]) -> None:
-        """Take the letters of the beat before."""
-        senders = self._senders(beat)
+    def _hear(self, turn: NewtonTurn, number: int, letters: Mapping[str, Blob]) -> None:
+        """Take the letters of the turn before."""
+        senders = self._senders(turn)
         self._require(letters, senders)
-        heard = {sender: self._letter(sender, turn, letters) for sender in senders}
-        if beat.phase == Phase.PARTS and self._me in self.terms.holders:
-            self._numbers = self._summed(beat, heard)
+        heard = {sender: self._letter(sender, number, letters) for sender in senders}
+        if turn.phase == Phase.PARTS and self._me in self.terms.holders:
+            self._numbers = self._summed(turn, heard)
         if self._node is not None:
-            self._node.hear(beat, heard)
+            self._node.hear(turn, heard)
 
-    def _summed(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> NDArray[np.uint16]:
-        start, stop = self.terms.chunks[beat.chunk]
+    def _summed(self, turn: NewtonTurn, heard: Mapping[str, NewtonLetter]) -> NDArray[np.uint16]:
+        start, stop = self.terms.chunks[turn.chunk]
         total = np.zeros(stop - start, dtype=np.uint16)
         for sender, letter in heard.items():
             whole = self.terms.completing(sender) == self._me
             total += _told(letter, stop - start) if whole else _numbers(letter, stop - start)
         return total
 
-    def _senders(self, beat: Beat) -> tuple[str, ...]:
-        """Return who writes to us in a beat."""
-        if self._me not in (self._hearers(beat) if beat.phase == Phase.PARTS else self.terms.nodes):
+    def _senders(self, turn: NewtonTurn) -> tuple[str, ...]:
+        """Return who writes to us in a turn."""
+        if self._me not in (self._hearers(turn) if turn.phase == Phase.PARTS else self.terms.nodes):
             return ()
-        if beat.phase in (Phase.COLUMNS, Phase.PARTS):
+        if turn.phase in (Phase.COLUMNS, Phase.PARTS):
             return self.terms.owners
-        if beat.phase == Phase.FACTORS:
+        if turn.phase == Phase.FACTORS:
             return self.terms.holders if self._me in self.terms.evaluators else self.terms.maskers
-        return self._dealers_again(beat)
+        return self._dealers_again(turn)
 
-    def _dealers_again(self, beat: Beat) -> tuple[str, ...]:
-        if beat.phase == Phase.SERIES:
+    def _dealers_again(self, turn: NewtonTurn) -> tuple[str, ...]:
+        if turn.phase == Phase.SERIES:
             return self.terms.evaluators
-        return self.terms.nodes if beat.phase in (Phase.FOLD, Phase.WEIGH) else ()
+        return self.terms.nodes if turn.phase in (Phase.FOLD, Phase.WEIGH) else ()
 
-    def _hearers(self, beat: Beat) -> tuple[str, ...]:
+    def _hearers(self, turn: NewtonTurn) -> tuple[str, ...]:
         """Return who is written to when parts are split."""
-        last = beat.chunk == len(self.terms.chunks) - 1
+        last = turn.chunk == len(self.terms.chunks) - 1
         return tuple(dict.fromkeys((*self.terms.holders, *(self.terms.nodes if last else ()))))
 
     # Shares -------------------------------------------------------------------------------------------------------------
 
-    def _dealt(self, what: str, values: Integers, turn: int) -> dict[str, NewtonLetter]:
-        dealing = self._dealing(what, self.terms.threshold, turn)
+    def _dealt(self, what: str, values: Integers, number: int) -> dict[str, NewtonLetter]:
+        dealing = self._dealing(what, self.terms.threshold, number)
         return self._to_nodes(dealing, dealing.shares(0, values.T))
 
     def _to_nodes(self, dealing: Dealing, shares: tuple[Elements, ...]) -> dict[str, NewtonLetter]:
@@ -239,13 +239,13 @@ class NewtonRun(SteppedRun):
             for point, node in enumerate(self.terms.nodes, start=1)
         }
 
-    def _dealing(self, what: str, degree: int, turn: int) -> Dealing:
-        seed = self._seed(what, turn)
+    def _dealing(self, what: str, degree: int, number: int) -> Dealing:
+        seed = self._seed(what, number)
         return Dealing(self.terms.arithmetic, nodes=len(self.terms.nodes), degree=degree, seed=seed, own=self.point)
 
-    def _seed(self, what: str, turn: int) -> bytes:
-        number = turn - 1 - (turn > self._held) + _FIRST
-        return keys.digest("colonnade newton v2", keys.subseed(self._secret, f"colonnade newton {what}"), number)
+    def _seed(self, what: str, number: int) -> bytes:
+        spoken = number - 1 - (number > self._held) + _FIRST
+        return keys.digest("colonnade newton v2", keys.subseed(self._secret, f"colonnade newton {what}"), spoken)
 
     def _weights(self, inputs: Mapping[str, Array]) -> NDArray[np.float64]:
         if set(inputs) != {"weights"}:
@@ -263,12 +263,12 @@ class NewtonRun(SteppedRun):
         if self._session is None or set(letters) != set(senders) - {self._me}:
             raise ProtocolError("The letters of a turn are not one from each sender.")
 
-    def _letter(self, sender: str, turn: int, letters: Mapping[str, Blob]) -> NewtonLetter:
+    def _letter(self, sender: str, number: int, letters: Mapping[str, Blob]) -> NewtonLetter:
         if sender != self._me:
-            return self._unsealed(sender, turn, letters, NewtonLetter)
+            return self._unsealed(sender, number, letters, NewtonLetter)
         letter, self._to_self = self._to_self, None
         if letter is None:
-            raise ProtocolError("A turn before this member has said its own.")
+            raise ProtocolError("A turn came before this member has said its own.")
         return letter
 
 
@@ -302,15 +302,15 @@ class _Node:
         self._sums: sine_link.WeightedProduct | None = None
         self._noise: list[Elements] = []
 
-    def hear(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
-        """Take everyone's letters of one beat."""
-        terms, people = self._terms, self._people(beat)
-        if beat.phase == Phase.COLUMNS:
+    def hear(self, turn: NewtonTurn, heard: Mapping[str, NewtonLetter]) -> None:
+        """Take everyone's letters of one turn."""
+        terms, people = self._terms, self._people(turn)
+        if turn.phase == Phase.COLUMNS:
             shares = [self._share(heard, owner, (terms.widths[owner], people)) for owner in terms.owners]
             self._columns.append(np.concatenate(shares).reshape(people, terms.columns))  # as they are, chunk by chunk
-        elif beat.phase == Phase.PARTS and heard:
-            self._hear_noise(beat, heard)
-        elif beat.phase == Phase.FACTORS:
+        elif turn.phase == Phase.PARTS and heard:
+            self._hear_noise(turn, heard)
+        elif turn.phase == Phase.FACTORS:
             heights = [2 * terms.terms + (place == 0) for place in range(len(terms.maskers))]
             self._factors = [
                 self._share(heard, masker, (height, people))
@@ -319,26 +319,26 @@ class _Node:
             self._running = self._factors[0][:-1]
             if self._me in terms.evaluators:
                 self._told = _told(heard[terms.teller], people)
-        elif beat.phase == Phase.FOLD:
+        elif turn.phase == Phase.FOLD:
             self._running = self._reduced(heard, (2 * terms.terms, people))
-        elif beat.phase == Phase.SERIES:
+        elif turn.phase == Phase.SERIES:
             dealt = [self._share(heard, evaluator, (people,)) for evaluator in terms.evaluators]
             self._weights = terms.arithmetic.add(*dealt)
-            if beat.number != CURVATURE:
-                self._add(beat, self._weights[None])
-        elif beat.phase == Phase.WEIGH:
+            if turn.round_number != CURVATURE:
+                self._add(turn, self._weights[None])
+        elif turn.phase == Phase.WEIGH:
             constant = sine_link.scaled(terms.arithmetic, self._weights, terms.scale)
             again = self._reduced(heard, (len(terms.weighed), people))
-            self._add(beat, np.concatenate([constant[None], again]))
+            self._add(turn, np.concatenate([constant[None], again]))
 
-    def product(self, beat: Beat) -> Elements:
-        """Return what is dealt again in this beat: a share of degree 2t, or an evaluator's part of a sum."""
+    def product(self, turn: NewtonTurn) -> Elements:
+        """Return what is dealt again in this turn: a share of degree 2t, or an evaluator's part of a sum."""
         arithmetic = self._terms.arithmetic
-        if beat.phase == Phase.FOLD:
-            return sine_link.complex_product(arithmetic, self._running, self._factors[beat.holder])
-        if beat.phase == Phase.SERIES:
-            return self._series(beat)
-        columns = self._shares_of(beat)[list(self._terms.weighed)]
+        if turn.phase == Phase.FOLD:
+            return sine_link.complex_product(arithmetic, self._running, self._factors[turn.holder])
+        if turn.phase == Phase.SERIES:
+            return self._series(turn)
+        columns = self._shares_of(turn)[list(self._terms.weighed)]
         return sine_link.weighted_columns(arithmetic, self._weights, columns)
 
     def opened(self) -> Elements:
@@ -349,34 +349,34 @@ class _Node:
         noise, self._noise = self._noise, []
         return sums.masked(noise)
 
-    def _series(self, beat: Beat) -> Elements:
+    def _series(self, turn: NewtonTurn) -> Elements:
         """Return our part of everyone's residual or weight: the evaluators' parts add up to it."""
         terms = self._terms
-        told = terms.link(beat.number).factors(len(terms.maskers), terms.table(beat.number), self._told)
+        told = terms.link(turn.round_number).factors(len(terms.maskers), terms.table(turn.round_number), self._told)
         total = sine_link.series_at(terms.arithmetic, self._running, told)
         share = terms.arithmetic.add(total, self._factors[0][-1])
         points = {node: terms.nodes.index(node) + 1 for node in terms.evaluators}
         return sine_link.own_part(terms.arithmetic, share, list(points.values()), points[self._me])
 
-    def _hear_noise(self, beat: Beat, heard: Mapping[str, NewtonLetter]) -> None:
-        if beat.chunk == len(self._terms.chunks) - 1:
-            entries = (self._terms.noise.entries_of(beat.number),)
+    def _hear_noise(self, turn: NewtonTurn, heard: Mapping[str, NewtonLetter]) -> None:
+        if turn.chunk == len(self._terms.chunks) - 1:
+            entries = (self._terms.noise.entries_of(turn.round_number),)
             self._noise = [self._share(heard, owner, entries, noise=True) for owner in self._terms.owners]
 
-    def _add(self, beat: Beat, weighted: Elements) -> None:
+    def _add(self, turn: NewtonTurn, weighted: Elements) -> None:
         terms = self._terms
-        if beat.chunk == 0:
-            rows = (terms.constant, *terms.weighed) if beat.number == CURVATURE else None
+        if turn.chunk == 0:
+            rows = (terms.constant, *terms.weighed) if turn.round_number == CURVATURE else None
             self._sums = sine_link.WeightedProduct(
                 terms.arithmetic, rows, terms.columns, levels=terms.levels, workers=self._workers
             )
         if self._sums is None:
             raise ProtocolError("A round begins with its first people.")
-        self._sums.add(weighted, self._shares_of(beat))
+        self._sums.add(weighted, self._shares_of(turn))
 
-    def _shares_of(self, beat: Beat) -> Elements:
+    def _shares_of(self, turn: NewtonTurn) -> Elements:
         """Return our shares of some people's columns, a column along each row."""
-        start, stop = self._terms.chunks[beat.chunk]
+        start, stop = self._terms.chunks[turn.chunk]
         return self._columns.read(start, stop).reshape(self._terms.columns, stop - start)
 
     def _reduced(self, heard: Mapping[str, NewtonLetter], shape: tuple[int, ...]) -> Elements:
@@ -393,6 +393,6 @@ class _Node:
         seeded = self._terms.is_seeded(sender, self._me, (1 + noise) * self._terms.threshold)
         return share_of(self._terms.arithmetic, parcel, seeded=seeded, shape=shape)
 
-    def _people(self, beat: Beat) -> int:
-        start, stop = self._terms.chunks[beat.chunk]
+    def _people(self, turn: NewtonTurn) -> int:
+        start, stop = self._terms.chunks[turn.chunk]
         return stop - start

@@ -83,10 +83,10 @@ from colonnade.conversations.conversation import (
 )
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack
 from colonnade.runtime.workers import Workers
-from colonnade.secure import keys, mail, residues, sine_link
+from colonnade.secure import keys, residues, sine_link
 from colonnade.secure.keys import digest
 from colonnade.secure.residues import Arithmetic, Elements
 from colonnade.secure.shamir import Dealing, Products, Rectangle, check_repetitions, expand, sums_of, verify_degree
@@ -177,7 +177,7 @@ class ProductRun(Conversation):
         self._secret = secret
         self._arithmetic = self.joint.arithmetic
         self.meeting = Meeting(member, plan, step, run, self.joint.members, secret, self.joint.hub)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._chain = ChallengeChain(keys.subseed(secret, "colonnade chain"), len(self.chunks))
         self._dealing: Dealt | None = None
         self._received: dict[str, Received] = {}
@@ -239,7 +239,7 @@ class ProductRun(Conversation):
         if self._session is None or set(letters) != self._senders(turn):
             raise ProtocolError("The letters of a turn are not one from each sender.")
         return {
-            sender: codec.decode(self._session.open(sender, turn, 0, letters[sender].view), self.letter_kind)
+            sender: messages.decode(self._session.open(sender, turn, 0, letters[sender].view), self.letter_kind)
             for sender in sorted(letters)
         }
 
@@ -310,13 +310,16 @@ class ProductRun(Conversation):
             if node == self._me.name or not self._writes(turn):
                 continue
             letter = self._letter(turn, number + 1, shares, self._checks)
-            sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
+            sealed[node] = Blob(self._session.seal(node, turn, 0, messages.encode(letter)))
         return sealed | (self._word_to_others() if turn == 1 and self.point is not None else {})
 
     def _word_to_others(self) -> dict[str, Blob]:
-        """Write an empty letter to whoever has not checked all hellos: that it opens is our word that we did, and on which."""
+        """Send an empty sealed letter to members that checked only the nodes' hellos.
+
+        Opening it proves to them that we checked all hellos, and the same ones.
+        """
         assert self._session is not None
-        empty = codec.encode(self.letter_kind())
+        empty = messages.encode(self.letter_kind())
         others = [name for name in self.joint.members if name not in self.joint.hub]
         return {name: Blob(self._session.seal(name, 1, 0, empty)) for name in others}
 
@@ -564,8 +567,8 @@ class ScoreRun(ProductRun):
             cast("ScoreDealer", self._dealer).receive(giver, memoryview(part))
 
 
-BEATS = 3
-DEAL, READY, OPEN = range(BEATS)
+TURNS_PER_TILE = 3
+DEAL, READY, OPEN = range(TURNS_PER_TILE)
 PIECE = 1 << 21
 """Products that are worked out at a time: their sums, modulo every prime, stay small beside a tile."""
 
@@ -645,31 +648,31 @@ class TiledRun(ProductRun):
     @property
     def last_turn(self) -> int:
         """The turn that opens the last tile."""
-        return self._checked + BEATS * len(
+        return self._checked + TURNS_PER_TILE * len(
             self.joint.tiles
         )  # never reached by `ProductRun.turn`: tiles are opened here
 
     def follows(self, number: int, last: int) -> bool:
         """Return whether a turn may be taken after the last one: the first tile of a run is any of them."""
-        return super().follows(number, last) or (last == self._checked and (number - last - 1) % BEATS == DEAL)
+        return super().follows(number, last) or (last == self._checked and (number - last - 1) % TURNS_PER_TILE == DEAL)
 
     def turn(self, number: int, letters: Mapping[str, Blob], inputs: Mapping[str, Array]) -> Reply:
         """Take one turn."""
         if number < self._checked:
             return super().turn(number, letters, inputs)
         if inputs or number > self.last_turn:
-            raise ProtocolError("A turn after the last tile, or one with inputs.")
+            raise ProtocolError("A turn came after the last tile, or with inputs.")
         if number == self._checked:
             self._take(number - 1, self._open(number - 1, letters))
             return Posted(letters={})
-        self.tile, beat = divmod(number - self._checked - 1, BEATS)
-        if beat == READY:
+        self.tile, phase = divmod(number - self._checked - 1, TURNS_PER_TILE)
+        if phase == READY:
             self._add_noise(number - 1, letters)
         elif letters:
-            raise ProtocolError("A letter in a turn that has none.")
-        if beat == DEAL:
+            raise ProtocolError("This turn takes no letters.")
+        if phase == DEAL:
             return Posted(letters=self._deal_tile(number))
-        return Posted(letters={}) if beat == READY else self._open_tile()
+        return Posted(letters={}) if phase == READY else self._open_tile()
 
     def _deal_tile(self, turn: int) -> dict[str, Blob]:
         """Deal our noise."""
@@ -687,7 +690,7 @@ class TiledRun(ProductRun):
                 self._kept_noise = shares[point - 1].copy()
                 continue
             letter = TileLetter(tile=self.tile, noise=self._dealing.noise_parcel(shares, point))
-            sealed[node] = Blob(self._session.seal(node, turn, 0, codec.encode(letter)))
+            sealed[node] = Blob(self._session.seal(node, turn, 0, messages.encode(letter)))
         return sealed
 
     def _add_noise(self, turn: int, letters: Mapping[str, Blob]) -> None:
@@ -702,7 +705,7 @@ class TiledRun(ProductRun):
             raise ProtocolError("A product is opened only after every dealing was checked.")
         noise = [] if self._kept_noise is None else [self._kept_noise]
         for sender in sorted(letters):
-            letter = codec.decode(self._session.open(sender, turn, 0, letters[sender].view), TileLetter)
+            letter = messages.decode(self._session.open(sender, turn, 0, letters[sender].view), TileLetter)
             if letter.tile != self.tile:
                 raise ProtocolError("The members are at different tiles.", remedy="Start the study again.")
             noise.append(noise_share(letter.noise, self.joint, self.point, tile=self.tile))

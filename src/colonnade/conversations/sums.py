@@ -33,7 +33,7 @@ from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply
 from colonnade.result import COORDINATOR
-from colonnade.secure import mail
+from colonnade.secure import keys
 from colonnade.secure.summation import PairwiseMasks
 from colonnade.steps.sums import SumTerms
 
@@ -81,7 +81,7 @@ class SumRun(Conversation):
         self._me = member.name
         self._part = part
         self.meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._masks: PairwiseMasks | None = None
         self._chunks: list[tuple[int, int]] = []
         self._own: NDArray[Any] | None = None
@@ -95,7 +95,7 @@ class SumRun(Conversation):
             self._masks = agreed_masks(self._session, self._terms, inputs_digest(inputs))
             self._chunks = chunks_of(self._part.begin(inputs))
         elif number > len(self._chunks) + 1:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         elif self._me == self._terms.recipient:
             self._take(number - 1, letters)
         self.over = number == len(self._chunks) + (self._terms.recipient != COORDINATOR)
@@ -105,7 +105,7 @@ class SumRun(Conversation):
 
     def _send(self, number: int) -> Posted:
         if self._masks is None or self._session is None:
-            raise ProtocolError("A turn before the members have met.")
+            raise ProtocolError("A turn came before the members have met.")
         masked = self._masks.masked(number, self._part.values(*self._chunks[number - 1]))
         recipient = self._terms.recipient
         if recipient == self._me:
@@ -118,7 +118,7 @@ class SumRun(Conversation):
     def _take(self, number: int, letters: Mapping[str, Blob]) -> None:
         """Add up one chunk of everybody's, our own included, and hand it over."""
         if self._own is None or self._session is None:
-            raise ProtocolError("A turn before the members have met.")
+            raise ProtocolError("A turn came before the members have met.")
         if set(letters) != set(self._terms.owners) - {self._me}:
             raise ProtocolError("The letters of a turn are not one from each sender.")
         total, ring = self._own, self._terms.ring
@@ -132,7 +132,7 @@ class SumRun(Conversation):
             self._part.deliver(self._chunks[number - 1][0], sums)
 
 
-def agreed_masks(session: mail.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
+def agreed_masks(session: keys.Session, terms: SumTerms, seen: bytes) -> PairwiseMasks:
     """Return this party's masks; they cancel among parties that were shown the same inputs, and among no others."""
     secrets = {peer: session.shared(peer, f"colonnade sum masks {seen.hex()}") for peer in session.peers}
     return PairwiseMasks(terms.ring, session.party, secrets)

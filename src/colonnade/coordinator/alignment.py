@@ -37,7 +37,7 @@ STEP = "rows"
 
 
 @dataclass(frozen=True)
-class RowOrder:
+class AgreedOrder:
     """An order of rows that all parties keep.
 
     Parameters
@@ -155,11 +155,11 @@ def _concluded(plan: Plan, replies: Mapping[str, Reply]) -> Rounds:
     return order
 
 
-def _agreed(replies: Mapping[str, Reply]) -> RowOrder:
+def _agreed(replies: Mapping[str, Reply]) -> AgreedOrder:
     named = {(reply.alignment, reply.people) for reply in replies.values() if isinstance(reply, Described)}
     if len(named) != 1 or any(not isinstance(reply, Described) for reply in replies.values()):
         raise ProtocolError("The parties do not agree on one order of rows.")
-    return RowOrder(*named.pop())
+    return AgreedOrder(*named.pop())
 
 
 TASK = STUDIES["align"]

@@ -1,8 +1,8 @@
 """The driver of a study: it plans, has every member say yes, runs the rounds, and says what was paid and who saw what.
 
-*The plan* (`Driver.plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives. Beside
-it stand the words (`StudyWords`) and who signs them (`Analyst`). They are no part of the request: the same plan under another
-title is the same question, and gets the same answer at no further price.
+*The plan* (`Driver.plan`): which parties are asked, who computes on shares, and which threshold and collusion that gives.
+Beside it stand the words (`StudyDescription`) and who signs them (`Analyst`). They are no part of the request: the same plan
+under another title is the same question, and gets the same answer at no further price.
 
 *The run* (`run_study`). Every member says yes, and everybody is shown all of these, before any is asked to release. Threads may
 run studies side by side; a member that is busy is asked again after the time that it names.
@@ -12,7 +12,7 @@ debit, an attempt that was taken up again: each would make a count of messages w
 plan, which row is the last of its ledger, and after the study which rows the plan has got since. Its ledger is what counts, and
 the same figures stand in errors, receipts and `Federation.budget`.
 
-* Rows of other studies are left out by the plan's hash, whoever asked for them meanwhile.
+* Rows of other studies are left out by the plan's hash, also those that others asked for meanwhile.
 * The first agreement of a call is what counts, so attempts of one call are neither added up nor forgotten.
 * A party that agreed with everything paid is not asked: nothing is ever paid twice.
 * A party that does not answer has no figure. Its cost is unknown until it is back.
@@ -44,9 +44,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.conversations.agreements import SETTLES
-from colonnade.conversations.consent import COORDINATORS
+from colonnade.conversations.endpoint import COORDINATORS
 from colonnade.conversations.memory import addressed
-from colonnade.conversations.products import BEATS
+from colonnade.conversations.products import TURNS_PER_TILE
 from colonnade.conversations.sums import chunks_of
 from colonnade.errors import (
     NOTHING_SPENT,
@@ -63,14 +63,13 @@ from colonnade.errors import (
 )
 from colonnade.plan import EVENT, RELATION, About, Parameter, Plan, Step, checked_analyst_name, one_line
 from colonnade.privacy.accounting import Loss, Price, Unit, total
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted, Described, GetAccount, GetDescription, Refused
 from colonnade.result import COORDINATOR, Opening, PrivacyStatement
 from colonnade.runtime.event_log import Pace, Progress
 from colonnade.runtime.private_files import require_private, write_new
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import Hello
+from colonnade.secure.keys import Hello, Identity, PublicIdentity
 from colonnade.secure.shamir import default_threshold, reconstruct
 from colonnade.steps.kind import (
     LOSS,
@@ -121,7 +120,7 @@ def read_accounts(
     """
     nonces = {party: auditor.account_nonce() for party in questions}
     asked = {
-        party: codec.encode(msgspec.structs.replace(question, nonce=nonces[party]))
+        party: messages.encode(msgspec.structs.replace(question, nonce=nonces[party]))
         for party, question in questions.items()
     }
 
@@ -148,7 +147,7 @@ def plan_accounts(
     plan: Plan, since: Mapping[str, int], transport: "Transport", auditor: Auditor, *, separately: bool = False
 ) -> dict[str, Accounted | ColonnadeError]:
     """Return what each party's ledger has got for a plan since a row, or why it could not be read."""
-    digest = codec.digest(plan)
+    digest = messages.digest(plan)
     questions = {party: GetAccount(plan=digest, since=row) for party, row in since.items()}
     return read_accounts(questions, transport, auditor, separately=separately)
 
@@ -161,7 +160,7 @@ def losses_in(account: Accounted) -> list[Loss]:
 def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:
     if party not in answers:
         raise ProtocolError(f"The transport lost the account of {party!r}.", remedy="Repeat the call.")
-    reply = codec.decode_reply(answers[party])
+    reply = messages.decode_reply(answers[party])
     if isinstance(reply, Refused):
         raise reply.error(party)
     if not isinstance(reply, Accounted) or reply.party != party:
@@ -212,7 +211,7 @@ class CostOfCall:
         )
 
 
-AT_ONCE = 8
+STUDIES_PER_COORDINATOR = 8
 """Studies under way in one process. Members work on one request at a time, so that more would wait there instead."""
 PATIENCE = 600.0
 """Seconds that a study waits for members that are busy, all its waits together."""
@@ -294,8 +293,8 @@ class ComputeMembers:
         """Choose who computes in a study, so that its threshold is at least the given one.
 
         These are the study's parties and the nodes without data. Until the threshold is reached, parties without a part in the
-        study join them, and at last the coordinator. An even number of nodes learns no less together than one fewer, and costs
-        more, so the last one stays out that does not deal in every round: what a node deals costs least.
+        study join them, and at last the coordinator. An even node adds cost but no secrecy, so the
+        last one that does not deal in every round is dropped: what a node deals itself costs least.
         """
         idle = [party for party, one in self.parties.items() if party not in asked and one.compute_for_others]
         chosen: list[str] = []
@@ -362,7 +361,7 @@ class Outcome:
 
 
 class StudyQueue:
-    """Studies that run side by side: so many at once, first come, first served, and never two of one plan.
+    """Studies that run side by side: at most ``at_once``, first come, first served, and never two of one plan.
 
     Members take a bounded number of studies at once, and would tell a coordinator that starts more to come back later. It is
     fairer, and needs less memory everywhere, if studies wait here, in line.
@@ -386,7 +385,7 @@ class StudyQueue:
     2
     """
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
+    def __init__(self, at_once: int = STUDIES_PER_COORDINATOR) -> None:
         self._at_once = at_once
         self._changed = threading.Condition()
         self._waiting: list[Turn] = []
@@ -468,7 +467,7 @@ def run_study(
     group = id(transport)
     while True:
         # held until the cost is read: the same plan adds to it
-        with QUEUE.turn((group, codec.digest(plan)), group, alone=alone) as turn:
+        with QUEUE.turn((group, messages.digest(plan)), group, alone=alone) as turn:
             try:
                 outcome = _run_once(algorithm, plan, transport, progress, journal, about, cost)
             except ColonnadeError as error:
@@ -571,7 +570,7 @@ def propose(plan: Plan, transport: Transport, about: About | None = None, *, hol
     sequences: dict[str, int] = {}
     nonces: dict[str, bytes] = {}
     for party, reply in replies.items():
-        if not isinstance(reply, messages.Agreed) or reply.plan_hash != codec.digest(plan):
+        if not isinstance(reply, messages.Agreed) or reply.plan_hash != messages.digest(plan):
             raise PlanMismatch(f"Party {party!r} agreed to another plan.")
         losses[party] = {step: Loss.from_bytes(loss) for step, loss in reply.losses.items()}
         unpaid[party] = frozenset(reply.unpaid)
@@ -582,11 +581,11 @@ def propose(plan: Plan, transport: Transport, about: About | None = None, *, hol
 
 
 def agree(plan: Plan, transport: Transport, journal: Journal | None = None, about: About | None = None) -> Quote:
-    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.consent`). Nothing is spent."""
+    """Have every member say yes, and show all of them to everybody (`colonnade.conversations.endpoint`). Nothing is spent."""
     journal = journal or NoJournal()
     try:
         quote, yeses = _yeses(plan, transport, journal, about)
-        ask(dict.fromkeys(quote.nonces, messages.Begin(plan=codec.digest(plan), yeses=yeses)), transport)
+        ask(dict.fromkeys(quote.nonces, messages.Begin(plan=messages.digest(plan), yeses=yeses)), transport)
     except ColonnadeError as error:
         if not isinstance(error, ProtocolError):  # a member that has begun keeps its hold: others may pay
             _withdraw(plan, transport)
@@ -597,7 +596,7 @@ def agree(plan: Plan, transport: Transport, journal: Journal | None = None, abou
 def _yeses(plan: Plan, transport: Transport, journal: Journal, about: About | None) -> tuple[Quote, dict[str, bytes]]:
     own = journal.challenge(plan)
     quote = propose(plan, transport, about, hold=True)
-    hashed, nonces = codec.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
+    hashed, nonces = messages.digest(plan), {**quote.nonces, **({COORDINATORS: own} if own else {})}
     yeses: dict[str, bytes] = {}
     requests = {
         member: messages.GetYes(plan=hashed, nonces={name: addressed(one, member) for name, one in nonces.items()})
@@ -613,7 +612,7 @@ def _yeses(plan: Plan, transport: Transport, journal: Journal, about: About | No
 
 def _withdraw(plan: Plan, transport: Transport) -> None:
     """Tell everybody that a study was refused, so that nobody holds anything for it. Who does not hear it waits for the end."""
-    withdrawal = codec.encode(messages.Withdraw(plan=codec.digest(plan)))
+    withdrawal = messages.encode(messages.Withdraw(plan=messages.digest(plan)))
     with suppress(ColonnadeError):
         transport.exchange(dict.fromkeys(plan.members, withdrawal))
 
@@ -626,14 +625,14 @@ def ask(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
 
 
 def _exchange(requests: Requests, transport: Transport) -> dict[str, messages.Reply]:
-    answers = transport.exchange({party: codec.encode(request) for party, request in requests.items()})
+    answers = transport.exchange({party: messages.encode(request) for party, request in requests.items()})
     missing = sorted(set(requests) ^ set(answers))
     if missing:
         raise ProtocolError(
             f"The transport lost the reply of {missing[0]!r}.",
             remedy="Repeat the call: what was released is not paid twice.",
         )
-    replies = {party: codec.decode_reply(answers[party]) for party in requests}
+    replies = {party: messages.decode_reply(answers[party]) for party in requests}
     if isinstance(transport, Recorded):
         _note_traffic(transport.transcript, replies, answers)
     return replies
@@ -644,7 +643,7 @@ def _note_traffic(transcript: Transcript, replies: Replies, answers: Mapping[str
     for party, reply in replies.items():
         transcript.received[str(reply.__struct_config__.tag)] += len(answers[party])
         if isinstance(reply, messages.Greeted):
-            transcript.signatures[party] = codec.decode(reply.hello, Hello).signature.hex()
+            transcript.signatures[party] = messages.decode(reply.hello, Hello).signature.hex()
         if isinstance(reply, messages.Posted):
             for letter in reply.letters.values():
                 ticket = messages.Ticket.read(letter)
@@ -737,7 +736,7 @@ class Analyst:
 
 
 @dataclass(frozen=True)
-class StudyWords:
+class StudyDescription:
     """What a federation says about the studies that it asks for.
 
     Parameters
@@ -752,10 +751,10 @@ class StudyWords:
     purpose: str = ""
     analyst: Analyst | None = None
 
-    def saying(self, title: str | None, purpose: str | None) -> "StudyWords":
+    def saying(self, title: str | None, purpose: str | None) -> "StudyDescription":
         """Return these words with another title or purpose; ``None`` keeps what there is."""
         said = (self.title if title is None else title, self.purpose if purpose is None else purpose)
-        new = StudyWords(*said, self.analyst)
+        new = StudyDescription(*said, self.analyst)
         if not isinstance(new.title, str) or not isinstance(new.purpose, str):
             raise BadInput("A study's title and purpose are texts.", remedy='For example title="Churn by plan".')
         About(title=new.title, purpose=new.purpose)  # refuses what is too long, before anything is asked
@@ -768,7 +767,7 @@ class StudyWords:
             purpose=self.purpose,
             requester="" if self.analyst is None else self.analyst.name,
         )
-        return words if self.analyst is None else words.signed(codec.digest(plan), self.analyst.identity)
+        return words if self.analyst is None else words.signed(messages.digest(plan), self.analyst.identity)
 
 
 _FAILED = "What the parties opened could not be turned into an answer ({})."
@@ -1007,7 +1006,7 @@ def forecast_traffic(
     linked
         Members that have an address for direct links.
     """
-    forecast = Forecast(len(codec.encode(messages.Propose(plan=plan))))
+    forecast = Forecast(len(messages.encode(messages.Propose(plan=plan))))
     forecast.round(
         dict.fromkeys((*plan.parties, *plan.compute_nodes), 0),
         {name: SMALL + sum(len(step) + LOSS + 4 for step in losses) for name, losses in quote.losses.items()},
@@ -1090,7 +1089,7 @@ class Driver:
     threshold: int
     identity: str
     linked: frozenset[str]
-    words: StudyWords
+    words: StudyDescription
     alignment: str
     people: int
     union: bool
@@ -1367,7 +1366,7 @@ def open_in_tiles(plan: Plan, step: str, take: Taken) -> messages.Rounds:
             yield from relay.greet()
             for _ in range(joint.turns + 1):
                 yield from relay.turn()
-            relay.next_turn += BEATS * first  # each tile has turns of its own, and those before were opened
+            relay.next_turn += TURNS_PER_TILE * first  # each tile has turns of its own, and those before were opened
         yield from relay.turn()
         yield from relay.turn()
         replies = yield from relay.last()
@@ -1429,7 +1428,9 @@ def shares_of(
             raise ProtocolError(f"{node!r} did not open its share.")
         share = messages.unpack(reply.share)
         if share.shape != (entries,) or share.dtype != np.uint64:
-            raise ProtocolError(f"{node!r} opened a share of another shape.")
+            raise ProtocolError(
+                f"{node!r} opened {share.size} {share.dtype} numbers; the plan says {entries} of uint64."
+            )
         shares[point] = share.astype(np.uint64)  # a copy: compiled kernels take writable arrays
     return shares
 
@@ -1448,7 +1449,7 @@ def _own(joint: Joint, replies: Mapping[str, messages.Reply]) -> dict[str, NDArr
 def _result(joint: Joint, values: Mapping[str, NDArray[np.generic]]) -> JointResult:
     opened = cast("Mapping[str, NDArray[np.int64]]", values)  # what is opened are whole numbers
     if "cross" not in opened or opened["cross"].shape != (joint.entries,):
-        raise ProtocolError("The kept answer of a joint step is of another shape.")
+        raise ProtocolError(f"The kept answer of a joint step is not the {joint.entries} numbers that the plan says.")
     own = {name.removeprefix("own."): value for name, value in opened.items() if name.startswith("own.")}
     return JointResult(joint, opened["cross"], own)
 
@@ -1465,15 +1466,13 @@ def open_sum(plan: Plan, step: str, length: int, inputs: Mapping[str, messages.A
     return sums
 
 
-def relay_sum(
-    plan: Plan, step: str, length: int, inputs: Mapping[str, messages.Array] | None = None
-) -> messages.Rounds:
+def relay_sum(plan: Plan, step: str, length: int) -> messages.Rounds:
     """Run a secure sum that is opened to one of its parties. The coordinator relays letters that it cannot read."""
     terms = SumTerms.read(plan, step)
     relay = Relay(plan, step, terms.owners)
     yield from relay.greet()
-    for number, _ in enumerate(chunks_of(length)):
-        yield from relay.turn(inputs if number == 0 else None)
+    for _ in chunks_of(length):
+        yield from relay.turn()
     replies = yield from relay.last()
     if any(not isinstance(reply, messages.Opened) for reply in replies.values()):
         raise ProtocolError("A party did not finish its part of a sum.")

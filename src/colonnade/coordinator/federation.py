@@ -11,19 +11,18 @@ import msgspec
 import pandas as pd
 
 from colonnade.coordinator.alignment import Alignment, Mode, Size, align, split
-from colonnade.coordinator.driver import Analyst, ComputeMembers, Driver, Journal, StudyWords, descriptions
-from colonnade.coordinator.opening import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
+from colonnade.coordinator.connect import SimulatedParty, check_schemas, one_order, open_connection, simulated_nodes
+from colonnade.coordinator.driver import Analyst, ComputeMembers, Driver, Journal, StudyDescription, descriptions
 from colonnade.coordinator.protocols.moment_releases import MomentsRelease, release_moments
 from colonnade.coordinator.tightening import USUAL, Tightening, tighten
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
 from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, largest_pure, total
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.runtime.event_log import Progress
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName, plain_names
+from colonnade.schema import Column, ColumnName, Schema, plain_names
 from colonnade.secure.shamir import Compute, compute_on
 from colonnade.steps.alignment import IdRules
 from colonnade.transport.direct import Direct, Transport
@@ -173,10 +172,10 @@ class Federation:
             computing=ComputeMembers(nodes, described, None if computing is None else frozenset(computing)),
             collusion=collusion,
             threshold=max(1, collusion, 0 if agreement is None else agreement.threshold),
-            identity=codec.federation_digest(columns.schemas) if agreement is None else agreement.identity,
+            identity=messages.federation_digest(columns.schemas) if agreement is None else agreement.identity,
             linked=frozenset(() if agreement is None else agreement.direct_addresses()),
             journal=journal,
-            words=StudyWords(analyst=analyst),
+            words=StudyDescription(analyst=analyst),
             alignment=order,
             people=people,
             union=union,

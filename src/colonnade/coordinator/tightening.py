@@ -19,8 +19,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation.describing import CountedTable
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.schema import Column
-from colonnade.schema.features import parties_of
+from colonnade.schema import Column, parties_of
 from colonnade.steps.registry import STUDIES
 
 if TYPE_CHECKING:

@@ -60,8 +60,7 @@ from colonnade.estimation.shape_belief import (
 )
 from colonnade.families import LOGISTIC
 from colonnade.privacy.laws.newton import CURVATURE
-from colonnade.schema import Column
-from colonnade.schema.features import Feature
+from colonnade.schema import Column, Feature
 
 Array = NDArray[np.float64]
 
@@ -392,7 +391,7 @@ class AdditiveSearch(ShapeBelief):
             self._take_gradient(opened, variance)
 
     def result(self) -> AdditiveFit:
-        """Return what it came to."""
+        """Return the result."""
         return self._fit(self.tables, self._seen[-1].at)
 
     # Where it begins ----------------------------------------------------------------------------------------------------

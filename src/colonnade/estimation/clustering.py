@@ -51,8 +51,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
-from colonnade.estimation.tables import NoisyTables, maximum_entropy
+from colonnade.estimation.tables import PairTableSet, maximum_entropy, project_to_simplex
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import (
     budget_loss,
@@ -100,7 +99,7 @@ def dense_grid(table: Array) -> Grid:
     return Grid(cells, np.asarray(table, dtype=np.float64).ravel(), table.shape)
 
 
-def fitted_grid(tables: NoisyTables, total: float, *, largest: int = LARGEST_GRID) -> Grid:
+def fitted_grid(tables: PairTableSet, total: float, *, largest: int = LARGEST_GRID) -> Grid:
     """Return the grid of greatest entropy with given, consistent pair tables; its heaviest cells where it is large."""
     if len(tables.sizes) == 2:
         return dense_grid(tables.tables[0, 1])

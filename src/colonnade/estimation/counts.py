@@ -17,8 +17,7 @@ Everything here is public mathematics: it reads reports, never data, and costs n
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations, product
 
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, ProtocolError
+from colonnade.estimation.tables import CountTable, project_to_simplex
 from colonnade.privacy.laws.response import Channel, codes_of
 
 Floats = NDArray[np.float64]
@@ -178,23 +178,6 @@ _CLOSE = 1e-9  # relative to the total
 _RELAXED = 1.7
 
 
-def project_to_simplex(estimate: Floats, total: float) -> Floats:
-    """Return the table nearest to ``estimate``, cell by cell, among those that are non-negative and sum to ``total``.
-
-    Examples
-    --------
-    >>> project_to_simplex(np.array([5.0, 4.0, -3.0]), 6.0).tolist()
-    [3.5, 2.5, 0.0]
-    """
-    if not 0 <= total < math.inf:
-        raise BadInput("A total is finite and not negative.")
-    descending = np.sort(estimate, axis=None)[::-1]
-    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
-    last = np.flatnonzero(descending > shifts)
-    shift = shifts[last[-1]] if last.size else shifts[0]  # no cell is above its shift only if the total is 0
-    return np.asarray(np.maximum(estimate - shift, 0.0))
-
-
 def project_counts(estimate: Floats, total: int, channels: Sequence[Channel]) -> Floats:
     """Return the table nearest to ``estimate`` in the metric of its noise, non-negative and with the right total.
 
@@ -305,19 +288,6 @@ def _components(table: Floats) -> Floats:
         along = normal.reshape([-1 if other == axis else 1 for other in range(table.ndim)])
         table = table - 2 * along * np.sum(along * table, axis=axis, keepdims=True)
     return table
-
-
-@dataclass(frozen=True)
-class CountTable:
-    """Estimated counts, one axis per party or per column: projected, unbiased, and standard errors of the unbiased ones."""
-
-    counts: Floats
-    unbiased: Floats
-    stderr: Floats
-
-    def arranged(self, arrange: Callable[[Floats], Floats]) -> "CountTable":
-        """Return the same table with its axes in another order."""
-        return CountTable(arrange(self.counts), arrange(self.unbiased), arrange(self.stderr))
 
 
 def response_table(

@@ -41,11 +41,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.tables import NoisyTables, plausible_total
-from colonnade.schema import Column
-from colonnade.schema.features import half_widths, to_own_units
+from colonnade.estimation.tables import PairTableSet, plausible_total, project_to_simplex
+from colonnade.schema import Column, half_widths, to_own_units
 
 Array = NDArray[np.float64]
 
@@ -343,7 +341,7 @@ def nearest_correlation(matrix: Array) -> Array:
 
 
 SMALL = 5.0
-"""A group whose count is below so many standard errors is flagged as small: its count errs by more than a fifth."""
+"""A group whose count is below this many standard errors is flagged as small: its count errs by more than a fifth."""
 
 
 @dataclass(frozen=True)
@@ -447,7 +445,7 @@ class GroupFigures:
     def consistent(self, people: int, *, leaves_out: bool) -> Array:
         """Return the nearest counts that are not negative and add up: to the number of people, or to what noise says of it."""
         flat = self.counts.reshape(1, -1)
-        tables = NoisyTables(flat.shape, {(0, 1): flat}, {(0, 1): float(np.mean(self.count_variance))})
+        tables = PairTableSet(flat.shape, {(0, 1): flat}, {(0, 1): float(np.mean(self.count_variance))})
         return project_to_simplex(self.counts, plausible_total(tables, people, leaves_out=leaves_out))
 
     def _ratio_noise(self) -> RatioNoise:

@@ -2,7 +2,7 @@
 
 A `Moments` object holds the noisy matrix, the variance of its noise and its coded columns: columns after scaling to [−1, 1],
 or indicators of levels. The coordinator holds nothing else. What it computes from them is post-processing and costs nothing
-more. Coding is public (`colonnade.schema.features`): a two-level category may become a single ±1 column (half the noise
+more. Coding is public (`colonnade.schema`): a two-level category may become a single ±1 column (half the noise
 variance of two indicators), and a constant column of ones comes first.
 
 The module also has the propagation of noise through quadratic forms, a matrix whose weak correlations are pulled towards none,
@@ -34,7 +34,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise, UnionNoise
-from colonnade.schema.features import Feature, coded_widths, consecutive_places, places_beside_constant, to_own_units
+from colonnade.schema import Feature, coded_widths, consecutive_places, places_beside_constant, to_own_units
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import products
 from colonnade.steps.kind import Joint
@@ -608,7 +608,9 @@ def coefficient_moments(
     matrix[first + 1, second + 1] = cross / scale**2
     for party, (places, entries) in _own_coefficients(joint).items():
         if own[party].shape != entries.rows.shape:
-            raise ProtocolError("A party's own coefficients are of another number.")
+            raise ProtocolError(
+                f"Party {party!r} sent {own[party].size} own coefficients; the plan says {entries.rows.size}."
+            )
         matrix[places[entries.rows], places[entries.columns]] = own[party] / scale**2
     whole = _completed(matrix, features, target, joint.people)
     return Moments.of_release(whole, coefficient_variance(joint, features, target, scale), joint.people, features)

@@ -41,7 +41,7 @@ A is told by two releases. The weighted Gram matrix has noise of its own. What t
 in many entries, and is off by as much as scores are not normal. Each entry is the mean of the two, weighted by these variances.
 How far the expectation is off follows from all entries together (`weighted_information`).
 
-Coefficients are taken to be moderately far from where A was opened, by `AWAY` or more, not from 0: those weights are an
+Coefficients are taken to be moderately far from where A was opened, by `LEAST_DISTANCE` or more, not from 0: those weights are an
 estimate already. The estimate of a coefficient is not pulled anywhere itself. The sampling of people has the covariance A⁻¹ as
 in any likelihood, times the mean variance of targets in units of the mean weight (`dispersion`). `benchmarks/newton` shows how
 often intervals cover.
@@ -68,7 +68,7 @@ from colonnade.estimation.regression import (
 from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
-from colonnade.schema.features import (
+from colonnade.schema import (
     Coding,
     Feature,
     coefficients_to_own_units,
@@ -136,7 +136,7 @@ def expected_information(family: Family, moments: Moments, weights: Array) -> tu
 
     >>> from colonnade import Category
     >>> from colonnade.families import DEFAULT
-    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import features_of
     >>> features = features_of({"a.plan": Category(["basic", "gold"])})
     >>> moments = Moments(np.array([[90.0, 45, 45], [45, 45, 0], [45, 0, 45]]), np.zeros((3, 3)), 90, features)
     >>> matrix, _ = expected_information(DEFAULT, moments, np.array([0.0, 0.0, 4.0]))
@@ -286,7 +286,7 @@ class Division:
         return (first, self.curvature, *later)
 
     def prices(self, price: Price, classes: int) -> NewtonPrices:
-        """Divide a price between the moments and the rounds of so many classes, to the ledger's last unit."""
+        """Divide a price between the moments and the rounds of all classes, to the ledger's last unit."""
         rounds = sum(self.parts)
         unit = ledger_rho(price, (self.gram + rounds) * classes)
         return NewtonPrices(
@@ -629,8 +629,8 @@ def pooled_gradient(found: NewtonClass, information: WeightedInformation) -> Poo
     places = np.array([one.weights for one in found.gradients])
     noise = np.array([one.variance for one in found.gradients])[:, None]
     moved = places - found.weights
-    foreseen = np.array([_slope_changes(found, matrix, place) for place in places])
-    changes = np.hypot(foreseen, _disagreements(found, information))
+    expected_changes = np.array([_slope_changes(found, matrix, place) for place in places])
+    changes = np.hypot(expected_changes, _disagreements(found, information))
     shares = 1 / (noise + changes**2 + moved**2 @ information.variance)
     shares = shares / shares.sum(axis=0)
     mean = shares.mean(axis=1) @ places
@@ -676,7 +676,7 @@ def _disagreements(found: NewtonClass, information: WeightedInformation) -> Arra
     return np.array(seen)
 
 
-AWAY = 0.35
+LEAST_DISTANCE = 0.35
 """How far coefficients lie from where the curvature was opened at least, as a root mean square in units of scores."""
 LEAKING = 0.5
 """The part of t with which other coefficients leak: distances from a start differ less in size than coefficients do."""
@@ -717,7 +717,7 @@ def newton_inference(
         unbounded,
         lambda _: spread,
         prior=contrasts @ contrasts.T,
-        least=AWAY,
+        least=LEAST_DISTANCE,
         leaking=LEAKING,
     )
     _, into = coefficients_to_own_units(columns)

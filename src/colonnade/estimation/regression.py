@@ -68,7 +68,7 @@ from scipy.stats import norm
 
 from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments, product_covariance, quadratic_variance
-from colonnade.schema.features import (
+from colonnade.schema import (
     Coding,
     coefficients_to_own_units,
     contrasts_of_levels,
@@ -526,7 +526,7 @@ NUISANCE = 4.0
 LEAKING = 0.75
 """The part of t with which other coefficients count where they leak."""
 LEAST = 0.4
-"""The least t, in coded units: 1 is a coefficient that moves the target by half its range per half range of the column."""
+"""The least t, with columns scaled to [−1, 1]: 1 moves the target by half its range per half range of the column."""
 NOISE_SCALE = 1.25
 """The scale of the prior, in units of τ, under which the noise in the equations is computed."""
 RESOLVED = 3.0
@@ -893,7 +893,7 @@ def level_sums(moments: Moments, *, constant: float = 1.0) -> Array:
     Examples
     --------
     >>> from colonnade import Category
-    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import features_of
     >>> features = features_of({"a.plan": Category(["basic", "gold"])})
     >>> moments = Moments(np.array([[9.0, 6, 3], [6, 6, 0], [3, 0, 3]]), np.zeros((3, 3)), 9, features)
     >>> (level_sums(moments) @ [9.0, 6.0, 3.0]).round(9)

@@ -20,8 +20,8 @@ from colonnade.estimation.moments import Moments, quadratic_variance
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import gaussian_party_price
 from colonnade.privacy.laws.tables import TableNoise
-from colonnade.schema import Column
-from colonnade.schema.features import (
+from colonnade.schema import (
+    Column,
     ColumnName,
     centres,
     columns_at,
@@ -69,7 +69,7 @@ def coded_weights(columns: Mapping[str, Column], coefficients: Array, intercepts
 def party_scores(columns: Mapping[str, Column], weights: Array) -> list[PartyScores]:
     """Divide weights of coded columns, one row per score, between the parties that hold the columns.
 
-    Weights are those of coded columns (`colonnade.schema.features`), so a record without values has the score 0 at every
+    Weights are those of coded columns (`colonnade.schema`), so a record without values has the score 0 at every
     party, and the largest magnitude of a party's part follows from the schema alone.
     """
     places = consecutive_places({name: column.width for name, column in columns.items()})
@@ -141,9 +141,7 @@ def interval_reach(level: float, *, among: int = 1) -> float:
     return NormalDist().inv_cdf(1 - (1 - level) / 2 / among)
 
 
-def bounded_metric(
-    name: str, value: float, error: float, *, floor: float, ceiling: float, kind: str = "exact"
-) -> Metric:
+def bounded_metric(name: str, value: float, error: float, *, floor: float, ceiling: float) -> Metric:
     """Return a metric with an interval of ± error, within what the metric can be.
 
     An estimate that noise has carried past an end is moved to that end. The interval then reaches as far from there, and is
@@ -157,7 +155,7 @@ def bounded_metric(
     """
     kept = min(max(value, floor), ceiling)
     low, high = max(min(value, kept) - error, floor), min(max(value, kept) + error, ceiling)
-    return Metric(name, kept, min(low, kept), max(high, kept), kind)
+    return Metric(name, kept, min(low, kept), max(high, kept))
 
 
 TYPICAL_CELLS = 100

@@ -12,12 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.regression import inverse_of, solution_of
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.families import LOGISTIC
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature
+from colonnade.schema import Column, ColumnName, Feature
 
 Array = NDArray[np.float64]
 
@@ -92,7 +91,7 @@ class ShapePrior:
 
     Examples
     --------
-    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import features_of
     >>> from colonnade.schema import Bins, Category, Numeric
     >>> columns = {"bank.age": Bins.equal(Numeric(18, 95), 8), "bank.segment": Category(["basic", "gold"])}
     >>> prior = ShapePrior.of(features_of(columns), columns)
@@ -405,7 +404,7 @@ class ShapeBelief(ABC):
         self._variances = np.array([component.variance or FIRST_VARIANCE for component in self._prior.components])
 
     def _fit(self, tables: OpenedTables | None, last: Array | None = None) -> AdditiveFit:
-        """Return what it came to.
+        """Return the result.
 
         Parameters
         ----------
@@ -502,7 +501,9 @@ class ShapeBelief(ABC):
 
 
 class AdditiveLeastSquares(ShapeBelief):
-    """Least squares of a number on binned columns, from one noisy Gram matrix. Effects are in coded units of the target.
+    """Least squares of a number on binned columns, from one noisy Gram matrix.
+
+    Effects are those on the target after it is scaled to [−1, 1].
 
     Parameters
     ----------
@@ -527,7 +528,7 @@ class AdditiveLeastSquares(ShapeBelief):
         self._variance = float(np.mean(moments.variance[self._kept_places, place])) / spread
 
     def result(self) -> AdditiveFit:
-        """Return what it came to."""
+        """Return the result."""
         for _ in range(ROUNDS_OF_DISPERSION):
             self.weights = self._solved()
             explained = float(2 * self.weights @ self._products - self.weights @ self._curvature @ self.weights)

@@ -85,7 +85,7 @@ class GramTables:
 
     Examples
     --------
-    >>> from colonnade.schema.features import features_of
+    >>> from colonnade.schema import features_of
     >>> from colonnade.schema import Category
     >>> columns = {"a.x": Category(["no", "yes"]), "b.y": Category(["no", "yes"])}
     >>> rows = np.array([[1, 1, 0, 1, 0]] * 3 + [[1, 0, 1, 0, 1]] * 2)

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import CountTable, project_to_simplex
 from colonnade.runtime.public_coins import PublicGenerator
 
 Array = NDArray[np.float64]
@@ -38,8 +37,38 @@ MARGIN_TOLERANCE = 1e-11
 SURPRISE = 4.0
 
 
+def project_to_simplex(estimate: Array, total: float) -> Array:
+    """Return the table nearest to ``estimate``, cell by cell, among those that are non-negative and sum to ``total``.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([5.0, 4.0, -3.0]), 6.0).tolist()
+    [3.5, 2.5, 0.0]
+    """
+    if not 0 <= total < math.inf:
+        raise BadInput("A total is finite and not negative.")
+    descending = np.sort(estimate, axis=None)[::-1]
+    shifts = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    last = np.flatnonzero(descending > shifts)
+    shift = shifts[last[-1]] if last.size else shifts[0]  # no cell is above its shift only if the total is 0
+    return np.asarray(np.maximum(estimate - shift, 0.0))
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """Estimated counts, one axis per party or per column: projected, unbiased, and standard errors of the unbiased ones."""
+
+    counts: Array
+    unbiased: Array
+    stderr: Array
+
+    def arranged(self, arrange: Callable[[Array], Array]) -> "CountTable":
+        """Return the same table with its axes in another order."""
+        return CountTable(arrange(self.counts), arrange(self.unbiased), arrange(self.stderr))
+
+
 @dataclass(frozen=True, eq=False)
-class NoisyTables:
+class PairTableSet:
     """Tables of every pair of columns.
 
     Parameters
@@ -67,7 +96,7 @@ class NoisyTables:
             raise BadInput("The variance of noise must be finite and not negative.")
 
 
-def consistent_tables(tables: NoisyTables, total: float) -> NoisyTables:
+def consistent_tables(tables: PairTableSet, total: float) -> PairTableSet:
     """Return tables with common margins, non-negative cells and the given total.
 
     With two columns there is one table, and the answer is the nearest such one.
@@ -75,13 +104,13 @@ def consistent_tables(tables: NoisyTables, total: float) -> NoisyTables:
     if not 0 <= total < np.inf:
         raise BadInput("The total of a table must be finite and at least 0.")
     if len(tables.sizes) == 2:
-        return NoisyTables(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
+        return PairTableSet(tables.sizes, {(0, 1): project_to_simplex(tables.tables[0, 1], total)}, tables.variances)
     margins = [project_to_simplex(_margin(tables, column), total) for column in range(len(tables.sizes))]
     projected = {(a, b): project_to_margins(table, margins[a], margins[b]) for (a, b), table in tables.tables.items()}
-    return NoisyTables(tables.sizes, projected, tables.variances)
+    return PairTableSet(tables.sizes, projected, tables.variances)
 
 
-def plausible_total(tables: NoisyTables, people: int, *, leaves_out: bool = False) -> float:
+def plausible_total(tables: PairTableSet, people: int, *, leaves_out: bool = False) -> float:
     """Return the number of people that the tables count.
 
     Parameters
@@ -105,7 +134,7 @@ def plausible_total(tables: NoisyTables, people: int, *, leaves_out: bool = Fals
     return float(people) if estimate > people - doubt - 1e-6 * people else max(estimate, 0.0)
 
 
-def _margin(tables: NoisyTables, column: int) -> Array:
+def _margin(tables: PairTableSet, column: int) -> Array:
     """Average a column's margins over its tables, each weighted by its inverse variance."""
     margins, spreads = [], []
     for (a, b), table in tables.tables.items():
@@ -212,7 +241,7 @@ SWEEPS = 200
 LARGEST_UPDATES = 5_000
 
 
-def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-9) -> Array:
+def maximum_entropy(tables: PairTableSet, total: float) -> Array:
     """Return the joint table of greatest entropy whose pair tables are the given, consistent ones.
 
     It is a fit to pairs, not a count: exact where no three columns interact beyond their pairs, and silent about such
@@ -228,9 +257,6 @@ def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-
         From `consistent_tables`.
     total
         Their common total.
-    tolerance
-        Stop when no pair cell misses its target by more than this share of the total (or a thousandth of the noise), or
-        when nothing moves any more.
     """
     if math.prod(tables.sizes) > LARGEST_JOINT:
         raise BadInput(
@@ -241,12 +267,13 @@ def maximum_entropy(tables: NoisyTables, total: float, *, tolerance: float = 1e-
     if total == 0:
         return np.zeros(tables.sizes)
     targets = _softened(tables, total)
-    enough = max(tolerance * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
+    # It stops when no pair cell misses its target by more than this, or when nothing moves any more.
+    enough = max(1e-9 * total, NOISE_SHARE * max(tables.variances.values()) ** 0.5)
     joint, missed = _iterate(_supported(tables.sizes, targets, total), targets, enough)
     return joint if missed <= enough else _settle(joint, targets, total, enough)
 
 
-def _softened(tables: NoisyTables, total: float) -> dict[Pair, Array]:
+def _softened(tables: PairTableSet, total: float) -> dict[Pair, Array]:
     """Mix tables, if some have empty cells, with the products of their margins: the margins stay as they are."""
     products = {pair: np.outer(table.sum(axis=1), table.sum(axis=0)) / total for pair, table in tables.tables.items()}
     emptied = any(np.any((table == 0) & (products[pair] > 0)) for pair, table in tables.tables.items())
@@ -304,7 +331,7 @@ def _spread(table: Array, pair: Pair, dimensions: int) -> Array:
     return np.expand_dims(table, tuple(axis for axis in range(dimensions) if axis not in pair))
 
 
-def joint_errors(joint: Array, tables: NoisyTables) -> Array:
+def joint_errors(joint: Array, tables: PairTableSet) -> Array:
     """Return each cell's standard error from the noise of the pair tables, to first order.
 
     With D the cells and A the pair sums, a change b of the pairs changes the fit by D·Aᵀ(A·D·Aᵀ)⁺b. The cells in D
@@ -337,7 +364,7 @@ def _codes(shape: tuple[int, ...], pair: Pair) -> NDArray[np.intp]:
     return np.broadcast_to(first * shape[pair[1]] + second, shape).ravel()
 
 
-def _cautious(joint: Array, tables: NoisyTables) -> Array:
+def _cautious(joint: Array, tables: PairTableSet) -> Array:
     total = max(float(joint.sum()), 1.0)
     product = np.full(joint.shape, total)
     for axis in range(joint.ndim):
@@ -384,7 +411,7 @@ def discrete_gaussians(variance: float, shares: int) -> CountNoise:
 
 
 def discrete_laplaces(scale: float, share: float) -> CountNoise:
-    """Return the noise of Pólya shares. So many shares that make up one discrete Laplace number of this scale have share 1."""
+    """Return the noise of Pólya shares. Those whose shares add up to 1 make up one discrete Laplace number of this scale."""
     ratio = float(np.exp(-1 / scale))
 
     def draw(generator: PublicGenerator, shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -500,7 +527,7 @@ def _likely(table: Array, variance: float, people: int | None) -> tuple[int, Arr
 LARGEST_EXACT = 2_000
 
 
-def table_of_pairs(tables: NoisyTables, people: int, *, leaves_out: bool) -> CountTable:
+def table_of_pairs(tables: PairTableSet, people: int, *, leaves_out: bool) -> CountTable:
     """Make the margins of all pair tables agree, and fit one table to them; with two parties the pair table is the answer."""
     total = plausible_total(tables, people, leaves_out=leaves_out)
     agreed = consistent_tables(tables, total)
@@ -517,10 +544,10 @@ def variance_from_pairs(counts: Array, cell_variance: float) -> Array:
     tables = {pair: counts.sum(axis=tuple(a for a in range(counts.ndim) if a not in pair)) for pair in pairs}
     if counts.ndim == 2:
         return np.full(counts.shape, cell_variance)
-    return _fit_stderr(counts, NoisyTables(counts.shape, tables, dict.fromkeys(pairs, cell_variance))) ** 2
+    return _fit_stderr(counts, PairTableSet(counts.shape, tables, dict.fromkeys(pairs, cell_variance))) ** 2
 
 
-def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
+def _fit_stderr(joint: Array, tables: PairTableSet) -> Array:
     """Return the standard error that the tables' noise gives each cell of the fit.
 
     For very large tables the relative errors of a cell's pair cells are added instead, as if they acted alike.
@@ -530,7 +557,7 @@ def _fit_stderr(joint: Array, tables: NoisyTables) -> Array:
     return _relative_stderr(joint, tables)
 
 
-def _relative_stderr(joint: Array, tables: NoisyTables) -> Array:
+def _relative_stderr(joint: Array, tables: PairTableSet) -> Array:
     squares = np.zeros(joint.shape)
     for pair, table in tables.tables.items():
         sigma = tables.variances[pair] ** 0.5

@@ -58,8 +58,17 @@ from colonnade.estimators.two_stages import (
     how_many,
 )
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema import AND, Column, bins_between, equal_bins, read_together
-from colonnade.schema.features import ColumnName, Feature, features_of, stored_names
+from colonnade.schema import (
+    AND,
+    Column,
+    ColumnName,
+    Feature,
+    bins_between,
+    equal_bins,
+    features_of,
+    read_together,
+    stored_names,
+)
 from colonnade.steps.kind import kind_of
 from colonnade.steps.products import ScoreHistogram
 from colonnade.steps.registry import STUDIES
@@ -473,6 +482,7 @@ class AdditiveClassifier(AdditiveModel, PredictsClasses, HasCoefficients, Study)
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.target = target
         self.columns = columns
         self.bins = bins
@@ -480,10 +490,6 @@ class AdditiveClassifier(AdditiveModel, PredictsClasses, HasCoefficients, Study)
         self.pairs = pairs
         self.smooth = smooth
         self.special_codes = special_codes
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def _check(self, design: Design) -> None:
         super()._check(design)
@@ -617,6 +623,7 @@ class AdditiveRegressor(AdditiveModel, PredictsNumbers, HasCoefficients, MomentS
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.target = target
         self.columns = columns
         self.bins = bins
@@ -624,10 +631,6 @@ class AdditiveRegressor(AdditiveModel, PredictsNumbers, HasCoefficients, MomentS
         self.pairs = pairs
         self.smooth = smooth
         self.special_codes = special_codes
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     @property
     def effect_unit(self) -> str:

@@ -149,7 +149,7 @@ def budget_after(accounts: Mapping[str, Accounted], charges: Mapping[str, Loss])
 
 
 COORDINATOR_COMPUTES = (
-    "The coordinator is itself a compute node. If it pooled what it saw with {parties}, nothing would be guaranteed. Name a node "
+    "The coordinator is itself a compute node. The guarantee fails if it pools what it sees with {parties}. Name a node "
     "without data in its place: compute_nodes=[...], or a compute node in the papers."
 )
 

@@ -19,8 +19,8 @@ from colonnade.steps.kind import PACKAGES
 def load(path: str | Path) -> Any:
     """Return a fitted estimator from a file that ``est.save(path)`` wrote.
 
-    The file carries the study's statement and receipt. ``print(model.privacy_)`` says who learned what and what must not happen
-    for it to hold; ``print(model.receipt_)`` also says what each party's ledger was charged.
+    The file carries the study's statement and receipt. ``print(model.privacy_)`` says who learned what and when the
+    guarantee fails; ``print(model.receipt_)`` also says what each party's ledger was charged.
 
     Nothing in the file is executed. Its digest, its plan's hash and its schema are checked here. When the model is used with a
     federation, that federation's schema is compared with it.

@@ -23,7 +23,7 @@ from colonnade.estimators.methods.method import GivenMethod, Method
 from colonnade.estimators.study import COMMON, Study
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS
-from colonnade.schema.features import coded_widths, consecutive_places, to_coded_units
+from colonnade.schema import coded_widths, consecutive_places, to_coded_units
 from colonnade.steps.registry import STUDIES
 
 LARGEST_SEED = 2**31 - 1
@@ -87,13 +87,10 @@ class ClusteringStudy(GivesScores, Study):
         split: float | None = None,
         random_state: int = 0,
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.n_clusters = n_clusters
         self.columns = columns
-        self.method = method
         self.n_local_clusters = n_local_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
         self.split = split
         self.random_state = random_state
 

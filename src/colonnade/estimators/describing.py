@@ -19,8 +19,7 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.study import COMMON, Design, MomentStudy, Study
 from colonnade.privacy.accounting import Unit
-from colonnade.schema import Column, equal_bins
-from colonnade.schema.features import features_of
+from colonnade.schema import Column, equal_bins, features_of
 from colonnade.steps.describing import LARGEST_BINS
 from colonnade.steps.registry import STUDIES
 
@@ -115,12 +114,9 @@ class Describe(Study):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.columns = columns
         self.quantiles = quantiles
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     @property
     def table_(self) -> pd.DataFrame:
@@ -217,12 +213,9 @@ class Histogram(Study):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.column = column
         self.bins = bins
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def _table(self) -> pd.DataFrame:
         return pd.DataFrame({"count": self.counts_, "stderr": self.stderr_, "unbiased": self.unbiased_})
@@ -300,12 +293,9 @@ class Quantiles(Study):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.column = column
         self.q = q
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def _table(self) -> pd.DataFrame:
         return pd.DataFrame({"value": self.values_, "rank_error": self.rank_error_})
@@ -402,14 +392,11 @@ class GroupBy(Study):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.by = by
         self.values = values
         self.statistics = statistics
         self.bins = bins
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
         """Return intervals of what the same people give without noise.
@@ -645,11 +632,8 @@ class Correlation(MomentStudy):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.columns = columns
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def conf_int(self, level: float = 0.95, *, total: bool = False) -> PairEstimates:
         """Return intervals of all correlations.

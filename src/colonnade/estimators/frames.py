@@ -16,9 +16,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from colonnade.errors import BadInput, SchemaMismatch
-from colonnade.schema import Column
+from colonnade.schema import Column, ColumnName, Feature, coded_block, id_column, stored_names
 from colonnade.schema.encoders import encoded
-from colonnade.schema.features import ColumnName, Feature, coded_block, id_column, stored_names
 from colonnade.schema.pipelines import coding_steps
 
 OUTPUT = "_sklearn_output_config"

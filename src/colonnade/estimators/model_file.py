@@ -34,10 +34,9 @@ from colonnade.estimators.methods import additive, clusters, counts, describing,
 from colonnade.estimators.methods.method import METHODS, Method
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import Opening, PrivacyStatement
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature
+from colonnade.schema import Column, ColumnName, Feature
 from colonnade.transport.direct import Transcript
 
 RECORDS: Mapping[str, type] = {
@@ -241,7 +240,7 @@ def write_model(path: str | Path, estimator: str, parameters: Mapping[str, Any],
         "estimator": estimator,
         "parameters": {name: stored(value) for name, value in parameters.items()},
         "learned": {name: stored(value) for name, value in fitted.items() if name not in STUDY_ATTRIBUTES},
-        "plan_hash": codec.digest(fitted["plan_"]).hex(),
+        "plan_hash": messages.digest(fitted["plan_"]).hex(),
         **{name: stored(fitted[name]) for name in STUDY_ATTRIBUTES},
     }
     document["digest"] = _digest(document)
@@ -292,7 +291,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _check_study_attributes(attributes: Mapping[str, Any], plan_hash: object) -> None:
     plan, schema = attributes["plan_"], attributes["schema_"]
-    if not isinstance(plan, Plan) or codec.digest(plan).hex() != plan_hash:
+    if not isinstance(plan, Plan) or messages.digest(plan).hex() != plan_hash:
         raise PlanMismatch("The model's plan is not the one whose hash it carries.")
     described = isinstance(schema, dict) and all(isinstance(column, Column) for column in schema.values())
     entering = {str(ColumnName(step.party, column)) for step in plan.steps for column in step.columns}

@@ -23,7 +23,7 @@ from colonnade.estimators.methods.method import Expectation, GivenMethod
 from colonnade.estimators.methods.moments import Secure
 from colonnade.estimators.study import COMMON, Design, MomentStudy, floor_in_words, lost_columns
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.schema.features import features_of, shares_of_present, to_own_units
+from colonnade.schema import features_of, shares_of_present, to_own_units
 from colonnade.steps.registry import STUDIES
 
 SCALED = "after scaling to [−1, 1]"
@@ -145,13 +145,10 @@ class PCA(GivesScores, MomentStudy):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.n_components = n_components
         self.columns = columns
         self.standardise = standardise
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def transform(self, X: pd.DataFrame | Federation, *, to: str | None = None) -> Any:
         """Return the scores along the components.

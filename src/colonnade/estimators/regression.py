@@ -37,9 +37,8 @@ from colonnade.families.family import Family
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.result import PrivacyStatement
-from colonnade.schema import Column
+from colonnade.schema import CODINGS, Coding, Column, Feature, written_levels
 from colonnade.schema.encoders import encoded
-from colonnade.schema.features import CODINGS, Coding, Feature, written_levels
 from colonnade.steps.registry import STUDIES
 
 INTERCEPT = "intercept"
@@ -646,14 +645,11 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         size: int | Literal["auto"] | None = None,
         allow_nonprivate: bool = False,
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.target = target
         self.columns = columns
-        self.method = method
         self.ridge = ridge
         self.coding = coding
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
         self.penalty = penalty
         self.size = size
         self.allow_nonprivate = allow_nonprivate
@@ -793,14 +789,11 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.target = target
         self.columns = columns
-        self.method = method
         self.ridge = ridge
         self.coding = coding
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the coefficients of the surrogate, and their errors."""

@@ -94,11 +94,8 @@ class PatternCount(Study):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.columns = columns
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def independence(
         self, columns: Sequence[str] | None = None, *, draws: int = 999, random_state: int = 0

@@ -56,7 +56,7 @@ def points_in_sql(columns: Mapping[str, Column], points: pd.DataFrame, base: int
 
 REASONS = 4
 CERTAIN = 2.0
-"""A count is known if it is at least so many times its error."""
+"""A count is known if it is at least this many times its error."""
 
 
 class Scorecard(AdditiveClassifier):

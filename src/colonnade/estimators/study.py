@@ -46,12 +46,11 @@ from colonnade.estimators.presentation import presenter
 from colonnade.estimators.two_stages import FirstStage, in_two_stages, merge_findings, require_both
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Algorithm, Rounds
 from colonnade.result import PrivacyStatement
 from colonnade.runtime.event_log import progress_bar
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, indicated, with_indicators
+from colonnade.schema import Column, ColumnName, indicated, with_indicators
 from colonnade.steps.registry import STUDIES
 from colonnade.transport.direct import Transcript
 
@@ -109,6 +108,12 @@ class Study(BaseEstimator):
     stage_before: FirstStage | None = None
     """What an earlier stage has released, in a copy of the study that goes on from it."""
 
+    def __init__(self, *, method: Any, epsilon: float | None, delta: float, unit: Unit) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+
     # Public methods --------------------------------------------------------------------------------------------------
 
     def preview(self, federation: Federation, *, repeat: int = 1) -> Preview:
@@ -147,7 +152,8 @@ class Study(BaseEstimator):
             charges=charges,
             unpaid={
                 party: {
-                    codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]
+                    messages.request_identity(plan, party, step): quote.losses[party][step]
+                    for step in quote.unpaid[party]
                 }
                 for party in plan.parties
             },
@@ -268,7 +274,7 @@ class Study(BaseEstimator):
         plan = federation._driver.plan(
             algorithm,
             task=STUDIES["evaluate"],
-            method=self._listed_name(),
+            method=self.listed_name(),
             price=algorithm.price,
             unit=unit,
             parameters={},  # the model's weights stand in the steps
@@ -439,9 +445,10 @@ class Study(BaseEstimator):
             plan = msgspec.structs.replace(plan, parameters={**plan.parameters, "after": self.stage_before.digest})
         return algorithm, plan
 
-    def _listed_name(self) -> str:
-        """Return the name by which plans and policies know this estimator: a user's subclass goes by its parent's."""
-        names = [kind.__name__ for kind in type(self).__mro__]
+    @classmethod
+    def listed_name(cls) -> str:
+        """Return the name by which plans, policies and packages know this estimator: a user's subclass goes by its parent's."""
+        names = [kind.__name__ for kind in cls.__mro__]
         return next((name for name in names if name in STUDIES), names[0])
 
     def _fit_both(
@@ -491,7 +498,7 @@ class Study(BaseEstimator):
             self, federation, [str(ColumnName(part.party, name)) for part in algorithm.parts for name in part.columns]
         )
         plan = federation._driver.plan(
-            algorithm, task=STUDIES["predict"], method=self._listed_name(), price=None, unit="person", parameters={}
+            algorithm, task=STUDIES["predict"], method=self.listed_name(), price=None, unit="person", parameters={}
         )
         title = f"{type(self).__name__}, scores for {to}"
         with progress_bar(title) as progress:
@@ -652,7 +659,7 @@ class MomentStudy(Study):
         raise NotImplementedError
 
     def expect_on_moments(self, width: int, variance: float, fixed: bool) -> Expectation:  # noqa: ARG002  # PCA's needs it
-        """Return what noise of this variance in a covariance matrix of so many columns means: by default for a regression."""
+        """Return what noise of this variance in a covariance matrix means for a result: by default for a regression."""
         error = ExpectedError.not_known(PREDICTION, "of the standard deviation of predictions")
         return Expectation(floor_in_words(width, variance), lost_columns(width, variance), (error,))
 

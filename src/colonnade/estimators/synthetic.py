@@ -33,7 +33,7 @@ from colonnade.estimators.presentation import presenter
 from colonnade.estimators.study import COMMON, Design, MomentStudy
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price, Unit
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.public_choice import public_uniforms
 from colonnade.schema import Column, equal_bins
 from colonnade.schema.encoders import values_of
@@ -216,13 +216,10 @@ class SyntheticTable(MomentStudy):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.columns = columns
         self.bins = bins
         self.cells = cells
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
         """Release the pair tables and fit a model to them.
@@ -493,7 +490,7 @@ def _described(study: "SyntheticTable", path: Path, rows: pd.DataFrame, random_s
             "pair_trends": quality.pair_trends,
             "by_column": {str(name): float(value) for name, value in quality.column_shapes_.items()},
         },
-        "plan_hash": codec.digest(study.plan_).hex(),
+        "plan_hash": messages.digest(study.plan_).hex(),
         "receipt": study.receipt_,
     }
 

@@ -20,9 +20,9 @@ from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import GAUSSIAN_PART, NOTHING, Price
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import PrivacyStatement
-from colonnade.schema.features import ColumnName
+from colonnade.schema import ColumnName
 from colonnade.transport.direct import Transcript
 
 AUTO = "auto:"
@@ -56,7 +56,7 @@ class FirstStage:
     @property
     def digest(self) -> str:
         """The hash of its plan, which the second plan names."""
-        return codec.digest(self.plan).hex()
+        return messages.digest(self.plan).hex()
 
 
 def how_many(columns: Sequence[str] | str | None) -> int | None:
@@ -71,7 +71,7 @@ def how_many(columns: Sequence[str] | str | None) -> int | None:
 
 
 def best_columns(scores: Mapping[str, float], target: str, wanted: int) -> list[str]:
-    """Return the columns of the largest scores, at least one of which is another party's than the target's.
+    """Return the columns of the largest scores. At least one of them is at another party than the target.
 
     Without one nothing would be left to compute together, after the first stage was paid for.
 
@@ -89,7 +89,7 @@ def best_columns(scores: Mapping[str, float], target: str, wanted: int) -> list[
 
 
 def divided(price: Price, share: int) -> tuple[Price, Price]:
-    """Divide a price between two stages, the first of which has so many hundredths of ρ.
+    """Divide a price between two stages. The first one has this many hundredths of ρ.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def in_two_stages(
     parties = dict.fromkeys((*plan.parties, *second.charges))
     charges = {party: quote.charge(party) + second.charges.get(party, NOTHING) for party in parties}
     unpaid = {
-        party: {codec.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
+        party: {messages.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
         for party in plan.parties
     }
     factor = price.epsilon / second.epsilon if second.epsilon else 1.0

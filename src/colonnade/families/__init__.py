@@ -3,9 +3,6 @@
 Parties read a family's name from a plan. A name that is not listed here is refused, so no plan can bring code with it.
 """
 
-from collections.abc import Mapping
-
-from colonnade.errors import BadInput
 from colonnade.families.family import Family
 from colonnade.families.logistic import Logistic
 
@@ -18,16 +15,3 @@ WINDOW = 12
 WINDOWS = range(
     min(min(family.links) for family in FAMILIES.values()), 1 + max(max(family.links) for family in FAMILIES.values())
 )
-
-
-def family_of(parameters: Mapping[str, object]) -> Family:
-    """Return the family that a plan's step names."""
-    family = FAMILIES.get(str(parameters.get("family", DEFAULT.name)))
-    if family is None:
-        raise BadInput(f"The family of a model is one of {', '.join(FAMILIES)}.")
-    return family
-
-
-def family_term(family: Family) -> dict[str, str]:
-    """Return what a plan's step says of its family: nothing where that is the default."""
-    return {} if family is DEFAULT else {"family": family.name}

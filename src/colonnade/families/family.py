@@ -102,7 +102,7 @@ class Family(ABC):
 
     @abstractmethod
     def variance(self, means: Numbers) -> Array:
-        """Return the variance of a target of which this is expected."""
+        """Return the variance of a target with this expectation."""
 
     @abstractmethod
     def score(self, means: Numbers) -> Array:

@@ -71,7 +71,7 @@ class PaperSketches:
         return np.stack([np.maximum(np.maximum(one, hashed), floor) for one in own], axis=2)
 
     def _geometric(self, randomness: Randomness, shape: tuple[int, int], elements: int) -> Values:
-        """Return the maximum of so many geometric values: F^-1(u^(1/N))."""
+        """Return the maximum of N geometric values: F^-1(u^(1/N))."""
         uniform = (randomness.words(math.prod(shape)) >> np.uint64(11)).astype(np.float64) + 0.5
         above = -np.expm1(np.log(uniform * 2.0**-53) / elements)
         return np.ceil(-np.log(above) / math.log1p(self.gamma)).astype(np.int64).reshape(shape)

@@ -55,7 +55,7 @@ from colonnade.plan import Plan
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.protocol.public_choice import public_subset
 from colonnade.result import COORDINATOR
-from colonnade.secure import keys, mail, residues
+from colonnade.secure import keys, residues
 from colonnade.secure.shamir import Dealing, ShareProduct
 from colonnade.steps.kind import LARGEST_NUMBER
 from colonnade.steps.sums import SumTerms
@@ -266,7 +266,7 @@ class SagaRun(Conversation):
         self._plan = plan
         self._part = part
         self.meeting = Meeting(member, plan, step, run, self._terms.owners, secret)
-        self._session: mail.Session | None = None
+        self._session: keys.Session | None = None
         self._seen = b""
         self._rows = 0
 
@@ -280,7 +280,7 @@ class SagaRun(Conversation):
             self._rows = self._part.begin(inputs)
             return self._sum(number, self._part.lengths())
         if self._session is None or number > LARGEST_TURN:
-            raise ProtocolError("A turn after the end of a conversation.")
+            raise ProtocolError("A turn came after the end of its conversation.")
         if number > 2:
             self._learn(batch_of(self._plan, number - 1, self._rows), inputs)
         if "stop" in inputs:
@@ -304,4 +304,4 @@ class SagaRun(Conversation):
         return Posted(letters={COORDINATOR: Blob(masked.view(np.uint8).data)})
 
 
-CONVERSATIONS.register(__name__, {run.name: run for run in (GradientRun, SagaRun)})
+CONVERSATIONS.register(__name__, {GradientRun.name: GradientRun, SagaRun.name: SagaRun})

@@ -89,12 +89,12 @@ from sklearn import linear_model
 
 from colonnade.errors import BadInput, ProtocolError
 from colonnade.estimation.clustering import TOO_SMALL, WeightRule, weighted_kmeans
-from colonnade.estimation.tables import NoisyTables
+from colonnade.estimation.tables import PairTableSet
 from colonnade.papers.laws import SketchLaw, sketching
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import price_of_loss
 from colonnade.privacy.laws.response import best_channel
-from colonnade.schema.features import Feature, centres, half_widths
+from colonnade.schema import Feature, centres, half_widths
 
 LARGEST_SKETCHED = 48
 """Local clusters up to which sketches are decoded."""
@@ -326,11 +326,11 @@ def sketched_table(law: SketchLaw, first: Codes, second: Codes, people: int) -> 
 
 def sketched_tables(
     law: SketchLaw, sketches: Mapping[tuple[int, int], tuple[Codes, Codes]], sizes: tuple[int, ...], people: int
-) -> NoisyTables:
+) -> PairTableSet:
     """Return the tables of all pairs. Each pair has its own keys, and so its own noise."""
     fitted = {pair: sketched_table(law, *both, people) for pair, both in sketches.items()}
     tables = {pair: one.table for pair, one in fitted.items()}
-    return NoisyTables(sizes, tables, {pair: one.variance for pair, one in fitted.items()})
+    return PairTableSet(sizes, tables, {pair: one.variance for pair, one in fitted.items()})
 
 
 Counts = tuple[Array, Array, Array]

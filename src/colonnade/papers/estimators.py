@@ -1,4 +1,4 @@
-"""Estimators of which every method came with a paper: `Moment` and `Coreset`."""
+"""Estimators whose methods all came with a paper: `Moment` and `Coreset`."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -98,13 +98,10 @@ class Moment(Study):
         delta: float = 0.0,
         unit: Unit = "person",
     ) -> None:
+        super().__init__(method=method, epsilon=epsilon, delta=delta, unit=unit)
         self.columns = columns
         self.p = p
         self.change = change
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
 
     def _table(self) -> pd.DataFrame:
         name = f"sum of ({' + '.join(self.columns)})^{self.p:g}"

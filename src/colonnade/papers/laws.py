@@ -203,7 +203,7 @@ class Sketching:
         return self._composed(2 * self.sketches * math.comb(self.parties, 2))
 
     def _composed(self, cells: int) -> Loss:
-        """Return the loss of so many cell sketches, independent, that each gain or lose one element."""
+        """Return the loss of independent cell sketches that each gain or lose one element."""
         up, down = self.law.up, self.law.down
         curve = Loss.of_curve(lambda order: cells * max(_divergence(order, up, down), _divergence(order, down, up)))
         each = mu_squared_of_pure(nano_up(max(up, down)))
@@ -305,7 +305,7 @@ SHARED = 4
 """Sketches that share a byte."""
 PEOPLE = 1_024
 """People whose hashes are drawn at once, from keyed streams of their own: a megabyte that stays in the cache."""
-MANY = 8 * SHARED
+SKETCHES_PER_WORD = 8 * SHARED
 """The number of sketches is a multiple of this: a word of the screening stream."""
 _SUBSETS = np.array(sorted(range(1, 2**SHARED), key=int.bit_count), dtype=np.uint8)
 
@@ -396,8 +396,10 @@ class PartitionSketches:
     ) -> None:
         if len(sides) != sketching.parties - 1 or len({side.pair for side in sides}) != len(sides):
             raise BadInput("A party is sketched once with every other party.")
-        if sketching.sketches % MANY or clusters < 1:
-            raise BadInput(f"The number of sketches is a multiple of {MANY}, and there is at least one cluster.")
+        if sketching.sketches % SKETCHES_PER_WORD or clusters < 1:
+            raise BadInput(
+                f"The number of sketches is a multiple of {SKETCHES_PER_WORD}, and there is at least one cluster."
+            )
         self.law: SketchLaw = sketching.law
         self.sketches = sketching.sketches
         self.clusters = clusters
@@ -462,7 +464,7 @@ def real_values(
     found = np.empty(PEOPLE * sketches // SHARED, dtype=np.int64)
     for number, some in enumerate(_some_people(blocks)):
         stream = source.spawn(f"people {number}")
-        words = stream.words(len(some) * sketches // MANY)
+        words = stream.words(len(some) * sketches // SKETCHES_PER_WORD)
         passed = found[: _screen(words, limit, found)]
         places = np.empty(SHARED * len(passed), dtype=np.int64)
         places = places[: _expand(passed, stream.words(len(passed)), bits, _SUBSETS, places)]
@@ -473,7 +475,7 @@ def real_values(
 
 
 def _some_people(blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[np.int32]]:
-    """Yield the clusters of so many people as have a stream together, in the agreed order."""
+    """Yield the clusters of the people that share a stream, in the agreed order."""
     rest = np.empty(0, dtype=np.int32)
     for block in blocks:
         codes = np.concatenate([rest, block.astype(np.int32)])
@@ -726,7 +728,7 @@ class GradientNoise(SharedNoise):
 
 Change = int | Literal["bounds"]
 
-LARGEST = 2**40
+LARGEST_BOUND = 2**40
 _CLIPPED = 48  # scales: noise beyond them has probability below e^-48 and is clipped where it travels
 
 
@@ -813,7 +815,7 @@ class WholeValues:
                 remedy="Raise the lower bound to 0 or shift the column at the source; for products and squares of "
                 "signed numbers see federation.moments.",
             )
-        if not low < high <= LARGEST:
+        if not low < high <= LARGEST_BOUND:
             raise BadInput(
                 f"Column {name!r} needs two whole numbers or more between its bounds, and none above 2^40.",
                 remedy="Change the bounds of the column in the schema.",

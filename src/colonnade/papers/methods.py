@@ -23,7 +23,7 @@ from colonnade.estimators.methods.method import METHODS, Expectation, Method, St
 from colonnade.estimators.methods.moments import ROW_NORMS, SCALE, MomentMethod, logistic_attributes
 from colonnade.papers import estimation, protocols
 from colonnade.papers.draws import SMALLEST_RATE, Sampling
-from colonnade.papers.laws import MANY, SKETCHES
+from colonnade.papers.laws import SKETCHES, SKETCHES_PER_WORD
 from colonnade.papers.protocols import (
     CoresetFindings,
     CoresetStudy,
@@ -38,8 +38,8 @@ from colonnade.papers.steps import LARGEST_SKETCHES, STEP, GradientTerms
 from colonnade.plan import EVENT, RELATION, Parameter
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.schema import Column
-from colonnade.schema.features import (
+from colonnade.schema import (
+    Column,
     Feature,
     coded_widths,
     coefficients_to_own_units,
@@ -402,7 +402,7 @@ class SketchedClusters(ClusterMethod):
     guarantee = "(ε, δ)"
     adversary = "the coordinator alone, since parties share a key"
     delta = "needed"
-    constraints = {"sketches": Whole(MANY, LARGEST_SKETCHES)}
+    constraints = {"sketches": Whole(SKETCHES_PER_WORD, LARGEST_SKETCHES)}
 
     def __init__(self, *, sketches: int = SKETCHES) -> None:
         self.sketches = sketches
@@ -414,10 +414,10 @@ class SketchedClusters(ClusterMethod):
 
     def step_options(self, federation: Federation, repeat: int) -> dict[str, Any]:
         """Return M."""
-        if self.sketches % MANY:
+        if self.sketches % SKETCHES_PER_WORD:
             raise BadInput(
-                f"sketches={self.sketches} is not a multiple of {MANY}.",
-                remedy=f"Use sketches={-(-self.sketches // MANY) * MANY}.",
+                f"sketches={self.sketches} is not a multiple of {SKETCHES_PER_WORD}.",
+                remedy=f"Use sketches={-(-self.sketches // SKETCHES_PER_WORD) * SKETCHES_PER_WORD}.",
             )
         return {"sketches": self.sketches}
 

@@ -47,25 +47,22 @@ from colonnade.errors import BadInput, PolicyRefusal, ProtocolError
 from colonnade.papers import steps
 from colonnade.papers.draws import PEOPLE, Batches, Signs
 from colonnade.papers.laws import WholeValues
-from colonnade.papers.steps import KEY, CoresetTerms, Gradient, MembershipSketches
-from colonnade.party.refusals import among_rows
+from colonnade.papers.steps import KEY, CoresetTerms, GradientStep, MembershipSketches
 from colonnade.party.steps import PRIVATE_STEPS
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
-from colonnade.party.steps.newton import Integers, labelled_rows
 from colonnade.party.steps.participants import Arrays, PrivateStep, SumPart, require_no_price
-from colonnade.party.steps.row_coding import coded_rows, require_within, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.steps.products import Integers, labelled_rows
+from colonnade.party.table.private_table import PrivateTable, among_rows, coded_rows, require_within, whole_numbers
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array as Packed
 from colonnade.protocol.messages import unpack
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema.features import coded_block
+from colonnade.schema import coded_block
 from colonnade.secure.keys import digest
 from colonnade.steps.kind import LARGEST_NUMBER, Earlier
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
+    from colonnade.party.gate import AdmittedStep, Reservation
 
 
 Array = NDArray[np.float64]
@@ -137,7 +134,7 @@ def leverage_scores(blocks: Blocks, people: int, room: Room, *, offset: float = 
 
 def _require_length(as_said: bool) -> None:
     if not as_said:
-        raise ValueError("A pass over the rows has another length.")
+        raise ValueError("Two passes over the rows differ in length.")
 
 
 def _whitening(blocks: Blocks, people: int) -> Array:
@@ -376,7 +373,7 @@ def _block(terms: CoresetTerms, table: PrivateTable, start: int, stop: int) -> A
 
 
 def _accept_nothing(_: object, inputs: Arrays) -> None:
-    """Refuse inputs for a step of which the plan says everything."""
+    """Refuse inputs for a step that the plan describes completely."""
     if inputs:
         raise BadInput("This step takes no inputs.")
 
@@ -697,10 +694,10 @@ def _weights(inputs: Mapping[str, NDArray[Any]], count: int) -> Array:
     return weights.astype(np.float64)
 
 
-class PrivateGradient(PrivateStep[Gradient]):
+class PrivateGradient(PrivateStep[GradientStep]):
     """One party's rows, labels and scores."""
 
-    kinds = (Gradient,)
+    kinds = (GradientStep,)
 
     def join(self, admitted: "AdmittedStep") -> "DescentPart":
         """Return this party's part."""
@@ -779,7 +776,7 @@ class DescentPart:
         batches = Batches(own, terms.people, terms.rate, terms.steps, terms.sampling)
         if batches.largest_participation() > terms.noise.participations:
             raise PolicyRefusal(
-                "By this key somebody takes part in more steps than the study is accounted for.",
+                "With this key somebody takes part in more steps than the study pays for.",
                 remedy="Run the study again with the next repeat=.",
             )
         return batches
@@ -828,10 +825,10 @@ class PrivateRows(PrivateStep[steps.Rows]):
         return coded_rows(self.step.coding, table, 0, self.step.people)
 
 
-class PrivateSketch(PrivateStep[steps.Sketch]):
+class PrivateSketch(PrivateStep[steps.SketchStep]):
     """Random combinations of the coded rows."""
 
-    kinds = (steps.Sketch,)
+    kinds = (steps.SketchStep,)
 
     def compute(self, table: PrivateTable) -> NDArray[Any]:
         """Fold blocks of people, in whole numbers."""

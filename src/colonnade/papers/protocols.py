@@ -65,7 +65,7 @@ from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.clustering import Grid, fitted_grid
 from colonnade.estimation.counts import joint_counts, shrink_interactions, variance_of_counts
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.tables import NoisyTables, consistent_tables
+from colonnade.estimation.tables import PairTableSet, consistent_tables
 from colonnade.papers import estimation
 from colonnade.papers import steps as kinds
 from colonnade.papers.conversations import LARGEST_TURN, batch_of
@@ -84,11 +84,11 @@ from colonnade.papers.steps import (
     KEY,
     LARGEST_WEIGHT,
     STEP,
-    Gradient,
+    GradientStep,
     GradientTerms,
     MembershipSketches,
     Rows,
-    Sketch,
+    SketchStep,
     Total,
     Values,
     ValueSketch,
@@ -98,10 +98,20 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, ledger_rho
 from colonnade.privacy.laws.response import best_channel
 from colonnade.protocol.messages import Array as Packed
-from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, ask_all, pack, unpack
+from colonnade.protocol.messages import (
+    Conclude,
+    Opened,
+    Recall,
+    Released,
+    Reply,
+    Rounds,
+    ask_all,
+    pack,
+    planned_value,
+    unpack,
+)
 from colonnade.protocol.public_choice import public_positions, public_uniforms
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import LARGEST_SHORT_SCALE, StepKind, valid_scale
 from colonnade.steps.local import Reports
@@ -319,7 +329,7 @@ class GradientDescent:
         """Put the constant column, which stands at the target's holder, in front."""
         constant = self._constant_place()
         if weights.shape != (len(self.features),):
-            raise ProtocolError("The kept weights are of another shape.")
+            raise ProtocolError(f"{weights.size} weights were kept; the plan has {len(self.features)}.")
         return Descent(
             self.features, np.concatenate([weights[constant : constant + 1], np.delete(weights, constant)]), taken
         )
@@ -337,7 +347,7 @@ class GradientDescent:
         own = columns_at(party, self.columns)
         target = ColumnName.of(self.target).column if party == self._holder else ""
         width = coded_widths(self.features)[party] + bool(target)
-        return Gradient.ask(
+        return GradientStep.ask(
             name=STEP,
             party=party,
             columns=own,
@@ -466,10 +476,7 @@ class PerturbedRows:
         return np.asarray(variance)
 
     def _rows(self, party: str, release: Released) -> NDArray[np.int32]:
-        rows = release.array("value")
-        if rows.shape != (coded_widths(self.features)[party], self.people) or rows.dtype != np.int32:
-            raise ProtocolError(f"Party {party!r} released rows of another shape.")
-        return rows  # type: ignore[return-value]  # checked above
+        return planned_value(release, (coded_widths(self.features)[party], self.people), np.int32)
 
 
 SKETCH_SCALE = 1_024
@@ -556,7 +563,7 @@ class SketchedMoments:
         """Return one step per party: its sketch."""
         size, seed = self.size, self.seed
         return tuple(
-            Sketch.ask(
+            SketchStep.ask(
                 name="sketch",
                 party=party,
                 columns=columns_at(party, self.columns),
@@ -632,10 +639,7 @@ class SketchedMoments:
         return row_bound(self.row_norms, party, len(columns_at(party, self.columns)), self.scale)
 
     def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
-        sketch = release.array("value")
-        if sketch.shape != (self.size + 1, self._width(party)) or sketch.dtype != np.int64:
-            raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
-        return sketch  # type: ignore[return-value]  # checked above
+        return planned_value(release, (self.size + 1, self._width(party)), np.int64)
 
 
 def _plain_spread(features: tuple[Feature, ...]) -> Array:
@@ -836,10 +840,7 @@ class PerturbedPowers(_OneColumnEach):
         return parts or [(seen + offset, histogram[seen].astype(np.float64))]
 
     def _packed(self, party: str, release: Released) -> NDArray[np.generic]:
-        values = release.array("value")
-        if values.shape != (self.people,) or values.dtype.str != self.carriers[party].dtype:
-            raise ProtocolError(f"Party {party!r} released values of another form.")
-        return values
+        return planned_value(release, (self.people,), self.carriers[party].dtype)
 
 
 class Totals(_OneColumnEach):
@@ -850,9 +851,7 @@ class Totals(_OneColumnEach):
     def rounds(self, plan: Plan) -> Rounds:
         """One round: collect and add."""
         releases = yield from ask_all(plan, self.kind.name)
-        totals = [releases[party].array("value") for party in self.values]
-        if any(total.shape != (1,) or total.dtype != np.int64 for total in totals):
-            raise ProtocolError("A party released a total of another form.")
+        totals = [planned_value(releases[party], (1,), np.int64) for party in self.values]
         return PowerMoment(float(sum(int(total[0]) for total in totals)), self._stderr())
 
     def for_sums(self, sums: NDArray[np.float64]) -> tuple[float, float]:
@@ -913,10 +912,7 @@ class SketchedSquare(_OneColumnEach):
         return public_seed(tuple(self.columns), self.draw)
 
     def _sketch(self, party: str, release: Released) -> NDArray[np.int64]:
-        sketch = release.array("value")
-        if sketch.shape != (self.size + 1, 1) or sketch.dtype != np.int64:
-            raise ProtocolError(f"Party {party!r} released a sketch of another shape.")
-        return sketch  # type: ignore[return-value]  # checked above
+        return planned_value(release, (self.size + 1, 1), np.int64)
 
 
 BlockCoefficients = Mapping[str, NDArray[np.float64]]
@@ -980,7 +976,7 @@ def _step_length(lengths: NDArray[np.float64], batch: int, parties: int) -> floa
 def _block(party: str, reply: object, width: int) -> NDArray[np.float64]:
     own = unpack(reply.own) if isinstance(reply, Opened) and reply.own is not None else None
     if own is None or own.shape != (width,) or not np.all(np.isfinite(own)):
-        raise ProtocolError(f"Party {party!r} sent coefficients of another shape.")
+        raise ProtocolError(f"Party {party!r} sent coefficients that are not {width} finite numbers.")
     return own.astype(np.float64)
 
 
@@ -1112,7 +1108,7 @@ class CoresetStudy:
 
     def _totals(self, plan: Plan) -> Rounds:
         replies = yield from ask_all(plan, "total")
-        claimed = {party: _number(party, reply) for party, reply in replies.items()}
+        claimed = {party: _number(reply) for party, reply in replies.items()}
         return estimation.checked_totals(claimed, self.maxima())
 
     def maxima(self) -> dict[str, float]:
@@ -1148,9 +1144,7 @@ class CoresetStudy:
         replies = yield from ask_all(plan, "rows")
         parts = []
         for party in self.parties:
-            rows = replies[party].array("value")
-            if rows.shape != (len(coreset.rows), self.width(party)) or rows.dtype != np.float64:
-                raise ProtocolError(f"Party {party!r} sent rows of another shape.")
+            rows = planned_value(replies[party], (len(coreset.rows), self.width(party)), np.float64)
             parts.append(rows)
         gathered = np.concatenate(parts, axis=1)
         if not np.all(np.isfinite(gathered)) or np.abs(gathered).max(initial=0.0) > 1 + 1e-9:
@@ -1163,9 +1157,11 @@ class CoresetStudy:
         for party in self.parties:
             centres, labels = replies[party].array("centres"), replies[party].array("labels").astype(np.int64)
             if centres.ndim != 2 or centres.shape[1] != self.width(party) or not 1 <= len(centres) <= self.clusters:
-                raise ProtocolError(f"Party {party!r} sent centres of another shape.")
+                raise ProtocolError(
+                    f"Party {party!r} sent centres that are not as wide as its columns, or more than the plan says."
+                )
             if labels.shape != coreset.rows.shape or not _in_range(labels, len(centres)):
-                raise ProtocolError(f"Party {party!r} sent labels of another shape.")
+                raise ProtocolError(f"Party {party!r} sent labels that are not one of its centres per row.")
             found[party] = (centres.astype(np.float64), labels)
         return found
 
@@ -1206,11 +1202,8 @@ TRAININGS: Mapping[Training, NamedKinds] = {
 }
 
 
-def _number(party: str, reply: Released) -> float:
-    value = reply.array("value")
-    if value.shape != (1,) or value.dtype != np.float64:
-        raise ProtocolError(f"Party {party!r} sent a total of another shape.")
-    return float(value[0])
+def _number(reply: Released) -> float:
+    return float(planned_value(reply, (1,), np.float64)[0])
 
 
 def _in_range(places: NDArray[np.generic], people: int) -> bool:
@@ -1264,9 +1257,7 @@ class SketchedClustering(VerticalClustering):
         return self.from_tables(tables)
 
     def _sketches(self, release: Released) -> NDArray[np.uint16]:
-        sketches = release.array("value")
-        if sketches.shape != (len(self.blocks) - 1, self.sketches, self.local_clusters) or sketches.dtype != np.uint16:
-            raise ProtocolError("A party released sketches of another shape.")
+        sketches = planned_value(release, (len(self.blocks) - 1, self.sketches, self.local_clusters), np.uint16)
         return sketches.astype(np.uint16)
 
     @property
@@ -1323,5 +1314,5 @@ class ReportedClustering(VerticalClustering):
         even = np.full((self.local_clusters,) * 2, asked / self.local_clusters**2)
         variance = float((scale**2 * variance_of_counts(even, [channel, channel]) + scale * (scale - 1) * even).mean())
         sizes = (self.local_clusters,) * len(reports)
-        agreed = consistent_tables(NoisyTables(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
+        agreed = consistent_tables(PairTableSet(sizes, tables, dict.fromkeys(pairs, variance)), float(self.people))
         return fitted_grid(agreed, float(self.people))

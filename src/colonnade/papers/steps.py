@@ -43,7 +43,7 @@ from colonnade.plan import EVENT, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.public_choice import public_positions
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
@@ -52,13 +52,13 @@ from colonnade.steps.kind import (
     KINDS,
     LARGEST_NUMBER,
     TASKS,
-    Channel,
     Earlier,
     FixedPoint,
     Forecast,
     HashedStep,
     NoiseWords,
     PlannedMethod,
+    StepChannel,
     StepKind,
     WholeStep,
     check_nodes,
@@ -100,15 +100,15 @@ class GradientTerms(LabelledTerms):
     @classmethod
     def read(cls, plan: Plan, name: str) -> "GradientTerms":
         """Read a descent from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(HashedStep(codec.digest(plan), name, plan))
+        return _read(HashedStep(messages.digest(plan), name, plan))
 
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "GradientTerms":
         parts = {step.party: step for step in plan.steps if step.name == name}
-        if len(parts) < 2 or any(step.kind != Gradient.name for step in parts.values()):
+        if len(parts) < 2 or any(step.kind != GradientStep.name for step in parts.values()):
             raise PlanMismatch("A gradient is computed by two data parties or more.")
         plan.require_named()
-        if any(step.kind == Gradient.name and step.name != name for step in plan.steps):
+        if any(step.kind == GradientStep.name and step.name != name for step in plan.steps):
             raise PlanMismatch("A plan has one descent: a second one under the same key would not be amplified.")
         if set(key_holders(plan, KEY)) != set(parts):
             raise PlanMismatch("The data parties of a gradient agree on the key of its batches first.")
@@ -171,7 +171,7 @@ BATCHES = (
 )
 
 
-class Gradient(LabelledSteps):
+class GradientStep(LabelledSteps):
     """One party's rows, scores and noise in every step of a gradient descent (Secure PCA, Algorithm 4).
 
     With labels s = ±1 and the sigmoid replaced by its tangent ½ + z/4, four times the gradient of one person is (⟨w, x⟩ − 2s)·x.
@@ -187,7 +187,7 @@ class Gradient(LabelledSteps):
 
     name: ClassVar[str] = "gradient"
     title: ClassVar[str] = "gradient steps with noise in shares"
-    channel: ClassVar[Channel] = Channel.SHARES
+    channel: ClassVar[StepChannel] = StepChannel.SHARES
     conversation: ClassVar[str] = "gradient"
     together: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = frozenset(
@@ -210,7 +210,7 @@ class Gradient(LabelledSteps):
         if not features and row_bound < constant:
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
         if self.terms.widths[step.party] != self.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
 
     @property
     def loss(self) -> Loss:
@@ -455,7 +455,7 @@ class CoresetDraws(SumStep, CoresetStep):
         if terms.ring.bound < plan.people:
             raise BadInput("The bound of the sum is below the number of people.")
         self.owners = terms.owners
-        self.question = codec.request_identity(plan, step.party, step.name)
+        self.question = messages.request_identity(plan, step.party, step.name)
 
     @classmethod
     def assumptions(cls, whole: WholeStep) -> tuple[str, ...]:
@@ -609,7 +609,7 @@ class Rows(StepKind):
         return loss * 4
 
 
-class Sketch(StepKind):
+class SketchStep(StepKind):
     """G times one party's coded columns, under a row of column sums; s + 1 rows in all.
 
     Sensitivity: a neighbour's rows differ in one person's integers x. The sketch then differs in that person's column of G, signs
@@ -631,7 +631,7 @@ class Sketch(StepKind):
             row_bound=whole_parameter(step.parameters, "row_bound"),
         )
         if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
 
     def law(self, price: Price) -> Mechanism:
         """Return discrete Gaussian noise on every entry."""
@@ -787,10 +787,10 @@ KINDS.register(
             CoresetSample,
             CoresetScores,
             CoresetTotal,
-            Gradient,
+            GradientStep,
             MembershipSketches,
             Rows,
-            Sketch,
+            SketchStep,
             Total,
             ValueSketch,
             Values,
@@ -818,9 +818,9 @@ TASKS.register(
         ("moment", "sketch"): PlannedMethod.of(ValueSketch),
         ("clustering", "sketch"): PlannedMethod.of(*CLUSTERS, GroupKey, MembershipSketches),
         ("clustering", "response"): PlannedMethod.of(*CLUSTERS, Reports),
-        ("moments", "sketch"): PlannedMethod.of(Sketch),
+        ("moments", "sketch"): PlannedMethod.of(SketchStep),
         ("moments", "local"): PlannedMethod.of(Rows),
-        ("moments", "gradient"): PlannedMethod.of(GroupKey, Gradient, parameters=_SCHEDULE),
+        ("moments", "gradient"): PlannedMethod.of(GroupKey, GradientStep, parameters=_SCHEDULE),
         ("coreset", "importance"): PlannedMethod.of(*_IMPORTANCE),
         ("coreset", "uniform"): PlannedMethod.of(CoresetSample),
         ("coreset", "coreset"): PlannedMethod.of(*_IMPORTANCE, CoresetSample, *_TRAININGS),

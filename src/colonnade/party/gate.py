@@ -16,40 +16,125 @@ answered with two noises.
 Nothing is drawn before the debit is durable. The table, the ledger and the randomness belong to the gate: nothing else in
 `colonnade.party` or `colonnade.papers.private` writes to the ledger, reads rows or draws. Rows are read inside `among_rows` only,
 whose failures are not said.
+
+This is the only module at a party that makes samplers. `Gate.reserve` makes a `Reservation`, after the debit.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.conversations.consent import not_everybody
+from colonnade.conversations.endpoint import not_everybody
+from colonnade.conversations.memory import LedgerHead, Statement
 from colonnade.errors import BadInput, BudgetExceeded, PlanMismatch, PolicyRefusal, ProtocolError, ReleaseLost
-from colonnade.party.handles import Attempt, EarlierSteps, Quoted, Reservation, released, released_values
 from colonnade.party.ledger.chain import LedgerView
 from colonnade.party.ledger.decisions import Decision
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import LabelledRow
 from colonnade.party.policy import Permission, Policy, Terms, requester_of
-from colonnade.party.refusals import among_rows
-from colonnade.party.steps import local, private_step
-from colonnade.party.steps.agreements import may_align
-from colonnade.party.steps.participants import Disclosed, Joined, Local, PrivateStep, prepare, require_earlier
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.steps import PRIVATE_STEPS, local
+from colonnade.party.steps.agreements import Attempt, may_align
+from colonnade.party.steps.participants import Disclosed, Joined, LocalStep, PrivateStep, prepare, require_earlier
+from colonnade.party.table.private_table import PrivateTable, among_rows
 from colonnade.party.table.row_order import RowOrder
 from colonnade.plan import EVENT, About, Plan, Step
 from colonnade.privacy.accounting import Loss, total
-from colonnade.privacy.randomness import Randomness
-from colonnade.protocol import codec
-from colonnade.protocol.messages import Array, Ask, Described, Settled, pack, unpack
+from colonnade.privacy.randomness import KeyedRandomness, Randomness
+from colonnade.privacy.samplers import ExactSampler
+from colonnade.protocol import messages
+from colonnade.protocol.messages import Array, Ask, Described, Released, Settled, pack, unpack
 from colonnade.secure.keys import Identity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, Earlier, discloses, is_conversation, kind_of, nothing_earlier
 
 if TYPE_CHECKING:
     from colonnade.party.guard import RowOrders
+
+
+def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
+    """Return where a ledger stands, as peers are told it, and its roots at earlier rows with proofs."""
+    head, earlier = ledger.shown(since)
+    read = int(ledger.now().timestamp() * 1_000_000)
+    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """What a plan would cost one party."""
+
+    losses: Mapping[str, Loss]
+    """The loss of each private step, by its name."""
+    unpaid: tuple[str, ...]
+    """The steps that the ledger has not paid for yet."""
+    disclosed: tuple[str, ...]
+    """The steps that are not private, and so not covered by the budget."""
+
+
+class EarlierSteps:
+    """What this party has kept of a plan's earlier steps, by their names; each is read from its ledger once.
+
+    A worker that is sent a step gets what was read of earlier ones, and no way to the ledger.
+
+    Parameters
+    ----------
+    read
+        Reads one; refuses where nothing was kept.
+    found
+        What was read before.
+    """
+
+    def __init__(
+        self, read: Earlier = nothing_earlier, found: Mapping[str, Mapping[str, NDArray[Any]]] | None = None
+    ) -> None:
+        self._read = read
+        self._found = dict(found or {})
+
+    def __call__(self, name: str) -> Mapping[str, NDArray[Any]]:
+        """Return what was kept of a step."""
+        if name not in self._found:
+            self._found[name] = self._read(name)
+        return self._found[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EarlierSteps, (nothing_earlier, self._found)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A step that is paid for. Its noise follows from the seed that the ledger keeps, so a restarted party draws the same."""
+
+    seed: bytes = field(repr=False)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("The seed of a step's noise stays with the gate.")
+
+    def secret(self) -> bytes:
+        """Return the seed of this party's shares."""
+        return KeyedRandomness(self.seed).spawn("shares").bytes(32)
+
+    def noise(self, label: str) -> ExactSampler:
+        """Return a sampler on one of the step's own streams."""
+        return ExactSampler(KeyedRandomness(self.seed).spawn("noise").spawn(label))
+
+    def stream(self, label: str) -> ExactSampler:
+        """Return a sampler on a stream directly under the seed."""
+        return ExactSampler(KeyedRandomness(self.seed).spawn(label))
+
+
+def released(step: Step, values: dict[str, Array], title: str, loss: Loss | None) -> bytes:
+    """Encode what leaves for a step."""
+    cost = None if loss is None else loss.to_bytes()
+    return messages.encode(Released(party=step.party, step=step.name, values=values, mechanism=title, loss=cost))
+
+
+def released_values(answer: bytes | None) -> Mapping[str, NDArray[Any]] | None:
+    """Return the values of a kept answer; ``None`` if there is none, or if it is no release."""
+    reply = None if answer is None else messages.decode_reply(answer)
+    return {name: unpack(array) for name, array in reply.values.items()} if isinstance(reply, Released) else None
 
 
 class OrderRecords:
@@ -94,11 +179,11 @@ class OrderRecords:
     def kept(self) -> Described | None:
         """Return what this party said when it kept an order for this step, if it did."""
         answer = self._ledger.answer_to(self._admitted.request, self._admitted.body)
-        return None if answer is None else codec.decode(answer, Described)
+        return None if answer is None else messages.decode(answer, Described)
 
     def settle(self) -> None:
         """Keep, as the answer to this step, that its orders are settled."""
-        self._ledger.seal(self._admitted.request, codec.encode(Settled(step=self._admitted.step.name)))
+        self._ledger.seal(self._admitted.request, messages.encode(Settled(step=self._admitted.step.name)))
 
     def keep(self, order: RowOrder) -> Described:
         """Keep an order durably, and then describe it; after a crash it is kept already."""
@@ -109,10 +194,10 @@ class OrderRecords:
             return kept
         described = gate.terms.described(gate.policy)
         if self._admitted.step.price is not None:
-            self._ledger.commit(self._admitted.request, codec.encode(described))
+            self._ledger.commit(self._admitted.request, messages.encode(described))
         else:
             self.record_order()
-            self._ledger.seal(self._admitted.request, codec.encode(described))
+            self._ledger.seal(self._admitted.request, messages.encode(described))
         return described
 
 
@@ -160,7 +245,7 @@ class Gate:
     def release(self, ask: Ask) -> bytes:
         """Answer one step of one plan with noise, exactly once."""
         self.terms.require_version(ask.plan)
-        request, body = codec.request_identity(ask.plan, self.terms.party, ask.step), codec.digest(ask)
+        request, body = messages.request_identity(ask.plan, self.terms.party, ask.step), messages.digest(ask)
         stored = self._ledger.answer_to(request, body)
         if stored is not None:
             return stored
@@ -249,7 +334,7 @@ class Gate:
             return None
         kept = self._ledger.answer_to(request, body)
         if kept is None and kind.keeps_key and self._ledger.knows(request):
-            return codec.encode(Settled(step=name))
+            return messages.encode(Settled(step=name))
         return kept
 
     def conclude(self, plan: Plan, name: str, values: dict[str, Array]) -> bytes:
@@ -262,7 +347,7 @@ class Gate:
         if kept is not None:
             return kept
         loss = None if step.price is None else private.loss
-        settled = codec.encode(Settled(step=name))
+        settled = messages.encode(Settled(step=name))
         return self._ledger.commit(
             request, settled if private.keeps_key else released(step, values, private.title, loss)
         )
@@ -276,12 +361,12 @@ class Gate:
 
     def ledger_key(self, plan: Plan, name: str) -> tuple[bytes, bytes]:
         """Return the request id and body hash under which the ledger knows a step."""
-        return codec.request_identity(plan, self.terms.party, name), codec.digest(Ask(plan=plan, step=name))
+        return messages.request_identity(plan, self.terms.party, name), messages.digest(Ask(plan=plan, step=name))
 
     def keep_about(self, plan: Plan, about: About) -> None:
         """Keep title, purpose and requester of a study, with the first row that its plan gets in the ledger."""
-        about.require_signed(codec.digest(plan), self.terms.analysts)
-        self._ledger.keep_plan(codec.digest(plan), codec.encode(plan), about)
+        about.require_signed(messages.digest(plan), self.terms.analysts)
+        self._ledger.keep_plan(messages.digest(plan), messages.encode(plan), about)
 
     # Accounts -----------------------------------------------------------------------------------------------------------
 
@@ -301,7 +386,7 @@ class Gate:
         aligning = self._refuse_alignments(plan, steps, privates)
         disclosed = tuple(step.name for step in steps if discloses(step))
         tells = any(name in new for name in disclosed) or any(one.told for one in aligning)
-        hashed, unpaid = codec.digest(plan), tuple(name for name in losses if name in new)
+        hashed, unpaid = messages.digest(plan), tuple(name for name in losses if name in new)
         about = self._ledger.said(hashed)
         held = Hold(
             hashed,
@@ -326,7 +411,7 @@ class Gate:
         """Refuse rows that may not be aligned again; return the steps that align them. What is held counts as an attempt."""
         aligning = [step for step in steps if issubclass(kind_of(step), AligningStep)]
         found = [AdmittedStep(self, plan, step, privates[step.name]) for step in aligning]
-        hashed = codec.digest(plan)
+        hashed = messages.digest(plan)
         others = self._ledger.held(hashed, requester_of(self._ledger.said(hashed))) if found else []
         held = [one.plan for one in others if one.aligns]
         begun = {entry.plan for entry in self._ledger.entries() if entry.kind == "list"} if held else set()
@@ -337,9 +422,9 @@ class Gate:
         """Refuse what its requester may not have, or what waits for the owner's approval. Only for what is not paid yet."""
         if self.policy.judges_requesters:
             delta, entries, now = self._ledger.budget.delta, self._ledger.entries(), self._ledger.now()
-            held = self._ledger.held(but=codec.digest(plan))
+            held = self._ledger.held(but=messages.digest(plan))
             allowed = Permission(self.policy, self.terms.party, delta, entries, now, held)
-            allowed.require(plan, self._ledger.said(codec.digest(plan)), cost, discloses=discloses)
+            allowed.require(plan, self._ledger.said(messages.digest(plan)), cost, discloses=discloses)
 
     def say_yes(self, plan: bytes) -> None:
         """Hold for as long as anybody may pay who hears the yes that is about to be said."""
@@ -355,7 +440,7 @@ class Gate:
 
     def require_begun(self, plan: Plan) -> None:
         """Refuse to write a step's first row before everybody has said yes, after the deadline, or for another requester."""
-        hashed = codec.digest(plan)
+        hashed = messages.digest(plan)
         about = self._ledger.said(hashed)
         if not self._ledger.is_payable(hashed, requester_of(about), "" if about is None else about.purpose):
             raise not_everybody()
@@ -411,11 +496,12 @@ class Gate:
             )
 
     def _admit(self, plan: Plan, step: Step) -> PrivateStep[Any]:
-        return private_step(self.policy.admit(plan, step, self.terms, self._earlier(plan)))
+        admitted = self.policy.admit(plan, step, self.terms, self._earlier(plan))
+        return PRIVATE_STEPS[admitted.name](admitted)
 
     def _admitted(self, plan: Plan, step: Step) -> PrivateStep[Any]:
         """Return a step as it was admitted when the plan was agreed to, once; admit it now if it was not, or was before."""
-        private = self._agreed.pop((codec.digest(plan), step.name), None)
+        private = self._agreed.pop((messages.digest(plan), step.name), None)
         if private is None:
             return self._admit(plan, step)
         private.step.earlier = self._earlier(plan)  # what earlier steps have kept is read now: a key may be gone
@@ -443,8 +529,8 @@ class Gate:
         A loss that every party's ledger holds whole is marked, so that a person's total counts it once. Losses of parts (the
         party unit) are added instead, which bounds the whole: Σ_q (T² − (T − R_q²)²) ≥ T² − γ⁴.
         """
-        hashed, is_event = codec.digest(plan), plan.relation == EVENT
-        self._ledger.keep_plan(hashed, codec.encode(plan))
+        hashed, is_event = messages.digest(plan), plan.relation == EVENT
+        self._ledger.keep_plan(hashed, messages.encode(plan))
         level = " event-level" if is_event else ""
         return {
             "label": f"{plan.task}/{plan.method}{level} {step.name} {hashed.hex()[:12]}",
@@ -462,10 +548,10 @@ def _loss(step: Step, private: PrivateStep[Any]) -> Loss | None:
     return private.loss if is_conversation(step) else _local(step, private).law(step.price).loss
 
 
-def _local(step: Step, private: PrivateStep[Any]) -> Local:
+def _local(step: Step, private: PrivateStep[Any]) -> LocalStep:
     if is_conversation(step):
         raise ProtocolError("This step is opened together with other parties, in turns.")
-    if step.price is None or not isinstance(private, Local):
+    if step.price is None or not isinstance(private, LocalStep):
         raise PolicyRefusal("This step has no release without differential privacy.")
     return private
 

@@ -1,7 +1,7 @@
 """`Guard`: a party behind one function from bytes to bytes, with its row orders and its deliveries.
 
 *Requests.* A guard can run in a process of its own. Everything a coordinator can do to a party goes through `Guard.handle`.
-`colonnade.party.refusals` says what becomes of an error: a typed refusal, a constant message, or a party that has stopped.
+An error becomes a typed refusal, a constant message, or a party that has stopped.
 
 *Row orders* (`RowOrders`). There is one gate per row order, with the same policy and the same ledger. A study names its row
 order and is answered from that order only. Orders are kept in files beside the ledger, so that a restarted party still knows
@@ -11,11 +11,27 @@ declared version of the data, and ends with it whether or not a row has changed.
 *Deliveries* (`Deliveries`). A delivery is a table of individual scores that was opened to this party and to nobody else. It
 never travels. In a simulation its owner reads it from the party's object. A served party keeps it, with its own ids, in a
 file beside its ledger that only this user can read.
+
+*Refusals*. This is the one place that turns failures into refusals. A refusal is a function of the plan, the policy, the
+ledger's public state and declared facts (schema, capacity, data version). It never depends on rows, ids, counts, or whether
+anything has changed.
+
+Code that reads rows runs inside `among_rows`. Whatever is raised there would tell something about rows, if only that it was
+raised. So it is never said: the party stops, and from then on it gives the same constant answer as a party that its operator
+has stopped (`STOPPED`). What went wrong stays with the party (`RowsFailed`). For the same reason a check of what others
+have sent comes before the first row is read: a malformed request is refused, and stops nobody. A party's own workers hold its
+rows and multiply shares for others too; where they fail at that (`colonnade.runtime.workers.WorkersFailed`), it stops in the
+same way.
+
+Everything else is outside. An error of this package is said as it is; its words come from public facts only, which
+tests/party/test_refusals.py holds (the table in SECURITY.md lists them all). Any other exception becomes one constant message.
 """
 
 import contextlib
 import dataclasses
+import os
 import threading
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,23 +42,46 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import feather
 
-from colonnade.conversations.consent import Consents
 from colonnade.conversations.conversation import Member
-from colonnade.conversations.endpoint import Runs, check_membership
-from colonnade.errors import BadInput, Busy, ColonnadeError, PlanMismatch, SchemaMismatch
+from colonnade.conversations.endpoint import Consents, Runs, check_membership
+from colonnade.errors import BadInput, Busy, ColonnadeError, PartyAway, PlanMismatch, ProtocolError, SchemaMismatch
 from colonnade.party.gate import Gate
 from colonnade.party.ledger.decisions import Approval, RefusedStudies, RefusedStudy
-from colonnade.party.ledger.words import Reading, plans_of
+from colonnade.party.ledger.words import LedgerNarrator, plans_of
 from colonnade.party.policy import Permission
-from colonnade.party.refusals import AWAY, RowsFailed, refusal, show
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, RowsFailed
 from colonnade.party.table.row_order import RowOrder, require_capacity
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import total
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
+from colonnade.protocol.messages import Refused
 from colonnade.runtime.private_files import replacing
 from colonnade.runtime.workers import WorkersFailed
 from colonnade.steps.kind import is_conversation, require_known
+
+
+def refusal(error: Exception, spent: float | None) -> Refused:
+    """Return what is said about an error that was raised outside `among_rows`.
+
+    Parameters
+    ----------
+    error
+        An error of this package, or any other: the text of an unforeseen one might quote data.
+    spent
+        What the request cost this party's ledger all the same.
+    """
+    known = error if isinstance(error, ColonnadeError) else ProtocolError("The party failed while answering.")
+    return Refused.of(known, spent)
+
+
+def show(error: BaseException) -> None:
+    """Print an error with its place in the code: for the party's own engineer, on the party's own screen, by request only."""
+    if os.environ.get("COLONNADE_TRACEBACK") == "1":
+        traceback.print_exception(error)
+
+
+STOPPED: bytes = messages.encode(refusal(PartyAway("This party does not answer: it has been stopped."), None))
+"""The answer of a party that its operator has stopped, or that has stopped by itself. It says nothing else, and costs nothing."""
 
 
 class Deliveries:
@@ -224,22 +263,22 @@ class Guard:
         """Answer one request. It never raises, so that no traceback can travel."""
         with self._one_at_a_time:
             if self._is_stopped:
-                return AWAY
+                return STOPPED
             self._before, self._asked = None, None
             try:
                 return self._answer_once_remembered(data)
             except RowsFailed as error:
                 self.stop(error)
-                return AWAY
+                return STOPPED
             except WorkersFailed as error:
                 self.stop(RowsFailed.because(error.__cause__))
-                return AWAY
+                return STOPPED
             except Exception as error:  # noqa: BLE001  # `refusal` knows what may be said of it
                 if isinstance(error, ColonnadeError):
                     self._note_refusal(error)
                 else:
                     show(error)
-                return codec.encode(refusal(error, self._spent_on(error)))
+                return messages.encode(refusal(error, self._spent_on(error)))
 
     def _note_refusal(self, error: ColonnadeError) -> None:
         """Keep for the owner which study was refused, and why. What is answered does not depend on it."""
@@ -258,13 +297,13 @@ class Guard:
         )
         return judged.waiting(RefusedStudies(ledger.path).read(), self._gate.terms.version)
 
-    def reading(self) -> Reading:
+    def narrator(self) -> LedgerNarrator:
         """Return how to say this party's rows and requests in words, to its owner."""
         ledger, terms = self._gate.ledger, self._gate.terms
-        return Reading(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
+        return LedgerNarrator(terms.party, ledger.budget.delta, plans_of(ledger, ledger.entries()), terms.analysts)
 
     def approve(self, plan: bytes, *, days: float, reason: str = "") -> None:
-        """Approve one study: its plan, on the present data version, for so many days. No request reaches this."""
+        """Approve one study for some days: its plan, on the present data version. No request reaches this."""
         until = int((self._gate.ledger.now().timestamp() + days * 86_400) * 1_000_000)
         decision = Approval(plan=plan.hex(), version=self._gate.terms.version, until=until, reason=reason)
         self._gate.decide(decision, self._runs.member.identity)
@@ -343,7 +382,7 @@ class Guard:
         return reply
 
     def _answer(self, data: bytes) -> bytes:
-        request = self._asked = codec.decode_request(data)
+        request = self._asked = messages.decode_request(data)
         if isinstance(plan := getattr(request, "plan", None), Plan):
             require_known(plan)
         if isinstance(request, messages.Ask) or (isinstance(request, messages.Post) and request.turn in (1, 2)):
@@ -355,10 +394,10 @@ class Guard:
         if isinstance(request, messages.Post):
             return self._post(request)
         if isinstance(request, messages.Recall):
-            return self._recall(request) or codec.encode(messages.NotKept())
+            return self._recall(request) or messages.encode(messages.NotKept())
         if isinstance(request, messages.Conclude):
             return self._conclude(request)
-        return codec.encode(self._public_reply(request))
+        return messages.encode(self._public_reply(request))
 
     def _public_reply(
         self,
@@ -382,7 +421,7 @@ class Guard:
         if isinstance(request, messages.Withdraw):
             self._consents.withdraw(request.plan)
             self._gate.withdraw(request.plan)
-            return messages.Noted()
+            return messages.Acknowledged()
         holds = self._consents.asks_of_us(request.plan)
         if isinstance(request, messages.GetYes):
             if holds:
@@ -391,7 +430,7 @@ class Guard:
         issued = self._consents.hear(request.plan, request.yeses)
         if holds:
             self._gate.begin(request.plan, issued)
-        return messages.Noted()
+        return messages.Acknowledged()
 
     def _post(self, request: messages.Post) -> bytes:
         self._check_membership(request.plan)
@@ -417,7 +456,7 @@ class Guard:
 
     def _conclude(self, request: messages.Conclude) -> bytes:
         """Keep the result, then forget the secrets. Of a step in which this party only computes there is no result to keep."""
-        concluded = codec.encode(messages.Noted())
+        concluded = messages.encode(messages.Acknowledged())
         if self._is_asked(request.plan, request.step):
             gate = self._row_orders.gate_for(request.plan.alignment)
             concluded = gate.conclude(request.plan, request.step, request.values)
@@ -434,7 +473,7 @@ class Guard:
     def _agree(self, request: messages.Propose) -> messages.Agreed:
         if any(is_conversation(step) for step in request.plan.steps):
             self._check_membership(request.plan)
-        hashed = codec.digest(request.plan)
+        hashed = messages.digest(request.plan)
         if self._gate.terms.party in request.plan.compute_nodes and not request.plan.steps_of(self._gate.terms.party):
             self._assist(request.plan)
             nonce = self._consents.ask(request.plan) if request.hold else b""
@@ -460,13 +499,15 @@ class Guard:
 
     def _account(self, request: messages.GetAccount) -> messages.Accounted:
         ledger = self._gate.ledger
-        reading = dataclasses.replace(self.reading(), owner=f"{self._gate.terms.party}'s") if request.in_words else None
+        narrator = (
+            dataclasses.replace(self.narrator(), owner=f"{self._gate.terms.party}'s") if request.in_words else None
+        )
         entries = tuple(
             messages.AccountLine(
                 label=entry.label,
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,
-                words="" if reading is None else reading.row(entry).sentence(),
+                words="" if narrator is None else narrator.row(entry).sentence(),
                 plan=entry.plan or b"",
             )
             for entry in ledger.entries(after=request.since)

@@ -13,7 +13,7 @@ import hmac
 import os
 import re
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 
 from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
-from colonnade.conversations.memory import LedgerHead, LedgerHeads, RunRecords, Statement
+from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.party.gate import Gate
+from colonnade.party.gate import Gate, statement_of
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.decisions import CapDecision
 from colonnade.party.ledger.ledger import SqliteLedger
@@ -42,11 +42,10 @@ from colonnade.party.table.sources import Source, memory_limit
 from colonnade.party.table.stored_table import LargeIds, common_list, ordered_table, party_ids
 from colonnade.privacy.accounting import Budget
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.runtime.private_files import TemporaryFolder, replacing
-from colonnade.schema import Schema
-from colonnade.schema.cells import flatten
-from colonnade.schema.features import id_column
+from colonnade.schema import Schema, id_column
+from colonnade.schema.encoders import flatten
 from colonnade.secure.keys import Identity, PublicIdentity
 from colonnade.steps.alignment import MODES
 from colonnade.steps.kind import SharingFloor
@@ -296,7 +295,7 @@ class Party:
         terms = Terms(
             party=name,
             schema=self.schema,
-            federation=codec.federation_digest(schemas),
+            federation=messages.federation_digest(schemas),
             alignment=alignment.identity,
             people=alignment.people,
             parties=tuple(schemas),
@@ -316,7 +315,7 @@ class Party:
     def waiting(self) -> list[str]:
         """Return the studies that wait for this party's approval (`Policy.approve_above`), in words, the latest first."""
         guard = self._opened()
-        return [guard.reading().refusal(one) for one in guard.waiting()]
+        return [guard.narrator().refusal(one) for one in guard.waiting()]
 
     def approve(self, *, number: int = 0, days: float = 7.0, reason: str = "") -> str:
         """Approve one study that waits; it is recorded in the ledger, signed, before anything is spent on it.
@@ -342,7 +341,7 @@ class Party:
                 f"No study of that number waits; {len(waiting)} do.", remedy="party.waiting() lists them, from 0."
             )
         guard.approve(waiting[number].hash, days=days, reason=reason)
-        return guard.reading().refusal(waiting[number])
+        return guard.narrator().refusal(waiting[number])
 
     def _opened(self) -> Guard:
         guard = None if self._guard is None else self._guard()
@@ -400,7 +399,7 @@ class Party:
                 identities, SharingFloor(max(1, collusion), collusion, computing), books, ledger_dir
             )
             guards: dict[str, Guard | ComputeNode] = {
-                name: ComputeNode(members[name], codec.federation_digest(schemas), noise[name].bytes)
+                name: ComputeNode(members[name], messages.federation_digest(schemas), noise[name].bytes)
                 for name in compute_nodes
             }
             for name, ledger in books.items():
@@ -449,13 +448,6 @@ def simulated_members(
     return {
         name: Member(name, identity, pinned, heads[name], floor, records[name]) for name, identity in identities.items()
     }
-
-
-def statement_of(ledger: SqliteLedger, since: Iterable[int]) -> Statement:
-    """Return where a ledger stands, as peers are told it, and its roots at earlier rows with proofs."""
-    head, earlier = ledger.shown(since)
-    read = int(ledger.now().timestamp() * 1_000_000)
-    return Statement(LedgerHead(head.ledger, head.sequence, head.root, head.nano, head.forfeited, read), earlier)
 
 
 def _check_names(
@@ -601,7 +593,7 @@ class StandIn:
         }
         computing = None if committee is None else frozenset(committee)
         identities = {name: Identity.generate(randomness) for name, randomness in keyed.items()}
-        federation = codec.federation_digest(schemas)
+        federation = messages.federation_digest(schemas)
         with ExitStack() as undo:
             ledgers: dict[str, SqliteLedger] = {}
             for name, ledger in open_ledgers(tuple(parties), budget, ledger_dir, test=test_key is not None):

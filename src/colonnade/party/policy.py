@@ -32,7 +32,7 @@ from colonnade.party.ledger.ledger import Hold
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import EVENT, PLAN_VERSION, RELATION, About, Plan, Step
 from colonnade.privacy.accounting import Loss, Price, nano_epsilon, total
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Described
 from colonnade.result import COORDINATOR
 from colonnade.schema import Schema
@@ -556,7 +556,7 @@ class Permission:
 
     def approved(self, plan: Plan) -> bool:
         """Return whether the owner has approved this plan, on this data version, and the approval has not ended."""
-        wanted = (codec.digest(plan).hex(), plan.data_versions.get(self.party))
+        wanted = (messages.digest(plan).hex(), plan.data_versions.get(self.party))
         now = int(self.now.timestamp() * 1_000_000)
         return any(
             isinstance(entry.decision, Approval)

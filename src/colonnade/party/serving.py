@@ -2,7 +2,7 @@
 
 A client may hang up, reset, send half a frame or nonsense, or never read its answer. It loses its connection, and nobody else
 notices. All clients are read from and written to side by side, and the guard itself answers one request at a time, so a client
-that is slow keeps nobody waiting. There are so many connections at most. Where there is no room for another, the one that has
+that is slow keeps nobody waiting. The number of connections is bounded. Where there is no room for another, the one that has
 waited for its client longest is hung up on.
 
 The thread that takes a connection also serves it. To hand it to another one would cost a good part of a short answer's time.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from colonnade.errors import ColonnadeError
-from colonnade.protocol.codec import read_frame
+from colonnade.protocol.messages import read_frame
 
 CONNECTIONS = 64
 BACKLOG = 128
@@ -33,7 +33,7 @@ PATIENCE = 2.0
 TICK = 0.25
 """Seconds between two looks at whether there is room."""
 
-SPARE = 4
+SPARE_THREADS = 4
 """Threads that wait for a client when there is none: starting one takes longer than answering most requests."""
 
 PIECE = 1 << 20
@@ -159,7 +159,7 @@ class _Server:
             self._converse(client)
             with self._lock:
                 self._clients.discard(client)
-                if self._free >= SPARE:
+                if self._free >= SPARE_THREADS:
                     self._threads -= 1
                     return
                 self._free += 1

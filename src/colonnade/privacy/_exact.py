@@ -77,7 +77,7 @@ def of_real(expression: Callable[[Any], Any]) -> Enclosure:
             if high - low <= _WIDEST:
                 return low, high
             precision *= 2
-        raise BadInput("A probability that interval arithmetic does not pin down.")
+        raise BadInput("Interval arithmetic does not pin down a probability.")
 
     return enclose
 

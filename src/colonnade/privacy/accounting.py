@@ -433,7 +433,7 @@ class Loss:
     def from_bytes(cls, data: bytes) -> "Loss":
         """Read what `to_bytes` wrote."""
         if len(data) not in LOSS_BYTES.values():
-            raise BadInput("A loss of another length.")
+            raise BadInput("The bytes of a loss are cut short or too many.")
         entries = [int.from_bytes(data[i : i + _ENTRY], "big", signed=True) for i in range(0, len(data), _ENTRY)]
         head, *more = (None if entry == -1 else entry for entry in entries[: -len(ORDERS)])
         squared, several = more or (None, 0)

@@ -464,7 +464,9 @@ def _bracket(fits: Callable[[Fraction], bool]) -> tuple[Fraction, Fraction]:
     while not fits(low):
         low /= 2
         if low < Fraction(1, 2**80):
-            raise BadInput("No noise makes so many steps fit this price.", remedy="Raise epsilon, or take fewer steps.")
+            raise BadInput(
+                "No noise makes this many steps fit this price.", remedy="Raise epsilon, or take fewer steps."
+            )
     return low, low * 2
 
 

@@ -346,7 +346,7 @@ _DEEPEST = 64.0
 
 
 def _bernstein(mean: float, nats: float) -> float:
-    """Where ``d²/2(μ + d/3)``, a lower bound of the deviance, reaches so many nats."""
+    """Where ``d²/2(μ + d/3)``, a lower bound of the deviance, reaches this many nats."""
     return nats / 3 + math.sqrt(nats * nats / 9 + 2 * nats * mean)
 
 

@@ -177,8 +177,8 @@ class Signatory(_Part, frozen=True, kw_only=True):
     identity
         Its public Ed25519 key, in hexadecimal.
     ledger, schema
-        The identity of its ledger and the hash of its public schema (`codec.schema_digest`); both empty for a compute node.
-        A new key comes with the same ledger: rotating a key does not reset a budget.
+        The identity of its ledger and the hash of its public schema (`colonnade.protocol.messages.schema_digest`); both empty
+        for a compute node. A new key comes with the same ledger: rotating a key does not reset a budget.
     computes
         Whether it may compute on shares, its own data's included. A node without data always may.
     direct
@@ -295,7 +295,7 @@ class FederationAgreement(_Part, frozen=True, kw_only=True):
         c: how many parties may pool what they see with the coordinator. The noise of every plan covers as many, or all but one of
         the plan's parties.
     threshold
-        The least threshold t of any plan: so many compute nodes learn nothing together. At least c.
+        The least threshold t of any plan: t compute nodes together learn nothing. At least c.
     floor
         The least that every policy asks for.
     alignment

@@ -1,30 +1,40 @@
-"""Everything that travels: messages, and rounds of them.
+"""Everything that travels: messages, their one canonical encoding, and rounds of them.
 
 A party's reply is one of these kinds, and nothing else can be encoded: a differentially private `Released`, sealed letters to
-peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `SaidYes`, `Noted`,
-`Accounted`, `Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
+peers (`Posted`), a share of an already-noised value (`Opened`), public metadata (`Described`, `Agreed`, `SaidYes`,
+`Acknowledged`, `Accounted`, `Greeted`, `Settled`, `Refused`), or a non-private `Released` that its policy allows by name.
 
 A party answers nothing else than these requests, and nothing leaves it but these replies. An algorithm is a generator: it
 yields requests by party and is sent replies by party. It knows nothing of transports, retries or clocks, so the same
 algorithm runs in process, over sockets and over a network, and a test can drive it by hand.
+
+*Canonical bytes.* This is the only (de)serialiser, versioned and strict. Every message has exactly one encoding: a version, the
+length of its header, the header (MessagePack with sorted keys, in which a blob is just its length), then the blobs in the order
+in which the header mentions them. Decoding refuses unknown fields, wrong types, missing or trailing bytes, non-finite numbers
+and any header but the canonical one (checked by encoding it again), so a hash over bytes is a hash over meaning. No object is
+instantiated by name, and nothing is executed.
+
+Blobs are neither parsed nor copied on the way in, because shares of a large table are all bulk and little header.
 """
 
 import hashlib
 import math
+import re
 import struct
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, error_for
 from colonnade.plan import About, Plan, Step
 from colonnade.privacy.accounting import Loss
-from colonnade.schema import Column
-from colonnade.secure.mail import LARGEST_LETTER, OVERHEAD
+from colonnade.schema import Column, Schema
+from colonnade.secure.keys import LARGEST_LETTER, OVERHEAD
 
 DTYPES = frozenset({"|u1", "<u2", "<i4", "<i8", "<u8", "<f8"})
 
@@ -34,7 +44,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Blob:
-    """Bulk bytes. They travel behind a message's header, uncopied and unparsed (`colonnade.protocol.codec`).
+    """Bulk bytes. They travel behind a message's header, uncopied and unparsed (`colonnade.protocol.messages`).
 
     Parameters
     ----------
@@ -123,16 +133,16 @@ def pack(array: NDArray[np.generic]) -> Array:
     array = np.ascontiguousarray(array)
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if little.dtype.str not in DTYPES:
-        raise ProtocolError("An array of a type that does not travel.")
+        raise ProtocolError("An array has a type that is not sent.")
     return Array(dtype=little.dtype.str, shape=array.shape, data=Blob(little.data.cast("B") if little.size else b""))
 
 
 def unpack(message: Array) -> NDArray[np.generic]:
     """Return the array of a message, read-only; refuse one whose parts disagree."""
     if message.dtype not in DTYPES or any(extent < 0 for extent in message.shape):
-        raise ProtocolError("An array of a type or shape that does not travel.")
+        raise ProtocolError("An array has a type or shape that is not sent.")
     if math.prod(message.shape) * np.dtype(message.dtype).itemsize != len(message.data):
-        raise ProtocolError("An array whose length does not match its shape.")
+        raise ProtocolError("An array's length does not match its shape.")
     return np.frombuffer(message.data.view, dtype=message.dtype).reshape(message.shape)
 
 
@@ -148,9 +158,9 @@ class GetDescription(Message, frozen=True, tag="get-description"):
 class GetAccount(Message, frozen=True, tag="get-account"):
     """What have you spent, and what remains?
 
-    With the hash of a ``plan``: which rows has your ledger got for this plan since row ``since``? Rows of other studies are left
-    out, whoever asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it. ``in_words`` asks for every
-    line in words too, as the party's own officer reads it.
+    With the hash of a ``plan``: which rows has your ledger got for this plan since row ``since``? Rows of other studies are
+    left out, no matter who asked for them. ``nonce`` is the coordinator's, fresh; the account is signed over it. ``in_words``
+    asks for every line in words too, as the party's own officer reads it.
     """
 
     plan: bytes = b""
@@ -297,7 +307,7 @@ class Agreed(Message, frozen=True, tag="agreed"):
 
     ``disclosed`` names steps that it answers without differential privacy, because its policy allows them by name. ``sequence``
     is the last row of its ledger: what this study costs stands in later ones. ``nonce`` is its own, over which everybody says
-    yes (`colonnade.conversations.consent`); empty where nothing is held.
+    yes (`colonnade.conversations.endpoint`); empty where nothing is held.
     """
 
     plan_hash: bytes
@@ -309,12 +319,12 @@ class Agreed(Message, frozen=True, tag="agreed"):
 
 
 class SaidYes(Message, frozen=True, tag="said-yes"):
-    """Public metadata: a member's signed yes to one plan, and where its ledger stands (`colonnade.conversations.consent.Yes`)."""
+    """Public metadata: a member's signed yes to one plan, and where its ledger stands (`Yes`)."""
 
     yes: bytes
 
 
-class Noted(Message, frozen=True, tag="noted"):
+class Acknowledged(Message, frozen=True, tag="noted"):
     """Public metadata: this member knows that a plan has begun, or is over."""
 
 
@@ -369,7 +379,7 @@ class Opened(Message, frozen=True, tag="opened"):
 class Refused(Message, frozen=True, tag="refused"):
     """Public metadata: no, why, and what it cost this party all the same (ε, usually ``None``).
 
-    ``retry_in`` is for a member that is busy: after so many seconds it may have room.
+    ``retry_in`` is for a member that is busy: the seconds after which it may have room.
     """
 
     code: str
@@ -397,7 +407,7 @@ Reply = (
     | Accounted
     | Agreed
     | SaidYes
-    | Noted
+    | Acknowledged
     | Released
     | NotKept
     | Greeted
@@ -438,3 +448,181 @@ def released(reply: Reply, *, party: str, step: str) -> Released:
     if not isinstance(reply, Released) or reply.party != party or reply.step != step:
         raise ProtocolError(f"Party {party!r} answered step {step!r} with something else.")
     return reply
+
+
+def planned_value(release: Released, shape: tuple[int, ...], *dtypes: DTypeLike) -> NDArray[Any]:
+    """Return the array of a release; refuse any other shape or type than the plan's, and what is not finite."""
+    value = release.array("value")
+    if value.shape != shape or value.dtype not in dtypes or not np.isfinite(value).all():
+        raise ProtocolError(
+            f"Party {release.party!r} sent {value.dtype} values of shape {value.shape}; "
+            f"the plan says finite {' or '.join(str(np.dtype(one)) for one in dtypes)} of shape {shape}."
+        )
+    return value
+
+
+VERSION = b"colonnade\x02"
+LARGEST_FRAME = 1 << 30
+LARGEST_HEADER = 1 << 26
+_LENGTH = 4
+
+_MAYBE_NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
+"""How a number that is not finite begins in MessagePack. Other bytes may look like it, so what is found is then read with care.
+(Written shorter, as 32 bits, it would not be canonical.)"""
+_ALWAYS_FINITE = frozenset({str, bytes, int, bool, type(None), Blob})
+
+_Kind = TypeVar("_Kind")
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """Return the canonical bytes of a message or of a plan."""
+    header, blobs = _header(message)
+    return b"".join((VERSION, len(header).to_bytes(_LENGTH, "big"), header, *blobs))
+
+
+def decode_request(data: bytes) -> Request:
+    """Read a request, or refuse."""
+    return decode(data, Request)  # type: ignore[arg-type]  # a union is not a type to mypy
+
+
+def decode_reply(data: bytes) -> Reply:
+    """Read a reply, or refuse."""
+    return decode(data, Reply)  # type: ignore[arg-type]  # a union is not a type to mypy
+
+
+def digest(message: msgspec.Struct) -> bytes:
+    """Return the SHA-256 of the canonical bytes of what is asked: what is said about the study is left out."""
+    if isinstance(message, Plan):
+        known = message.__dict__.get("_digest")  # a plan does not change, and every turn asks for its hash again
+        if known is None:
+            known = message.__dict__["_digest"] = plan_digest(encode(message))
+        return known
+    if isinstance(message, Propose | Ask | Post) and message.about is not None:
+        message = msgspec.structs.replace(message, about=None)
+    hasher = hashlib.sha256(b"colonnade/message/2")
+    header, blobs = _header(message)
+    hasher.update(len(header).to_bytes(_LENGTH, "big") + header)
+    for blob in blobs:
+        hasher.update(blob)
+    return hasher.digest()
+
+
+@lru_cache(maxsize=256)
+def plan_digest(content: bytes) -> bytes:
+    """Return the hash of a plan's canonical bytes. The prefix stays as it is: the bytes name their own version."""
+    return hashlib.sha256(b"colonnade/plan/1" + content).digest()
+
+
+def request_identity(plan: Plan, party: str, step: str) -> bytes:
+    """Return the id under which a party's ledger knows one step of one plan."""
+    fields = (b"colonnade/request/2", digest(plan), party.encode(), step.encode())
+    return hashlib.sha256(b"".join(len(field).to_bytes(8, "big") + field for field in fields)).digest()
+
+
+def study_of(message: msgspec.Struct) -> str | None:
+    """Return how logs name the study that a message is about: by the first digits of its plan's hash; ``None`` if by none."""
+    plan = getattr(message, "plan", None)
+    hashed = digest(plan) if isinstance(plan, Plan) else plan or b""
+    return hashed.hex()[:12] or None
+
+
+def schema_digest(schema: Schema) -> str:
+    """Return the hash that names one party's public schema in a federation's papers."""
+    return hashlib.sha256(b"colonnade/schema/1" + msgspec.msgpack.encode(list(schema.items()))).hexdigest()
+
+
+def federation_digest(schemas: Mapping[str, Schema]) -> str:
+    """Return the hash that names a simulated federation: its parties, in order, and what is public about their columns.
+
+    One of separate machines is named by the hash of its signed papers instead (`FederationAgreement.identity`).
+    """
+    described = [(party, list(schema.items())) for party, schema in schemas.items()]
+    return hashlib.sha256(b"colonnade/federation/1" + msgspec.msgpack.encode(described)).hexdigest()
+
+
+def _header(message: msgspec.Struct) -> tuple[bytes, list[memoryview]]:
+    blobs: list[memoryview] = []
+
+    def set_aside(value: object) -> int:
+        if not isinstance(value, Blob):
+            raise TypeError("only messages are encoded")
+        blobs.append(value.view)
+        return len(value)
+
+    return msgspec.msgpack.Encoder(enc_hook=set_aside, order="deterministic").encode(message), blobs
+
+
+def decode(data: bytes | memoryview, kind: type[_Kind]) -> _Kind:
+    """Read a struct of a known kind, or refuse."""
+    view = memoryview(data)
+    start = len(VERSION) + _LENGTH
+    if not start <= view.nbytes <= LARGEST_FRAME or bytes(view[: len(VERSION)]) != VERSION:
+        raise ProtocolError("These bytes are not a message of this version of the protocol.")
+    length = int.from_bytes(view[len(VERSION) : start], "big")
+    if length > min(view.nbytes - start, LARGEST_HEADER):
+        raise ProtocolError("The message is shorter than its header says.")
+    header, bulk = bytes(view[start : start + length]), view[start + length :]
+    message = _parse(header, bulk, kind)
+    if _MAYBE_NON_FINITE.search(header):
+        _refuse_non_finite(message)
+    if _header(message)[0] != header:  # type: ignore[arg-type]  # every kind is a struct
+        raise ProtocolError("The message is not in canonical form.")
+    return message
+
+
+def _parse(header: bytes, bulk: memoryview, kind: type[_Kind]) -> _Kind:
+    position = 0
+
+    def take(_: type, length: Any) -> Blob:
+        nonlocal position
+        if type(length) is not int or not 0 <= length <= bulk.nbytes - position:
+            raise ValueError
+        position += length
+        return Blob(bulk[position - length : position])
+
+    try:
+        message = msgspec.msgpack.Decoder(kind, dec_hook=take).decode(header)
+    except (msgspec.MsgspecError, ColonnadeError, ValueError, RecursionError):
+        # The cause may quote what was received, which may be anybody's data: it is dropped.
+        raise ProtocolError("These bytes are not a well-formed message.") from None
+    if position != bulk.nbytes:
+        raise ProtocolError("The message has bytes left over.")
+    return message
+
+
+def _refuse_non_finite(value: object) -> None:
+    """NaN differs from itself and infinities defeat comparisons: neither has a place in a plan."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ProtocolError("The message has a number that is not finite.")
+    if isinstance(value, msgspec.Struct):
+        value = tuple(getattr(value, name) for name in value.__struct_fields__)
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple):
+        for entry in value:
+            if type(entry) not in _ALWAYS_FINITE:
+                _refuse_non_finite(entry)
+
+
+_PREFIX = 8
+
+
+def write_frame(stream: BinaryIO, data: bytes) -> None:
+    """Write one frame and flush it."""
+    stream.write(len(data).to_bytes(_PREFIX, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """Read one frame; ``None`` at the end of the stream. The announced length is bounded before anything is allocated."""
+    prefix = stream.read(_PREFIX)
+    if not prefix:
+        return None
+    length = int.from_bytes(prefix, "big")
+    if len(prefix) < _PREFIX or length > LARGEST_FRAME:
+        raise ProtocolError("The frame has a malformed or excessive length.")
+    data = stream.read(length)
+    if len(data) < length:
+        raise ProtocolError("The frame ends early.")
+    return data

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.plan import Plan
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.secure.keys import SeedStream, digest
 
 
 def public_uniforms(plan: Plan, label: str, count: int) -> NDArray[np.float64]:
     """Return uniform numbers in [0, 1)."""
-    words = SeedStream(digest("colonnade public choice v1", codec.digest(plan), label)).words(count)
+    words = SeedStream(digest("colonnade public choice v1", messages.digest(plan), label)).words(count)
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

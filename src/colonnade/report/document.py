@@ -1,6 +1,6 @@
 """The privacy report: one self-contained HTML page that a data-protection officer can read, print, sign and keep.
 
-The first page is for somebody who reads one page and signs for one party: who learns what, what must not happen for it to hold,
+The first page is for somebody who reads one page and signs for one party: who learns what, when the guarantee fails,
 and a verdict per party. Then come the details: each study, the ledgers, the promise in full, software and proofs. Everything in
 it is public or was released: plan, statement, transcript, ledgers' lines and fitted attributes. No table is read.
 
@@ -38,13 +38,12 @@ from colonnade.estimators.answers import Delivery, Evaluation, Preview
 from colonnade.estimators.study import Study
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import NANO, Loss, total
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.messages import Accounted
 from colonnade.report import plots
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.runtime.private_files import put_in_place
-from colonnade.schema import Column, Schema
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Schema
 from colonnade.steps.kind import Admission, NoiseWords, kind_of, whole_steps
 
 _VOID = frozenset({"meta", "br", "img", "hr"})
@@ -312,14 +311,15 @@ def _verdict_cards(studies: Sequence[Reported], federation: Federation | None) -
             )
             uncovered = sum(entry.loss is None for entry in account.entries)
             if uncovered:
-                charged += f" No budget covers {uncovered} of its releases: not private."
+                few = "One release was" if uncovered == 1 else f"{uncovered} releases were"
+                charged += f" {few} not differentially private. The budget does not count {'it' if uncovered == 1 else 'them'}."
         cards.append(tag("div", title, tag("p", verdict.reason), tag("p", charged, klass="soft"), klass="receipt"))
     return cards
 
 
 def _charged(party: str, studies: Sequence[Reported], federation: Federation) -> str:
     """Return what one party's ledger was ever charged for these studies, composed."""
-    plans = {codec.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
+    plans = {messages.digest(study.plan_): study.plan_ for study in studies if party in study.plan_.parties}
     auditor, losses, delta = federation._driver.journal or NoJournal(), list[Loss](), 0.0
     for plan in plans.values():  # one release may serve several studies
         account = plan_accounts(plan, {party: 0}, federation._driver.transport, auditor)[party]
@@ -407,7 +407,7 @@ def request_section(study: Reported) -> Html:
             "yes: every person's record is randomised on its own" if privacy.local else "no",
         ),
         ("draw", str(plan.repeat)),
-        ("plan hash (SHA-256)", tag("code", codec.digest(plan).hex())),
+        ("plan hash (SHA-256)", tag("code", messages.digest(plan).hex())),
         ("federation (SHA-256 of names and schemas)", tag("code", plan.federation)),
         ("alignment of rows", tag("code", plan.alignment)),
     ]
@@ -579,7 +579,7 @@ def _anchor(kind: type) -> str:
     return f"proof-{kind.__qualname__}".lower()
 
 
-LARGEST = 1_000_000
+LARGEST_PAGE_BYTES = 1_000_000
 Letters = Literal["drawn", "written", "none"]
 """How the letters of charts are put on the page: drawn as paths, written in the reader's font, or no charts at all."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -615,7 +615,7 @@ def write(
     choices: tuple[Letters, ...] = ("drawn", "written", "none")  # for many studies smaller charts, and at last none
     for letters in choices:
         content = page(studies, federation=federation, title=title, left_out=left_out, letters=letters).encode()
-        if len(content) <= LARGEST:
+        if len(content) <= LARGEST_PAGE_BYTES:
             break
     try:
         put_in_place(target, content)

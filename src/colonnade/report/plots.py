@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 
 @contextmanager
 def styled_figure(height: float) -> "Iterator[Figure]":
-    """Give a figure in the common style, so many inches high; once it is drawn it is laid out so that nothing overflows."""
+    """Give a figure in the common style, its height in inches; once it is drawn it is laid out so that nothing overflows."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -236,7 +236,7 @@ def write_status(path: Path, content: Mapping[str, object]) -> None:
 
 
 def read_status(path: Path, *, newer_than: float | None = None) -> dict[str, Any] | None:
-    """Read what a process last wrote of itself; ``None`` if there is nothing, or nothing of the last so many seconds."""
+    """Read what a process last wrote of itself; ``None`` if there is nothing, or nothing recent enough."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

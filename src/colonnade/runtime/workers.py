@@ -21,7 +21,7 @@ class WorkersFailed(Exception):
     """A member's own workers did not finish what they were given. The cause is the member's own.
 
     A data party's workers hold its rows too, so whether they can go on may depend on rows. A member says nothing of it: a party
-    stops as it does where rows cannot be read (`colonnade.party.refusals`), and a node without data has one constant message.
+    stops as it does where rows cannot be read (`colonnade.party.guard`), and a node without data has one constant message.
     """
 
 
@@ -67,7 +67,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 def keep_freed_memory() -> bool:
     """Have this process keep freed memory, once; return whether it does.
 
-    Nothing is done without glibc, or where whoever started the process has set limits of their own (``MALLOC_…``).
+    Nothing is done without glibc, or where the process was started with limits of its own (``MALLOC_…``).
     """
     chosen = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if chosen or not sys.platform.startswith("linux"):

@@ -18,20 +18,19 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number
-from colonnade.schema.cells import (
+from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Number, stored_names
+from colonnade.schema.column import NUMBER
+from colonnade.schema.encoders import (
     first_time,
     is_plain,
     is_time,
     na_numbers,
+    number_bounds,
     spelled_floats,
     spelled_wholes,
     spellings,
     unit_of,
 )
-from colonnade.schema.encoders import number_bounds
-from colonnade.schema.features import stored_names
-from colonnade.schema.kinds.number import NUMBER
 
 WORDS = {
     r"(?ai)\A\s*true\s*\Z": "1",

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from colonnade.schema import Bins, Category, Column, Crossed
-from colonnade.schema.cells import na_numbers
-from colonnade.schema.features import stored_names
+from colonnade.schema import Bins, Category, Column, Crossed, stored_names
+from colonnade.schema.encoders import na_numbers
 
 
 def points_of(name: str, column: Column, points: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ and of those of a digit with itself only the upper triangle: half of what one la
 as many parts as keep all multiprocessors busy, and sums of parts are added to each other in int32 as integers, in any order.
 
 Nothing here is random or secret-dependent in its course; shares in the device's memory are as much a node's secret as shares in
-its own, and whoever may read that memory counts as the node (SECURITY.md).
+its own, and anybody who may read that memory counts as the node (SECURITY.md).
 
 Needs torch with CUDA, and the Triton that comes with it: ``pip install 'colonnade[gpu]'``. This module imports both, so it is
 imported late (`colonnade.secure.shamir`).

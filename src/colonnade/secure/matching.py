@@ -117,7 +117,7 @@ from colonnade.errors import BadInput, ProtocolError
 from colonnade.secure.keys import Secret, SeedStream, WordSource, subseed
 
 SLACK = 1.3
-SPARE = 96
+SPARE_PLACES = 96
 MOST_SALTS = 128
 
 Words = NDArray[np.uint64]
@@ -126,7 +126,7 @@ Words = NDArray[np.uint64]
 
 def slots_for(keys: int) -> int:
     """Return how many slots a map of that many keys has: a multiple of three."""
-    return 3 * (int(SLACK * keys + SPARE) // 3 + 1)
+    return 3 * (int(SLACK * keys + SPARE_PLACES) // 3 + 1)
 
 
 class HiddenMap(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ class HiddenMap(msgspec.Struct, frozen=True):
     def read(self, keys: Words) -> Words:
         """Return the values of keys; of a key that was not written, something random."""
         if not 0 <= self.salt < MOST_SALTS or self.table.ndim != 2 or len(self.table) % 3:
-            raise ProtocolError("A peer's map has another shape.")
+            raise ProtocolError("A peer's map does not have the agreed shape.")
         first, second, third = _places(keys, self.salt, len(self.table)).T
         read: Words = self.table[first] ^ self.table[second] ^ self.table[third]
         return read
@@ -686,5 +686,5 @@ def _distinct(own: Points, other: Points) -> Points:
 
 
 def shuffled(count: int, secret: Secret) -> NDArray[np.int64]:
-    """Return a uniform order of so many things."""
+    """Return a uniform order of a number of things."""
     return np.argsort(SeedStream(secret.expose()).words(count), kind="stable")

@@ -379,7 +379,7 @@ def collect(
 
 @numba.njit(["void(uint64[::1], uint64, uint64[::1])"], cache=True, nogil=True)
 def pack_bits(elements: _Words, bits: int, packed: _Words) -> None:
-    """Write elements of so many bits one after the other into words, lowest bits first; elements are below 2 to the bits."""
+    """Write elements, each below 2 to the ``bits``, one after the other into words, lowest bits first."""
     word, gathered, filled = 0, np.uint64(0), np.uint64(0)
     for k in range(elements.size):
         gathered |= elements[k] << filled
@@ -615,7 +615,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         return self.modulus.bit_length()
 
     def packed_size(self, count: int) -> int:
-        """Return how many bytes so many elements take on the wire."""
+        """Return how many bytes a number of elements takes on the wire."""
         return (count * self.element_bits + 7) // 8
 
     @property
@@ -775,7 +775,7 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         """Read what `to_bytes` wrote; refuse another length or a value out of range."""
         count = math.prod(shape)
         if len(data) != self.packed_size(count):
-            raise ProtocolError("The bytes of a share have another length than its shape.")
+            raise ProtocolError("The bytes of a share do not fit its shape.")
         packed = np.empty(self._words(count) + 1, dtype="<u8")
         octets = packed.view(np.uint8)
         octets[: len(data)] = np.frombuffer(data, dtype=np.uint8)

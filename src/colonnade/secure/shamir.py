@@ -322,7 +322,7 @@ class Dealing:
         values = np.asarray(secrets).T
         shares = np.empty((self.nodes, *values.shape), dtype=np.uint64) if out is None else out
         if shares.shape != (self.nodes, *values.shape) or shares.dtype != np.uint64 or not shares.flags.c_contiguous:
-            raise BadInput("The memory to reuse has another shape.")
+            raise BadInput("The memory to reuse does not have the shape of the result.")
         if (self.nodes, self.degree) == (3, 1):
             self._deal_lines(position, values, shares)
         else:

@@ -13,7 +13,7 @@ With e_k(u) = cos + i·sin of 2πku/G, e_k(u) is the product of all e_k(u_j). Ho
 integers. The first holder's table has the coefficients in it. So the link on shares is a sum of products of integers that are
 dealt by the holders, whatever the number of parties.
 
-*Rounding adds noise and next to no bias.* A holder's u_j is uniform, whoever the person is. So what rounding adds on average is
+*Rounding adds noise and next to no bias.* A holder's u_j is uniform for every person. So what rounding adds on average is
 an average over the whole table. tests/secure/test_sine_link.py takes it exactly.
 
 *Coefficients* belong to a family (`colonnade.families`). The bounds below are taken over every value of the tables, so nothing
@@ -91,7 +91,7 @@ class Series:
         return tuple(complex(a, -b) / _UNIT for a, b in zip_longest(self.cosine, self.sine, fillvalue=0))
 
     def at(self, turns: Floats) -> Floats:
-        """Return the series at so many periods."""
+        """Return the series at these numbers of periods."""
         total = np.zeros(np.shape(turns))
         for k, wave in enumerate(self.waves, start=1):
             total += wave.real * np.cos(2 * np.pi * k * turns) - wave.imag * np.sin(2 * np.pi * k * turns)

@@ -1,6 +1,6 @@
 """Sums of private integer vectors under pairwise masks: each party sends its vector plus masks that cancel in the sum.
 
-Every pair of parties has a secret of its own (`colonnade.secure.mail.Session.shared`), which both expand to the same uniform
+Every pair of parties has a secret of its own (`colonnade.secure.keys.Session.shared`), which both expand to the same uniform
 words; the one whose name comes first adds them, the other subtracts them. Arithmetic is modulo 2³² or 2⁶⁴, whichever the
 headroom allows, so masking is one vector addition per peer, and a value costs four or eight bytes on the wire.
 
@@ -101,7 +101,7 @@ class SumRing:
     def from_bytes(self, data: memoryview, count: int) -> Words:
         """Return the words of a message; refuse one of another length."""
         if data.nbytes != count * self.dtype.itemsize:
-            raise ProtocolError("A masked vector has another length.")
+            raise ProtocolError("A masked vector does not have the agreed length.")
         return np.frombuffer(data, dtype=self.dtype)
 
 

@@ -20,7 +20,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import Budget, Loss
 from colonnade.privacy.randomness import KeyedRandomness, SystemRandomness
 from colonnade.privacy.samplers import discrete_gaussian, discrete_laplace
-from colonnade.protocol import agreement, codec
+from colonnade.protocol import agreement, messages
 from colonnade.secure.keys import Identity
 from colonnade.service.health import CLOCK_SLACK, THIS_SOFTWARE_EXISTS, Check, CheckFailed, require_room
 from colonnade.service.party_folder import PartyFolder
@@ -254,7 +254,7 @@ def schema(member: PartyFolder) -> str:
     if papers is None:
         return f"{len(described)} columns are described; {NO_PAPERS}"
     signatory = papers.members.get(member.name)
-    if signatory is None or signatory.schema != codec.schema_digest(described):
+    if signatory is None or signatory.schema != messages.schema_digest(described):
         raise SchemaMismatch(
             "schema.toml is not the schema of the papers.",
             remedy="Restore it, or have all members sign new papers: bounds are part of what was agreed.",

@@ -36,7 +36,7 @@ from colonnade.party.ledger.decisions import Allowance, Approval, CapDecision, R
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
-from colonnade.party.ledger.words import Reading, analysts_beside, read_rows
+from colonnade.party.ledger.words import LedgerNarrator, analysts_beside, read_rows
 from colonnade.party.policy import Permission, Policy
 from colonnade.privacy.accounting import NANO, nano_epsilon
 from colonnade.protocol import agreement
@@ -182,28 +182,28 @@ class Waiting:
         return self.study.hash.hex()[:12]
 
 
-def _reading(ledger: SqliteLedger) -> Reading:
-    return Reading(ledger.party, ledger.budget.delta, keys=analysts_beside(ledger.path))
+def _narrator(ledger: SqliteLedger) -> LedgerNarrator:
+    return LedgerNarrator(ledger.party, ledger.budget.delta, keys=analysts_beside(ledger.path))
 
 
 def refused_studies(folder: Path) -> list[str]:
     """Return the studies that a party has refused lately, in words, oldest first."""
     member = PartyFolder(folder)
     with member.ledger() as ledger:
-        reading = _reading(ledger)
-        return [reading.refusal(one) for one in RefusedStudies(ledger.path).read()]
+        narrator = _narrator(ledger)
+        return [narrator.refusal(one) for one in RefusedStudies(ledger.path).read()]
 
 
 def waiting_studies(folder: Path) -> list[Waiting]:
     """Return the studies that wait for the owner's approval, the latest first."""
     member = PartyFolder(folder)
     with member.ledger() as ledger:
-        reading, version = _reading(ledger), ledger.current_version() or 0
+        narrator, version = _narrator(ledger), ledger.current_version() or 0
         judged = Permission(member.policy(), member.name, ledger.budget.delta, ledger.entries(), ledger.now())
         found = judged.waiting(RefusedStudies(ledger.path).read(), version)
         left = ledger.remaining()
         return [
-            Waiting(one, reading.refusal(one), () if one.plan is None else reading.columns(one.plan), left)
+            Waiting(one, narrator.refusal(one), () if one.plan is None else narrator.columns(one.plan), left)
             for one in found
         ]
 
@@ -220,7 +220,7 @@ def requests_in_words(folder: Path) -> tuple[str, int, int]:
 
 
 def approve(folder: Path, study: RefusedStudy, *, days: float, reason: str) -> int:
-    """Approve one study, on the present data version, for so many days; return the row that says so."""
+    """Approve one study for some days, on the present data version; return the row that says so."""
     member = PartyFolder(folder)
     with member.ledger() as ledger:
         until = int((ledger.now().timestamp() + days * 86_400) * 1_000_000)

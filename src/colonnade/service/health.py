@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, ColonnadeError, DiskFull
 from colonnade.privacy.accounting import NANO, Loss
-from colonnade.protocol import codec, messages
+from colonnade.protocol import messages
 from colonnade.runtime.event_log import read_status
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
@@ -153,7 +153,7 @@ def connected_to_coordinator(state: Path) -> list[str] | None:
 
 def _asked(member: PartyFolder, request: messages.Request) -> messages.Reply | None:
     try:
-        return codec.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(codec.encode(request)))
+        return messages.decode_reply(UnixEndpoint(member.socket, timeout=10.0).handle(messages.encode(request)))
     except ColonnadeError:
         return None
 

@@ -54,7 +54,7 @@ import msgspec
 import colonnade as cn
 from colonnade.errors import BadInput
 from colonnade.privacy.randomness import KeyedRandomness, Randomness, SystemRandomness
-from colonnade.protocol import agreement, codec
+from colonnade.protocol import agreement, messages
 from colonnade.runtime.private_files import (
     read_hex,
     replace_file,
@@ -471,7 +471,7 @@ class PartyFolder:
             if not change_cap:
                 ledger.close()
                 raise BadInput(
-                    "The ledger has another cap than policy.toml.",
+                    "The ledger's cap is not the one in policy.toml.",
                     remedy="Correct [budget] in policy.toml, or record the new cap: colonnade ledger raise FOLDER.",
                 )
             decision = CapDecision.by_user(budget, "party serve --change-cap")
@@ -485,7 +485,7 @@ class PartyFolder:
             return agreement.Signatory(role="compute", identity=identity, direct=self.direct)
         with self.ledger() as ledger:
             number = ledger.identity
-        schema = codec.schema_digest(self.schema())
+        schema = messages.schema_digest(self.schema())
         return agreement.Signatory(role="data", identity=identity, ledger=number, schema=schema, direct=self.direct)
 
     def card_text(self) -> str:

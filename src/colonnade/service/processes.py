@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from urllib.parse import urlsplit
 
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, DiskFull
-from colonnade.protocol import agreement, codec, messages
+from colonnade.protocol import agreement, messages
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import lock_folder
 from colonnade.service import toml_parts
@@ -37,7 +37,7 @@ from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import require_engine
 
 if TYPE_CHECKING:
-    from colonnade.party.refusals import RowsFailed
+    from colonnade.party.table.private_table import RowsFailed
 
 
 REFUSED = 1
@@ -122,12 +122,14 @@ class Supervisor:
     def _start(self, name: str, *, again: bool = False) -> None:
         # A signal that comes before the child has its own handlers waits: the supervisor's would swallow it there.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
-            pid = os.fork()
-        if pid == 0:
-            os._exit(self._live(self._children[name]))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # this process has one thread of its own
+                pid = os.fork()
+            if pid == 0:
+                os._exit(self._live(self._children[name]))
+        finally:  # also if no process can be made: the supervisor can still be stopped
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         self._pids[name] = pid
         self._started[name] = time.monotonic()
         self._log.event("restarted" if again else "started", child=name, pid=pid)
@@ -582,7 +584,7 @@ class MonitoredEndpoint:
     def _begin(self, kind: dict[str, str | int]) -> None:
         with self._lock:
             if self._ending:
-                raise ConnectionAbortedError  # the client asks again, whoever answers by then
+                raise ConnectionAbortedError  # the client asks again, and the next guard answers
             self._under_way += 1
             self._last = kind
             self._is_news.set()
@@ -598,7 +600,7 @@ class MonitoredEndpoint:
         os._exit(0)
 
     def _note(self, kind: dict[str, str | int], reply: bytes) -> None:
-        decoded = codec.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
+        decoded = messages.decode_reply(reply) if len(reply) <= LARGEST_REFUSAL else None
         refused = decoded.code if isinstance(decoded, messages.Refused) else None
         with self._lock:
             self._is_news.set()
@@ -644,11 +646,11 @@ class MonitoredEndpoint:
 def _kind(data: bytes) -> dict[str, str | int]:
     """Return what kind of request this is, in public words."""
     try:
-        request = codec.decode_request(data)
+        request = messages.decode_request(data)
     except ColonnadeError:
         return {"request": "malformed"}
     found: dict[str, str | int] = {"request": type(request).__name__}
-    study = codec.study_of(request)
+    study = messages.study_of(request)
     if study is not None:
         found["study"] = study
     turn = getattr(request, "turn", None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from colonnade.errors import BadInput, CertificateExpired, ColonnadeError, ProtocolError
 from colonnade.party.serving import serve
 from colonnade.protocol import agreement
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
@@ -29,7 +29,7 @@ PATIENCE = 2.0
 IDLE = 60.0
 """Seconds after which a message that nobody asks about is dropped."""
 
-AT_ONCE = 64
+MOST_MESSAGES = 64
 MESSAGES_KEPT = 32
 """Messages that are through and whose last block is kept, should the coordinator not have received it."""
 
@@ -75,7 +75,9 @@ class RelayedMessage:
             if self._failed:
                 return BlockAnswer(call.number, Status.AWAY)
             try:
-                return self._put(call, deadline) if call.verb == Verb.PUT else self._get(call, deadline)
+                if call.verb == Verb.PUT:
+                    return self._put(call, deadline)
+                return self._give(call.number, call.offset, deadline)
             except (OSError, ValueError):  # the latter where the socket was closed from another thread
                 self._failed = True  # whatever was read of the answer is not one
                 self.close()
@@ -104,9 +106,6 @@ class RelayedMessage:
         if end < self._total:
             return BlockAnswer(call.number, Status.MORE)
         return self._give(call.number, 0, deadline)
-
-    def _get(self, call: BlockCall, deadline: float) -> BlockAnswer:
-        return self._give(call.number, call.offset, deadline)
 
     def _give(self, number: int, offset: int, deadline: float) -> BlockAnswer:
         if self._taken < self._total:
@@ -144,7 +143,7 @@ class RelayedMessage:
                 raise OSError
         whole = self._full() or self._read(self._size(), deadline)
         if self.through:
-            self._socket.close()  # a guard has so many connections and no more
+            self._socket.close()  # a guard's connections are few
         return whole
 
     def _read(self, count: int, deadline: float) -> bool:
@@ -288,7 +287,7 @@ class SiteRelay:
         self._report(error)
 
     def tick(self) -> None:
-        """Look after the certificate, and drop messages that nobody has asked about: a guard has only so many connections."""
+        """Look after the certificate, and drop messages that nobody has asked about: a guard's connections are few."""
         self._look_at_kit()
         now = time.monotonic()
         with self._lock:
@@ -346,7 +345,7 @@ class SiteRelay:
     def _make_room(self) -> None:
         for number in [number for number, message in self._messages.items() if message.through][:-MESSAGES_KEPT]:
             del self._messages[number]
-        if len(self._messages) >= AT_ONCE:
+        if len(self._messages) >= MOST_MESSAGES:
             raise OSError
 
     def _end_session(self, session: bytes) -> None:
@@ -359,7 +358,7 @@ class SiteRelay:
 
 READY = 30.0
 RECHECK = 60.0
-LONGEST = 3_600.0
+ANSWER_SECONDS = 3_600.0
 """Seconds that a guard may work on one answer, as for a coordinator."""
 
 
@@ -384,7 +383,7 @@ class MemberLinks:
         self.mailbox = Mailbox(folder.path / "mail", peers)
         self._links = {name: Link(name, address, folder.kit, log) for name, address in peers.items()}
         self._listener = Listener(listen, folder.kit, peers, self.mailbox, log)
-        self._office = PostOffice(UnixEndpoint(folder.socket, timeout=LONGEST), self.mailbox, self._links)
+        self._office = PostOffice(UnixEndpoint(folder.socket, timeout=ANSWER_SECONDS), self.mailbox, self._links)
         self._socket = folder.path / "post.sock"
         ready = threading.Event()
         threading.Thread(

@@ -18,19 +18,18 @@ from colonnade.conversations.conversation import Member
 from colonnade.conversations.endpoint import ComputeNode
 from colonnade.conversations.memory import LedgerHeads, RunRecords
 from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError, SchemaMismatch
-from colonnade.party.gate import Gate
+from colonnade.party.gate import Gate, statement_of
 from colonnade.party.guard import Guard, RowOrders
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.party import Party, statement_of
+from colonnade.party.party import Party
 from colonnade.party.policy import Policy, Terms
-from colonnade.party.refusals import RowsFailed, among_rows
 from colonnade.party.table.dask_cluster import Cluster
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, RowsFailed, among_rows
 from colonnade.party.table.row_order import RowOrder, require_capacity, require_id_column
 from colonnade.party.table.sources import Source
 from colonnade.party.table.stored_table import common_list, list_identity, ordered_table, party_ids
 from colonnade.privacy.randomness import Randomness, SystemRandomness
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import AgreedAlignment, FederationAgreement, Floor, Signatory
 from colonnade.runtime.workers import Workers
 from colonnade.schema import Schema
@@ -88,7 +87,7 @@ class TableTerms:
 
     def __post_init__(self) -> None:
         mine = None if self.papers is None else self.papers.members.get(self.name)
-        if mine is not None and mine.schema != codec.schema_digest(self.schema):
+        if mine is not None and mine.schema != messages.schema_digest(self.schema):
             raise SchemaMismatch(
                 "The papers name another schema than this party's.",
                 remedy="Restore schema.toml, or have new papers made with this party's current card.",

@@ -23,9 +23,9 @@ from colonnade.schema import Schema
 from colonnade.secure.matching import slots_for
 from colonnade.steps.kind import (
     Admission,
-    Channel,
     Earlier,
     RowOrderKind,
+    StepChannel,
     StepKind,
     WholeStep,
     nothing_earlier,
@@ -219,7 +219,7 @@ class MatchingStep(StepKind):
     """
 
     title: ClassVar[str] = "discrete Laplace on the number of people"
-    channel: ClassVar[Channel] = Channel.LISTS
+    channel: ClassVar[StepChannel] = StepChannel.LISTS
     admission: ClassVar[Admission] = Admission.ALIGNMENT
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
     parameters: ClassVar[frozenset[str]] = RULES | {"capacity", "size"}
@@ -323,7 +323,7 @@ class Cohort(StepKind):
 
     name: ClassVar[str] = "cohort"
     title: ClassVar[str] = "public list"
-    channel: ClassVar[Channel] = Channel.LISTS
+    channel: ClassVar[StepChannel] = StepChannel.LISTS
     conversation: ClassVar[str] = "cohort"
     admission: ClassVar[Admission] = Admission.ALIGNMENT
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
@@ -345,7 +345,7 @@ class Cohort(StepKind):
 
     @classmethod
     def discloses(cls, step: Step) -> bool:
-        """Return that nothing is: the list is public."""
+        """Return False: the list is public."""
         return False
 
     @classmethod

@@ -362,7 +362,7 @@ class GroupPart:
         groups = whole_parameter(step.parameters, "groups", LARGEST_GROUPS)
         part = cls(step.party, groups, values, height if values else 1, not step.columns)
         if step.parameters.get("width") != part.width or (not by and groups != 1):
-            raise PlanMismatch("A step of groups has another width than its columns.")
+            raise PlanMismatch("The plan's width of a step of groups does not match its columns.")
         return part
 
     @property
@@ -571,7 +571,7 @@ class _Groups:
         if any(not schema[name].is_number for name in self.part.values):
             raise SchemaMismatch("Only numbers are added up.", remedy="Name categories in by=.")
         if math.prod(column.size for column in described if not column.is_number) != self.part.groups:
-            raise PlanMismatch("The plan gives this party's categories another number of levels.")
+            raise PlanMismatch("The plan's number of levels does not match this party's categories.")
 
     @classmethod
     def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
@@ -633,9 +633,11 @@ class GroupChain(_Groups, JointStep):
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms: exactly 2t + 1 nodes compute, and none of them is the coordinator."""
         nodes = plan.compute_nodes[: 2 * plan.threshold + 1]
-        if COORDINATOR in nodes:
+        if (
+            COORDINATOR in nodes
+        ):  # a node deals products again and could falsify them: the coordinator is not trusted with that
             raise NotEnoughComputeNodes(
-                "Groups over three parties need compute nodes besides the coordinator: a node could spoil what it deals again.",
+                "Groups over three parties need three compute nodes or more, and the coordinator cannot be one of them.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation).',
             )
         terms = _terms_of(steps, holders=3)
@@ -652,7 +654,7 @@ class GroupChain(_Groups, JointStep):
 def _terms_of(steps: Steps, *, holders: int) -> GroupTerms:
     terms = GroupTerms.read(steps)
     if len(terms.holders) != holders:
-        raise PlanMismatch("A step of groups takes columns of another number of parties than hold them.")
+        raise PlanMismatch("The plan's kind of step does not match how many parties hold the columns of the groups.")
     return terms
 
 

@@ -10,12 +10,12 @@ plan, an array whose shape the plan fixes, or shares of rows whose number and wi
 seals) is a small constant per message. No message is sent.
 
 *Terms* that many kinds have in common: parameters, coded columns as bounded integers, scores under public weights. What is
-missing, unknown or of another type is refused before any data is read. Coded columns are what `colonnade.schema.features`
+missing, unknown or of another type is refused before any data is read. Coded columns are what `colonnade.schema`
 maps to [−1, 1], times γ and rounded. Rounding to the nearest integer keeps |entry| ≤ γ because γ is an integer. A category
 adds γ² to a row's squared length however many levels it has. So a row of b columns has squared length at most bγ² by
 construction, and nothing needs clipping unless the plan allows less. A missing number is the midpoint, which is coded as 0. A
 missing category is 0 in every indicator. A model is public once it is released, so the weights of scores stand in the plan.
-These are public facts: `colonnade.party.steps.row_coding` makes the integers from a table.
+These are public facts: `colonnade.party.table.private_table` makes the integers from a table.
 
 *Joint openings* (`JointStep`): products of parties' columns, worked out on secret shares and opened once, with noise in shares.
 What a party contributes is integer rows to be shared, noise for every entry between two parties, and a part of its own,
@@ -42,13 +42,12 @@ from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss, Price
 from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.shared import SharedNoise
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
 from colonnade.protocol.messages import SHORTEST_DIRECT
 from colonnade.result import COORDINATOR, COORDINATOR_ALONE, Opening
-from colonnade.schema import Schema
-from colonnade.schema.features import ColumnName
-from colonnade.secure.mail import OVERHEAD
+from colonnade.schema import ColumnName, Schema
+from colonnade.secure.keys import OVERHEAD
 from colonnade.secure.residues import Arithmetic, gram_bound
 from colonnade.secure.shamir import Rectangle, check_repetitions, cut, rectangles, require_threshold, seeded_points
 
@@ -108,7 +107,7 @@ def nothing_earlier(_: str) -> Mapping[str, NDArray[Any]]:
     raise ProtocolError("This step rests on an earlier step of its plan, which has not been released.")
 
 
-class Channel(StrEnum):
+class StepChannel(StrEnum):
     """How members work a step out together."""
 
     LOCAL = "local"
@@ -194,7 +193,7 @@ class StepKind:
     """The kind's name in a plan."""
     title: ClassVar[str]
     """What is released, in words; statements and reports show it."""
-    channel: ClassVar[Channel] = Channel.LOCAL
+    channel: ClassVar[StepChannel] = StepChannel.LOCAL
     conversation: ClassVar[str] = ""
     """How members talk about it, by the name of a conversation; empty for a release of one party's own."""
     parameters: ClassVar[frozenset[str]] = frozenset()
@@ -403,6 +402,10 @@ class Registry(Mapping[Name, Entry]):
     def register(self, module: str, entries: Mapping[Name, Entry]) -> None:
         """Add entries.
 
+        This goes by what the caller says its module is called. That is no defence against code that already runs in a party's
+        process: such code could change the entries without it. What protects a party is that nothing but colonnade and
+        `PACKAGES` is ever imported (no entry points, no names from a message or a policy). The check catches honest mistakes.
+
         Parameters
         ----------
         module
@@ -550,7 +553,7 @@ def discloses(step: Step) -> bool:
 
 def uses_compute_nodes(steps: Iterable[Step]) -> bool:
     """Return whether something is computed on shares, so that compute nodes and a threshold are needed."""
-    return any(kind_of(step).channel == Channel.SHARES for step in steps)
+    return any(kind_of(step).channel == StepChannel.SHARES for step in steps)
 
 
 LARGEST_NUMBER = 2.0**200
@@ -605,14 +608,14 @@ def word_list(parameters: Mapping[str, Parameter], name: str) -> tuple[str, ...]
     return tuple(str(value) for value in values)
 
 
-def seed_parameter(parameters: Mapping[str, Parameter], name: str = "seed", default: str = "") -> bytes:
+def seed_parameter(parameters: Mapping[str, Parameter], default: str = "") -> bytes:
     """Return 32 public bytes from their hexadecimal form."""
     try:
-        seed = bytes.fromhex(str(parameters.get(name, default)))
+        seed = bytes.fromhex(str(parameters.get("seed", default)))
     except ValueError:
         seed = b""
     if len(seed) != 32:
-        raise BadInput(f"A step's {name} must be 32 bytes in hexadecimal.")
+        raise BadInput("A step's seed must be 32 bytes in hexadecimal.")
     return seed
 
 
@@ -707,7 +710,7 @@ class ScoreWeights:
         self.widths = [schema[name].width for name in columns]
         outputs, rest = divmod(len(weights), sum(self.widths))
         if rest or not outputs:
-            raise PlanMismatch("The plan has another number of weights than this party has coded columns.")
+            raise PlanMismatch("The plan's number of weights does not match this party's coded columns.")
         self.weights: NDArray[np.float64] = np.array(weights, dtype=np.float64).reshape(outputs, -1)
 
     @property
@@ -753,7 +756,7 @@ class BoundedScores:
         self.largest = np.array(number_list(parameters, "largest"))
         self.heights = np.array(whole_list(parameters, "heights"), dtype=np.int64)
         if not len(self.largest) == len(self.heights) == self.width or not np.all(self.largest >= 1 / LARGEST_NUMBER):
-            raise PlanMismatch("The plan describes another number of scores than it has weights for.")
+            raise PlanMismatch("The plan's scores and their weights differ in number.")
         if np.any(self.heights < 1) or np.any(self.heights > valid_scale(scale)):
             raise BadInput("The height of a score is at least 1 and at most the scale.")
         if row_bound != int(self.heights @ self.heights):
@@ -937,7 +940,7 @@ class Joint:
 class JointStep(StepKind):
     """A step that is opened jointly. A subclass says what its noise is and how large its integers are."""
 
-    channel: ClassVar[Channel] = Channel.SHARES
+    channel: ClassVar[StepChannel] = StepChannel.SHARES
     conversation: ClassVar[str] = "products"
     together: ClassVar[bool] = True
     in_tiles: ClassVar[bool] = False
@@ -947,7 +950,7 @@ class JointStep(StepKind):
     @classmethod
     def read(cls, plan: Plan, name: str) -> Joint:
         """Read a joint opening from a plan; refuse one that could not keep its promise. A plan is read once."""
-        hashed = HashedStep(codec.digest(plan), name, plan)
+        hashed = HashedStep(messages.digest(plan), name, plan)
         return _read(cls, hashed)  # type: ignore[arg-type]  # mypy takes a class for one without a hash
 
     @classmethod
@@ -982,7 +985,7 @@ class JointStep(StepKind):
             raise BadInput(
                 f"A matrix of {columns:,} columns is opened in tiles, and every compute node would hold {held:,} bytes of shares "
                 "meanwhile, more than it may.",
-                remedy=f"Ask for at most {fitting:,} columns of so many people, or for fewer than 8,000, which are opened at "
+                remedy=f"Ask for at most {fitting:,} columns of this many people, or for fewer than 8,000, which are opened at "
                 "once.",
             )
 
@@ -1115,9 +1118,9 @@ class SharingFloor:
     Parameters
     ----------
     threshold
-        At least so many compute nodes together learn nothing.
+        At least this many compute nodes together learn nothing.
     collusion
-        The noise covers at least so many colluding data parties, or all but one of the plan's: a larger coalition has all the
+        The noise covers at least this many colluding data parties, or all but one of the plan's: a larger coalition has all the
         data.
     nodes
         Who may compute; ``None`` for every member.

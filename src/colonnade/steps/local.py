@@ -28,10 +28,10 @@ from colonnade.privacy.laws import Mechanism
 from colonnade.privacy.laws.additive import DiscreteLaplace, count_noise, replaced_count_loss
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, LocalClustering
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import Opening
 from colonnade.schema import Column, Schema
-from colonnade.secure.mail import OVERHEAD
+from colonnade.secure.keys import OVERHEAD
 from colonnade.steps.kind import (
     HELLO,
     LARGEST_NUMBER,
@@ -39,12 +39,12 @@ from colonnade.steps.kind import (
     SEED,
     SMALL,
     Admission,
-    Channel,
     Earlier,
     FixedPoint,
     Forecast,
     RowOrderKind,
     ScoreWeights,
+    StepChannel,
     StepKind,
     WholeStep,
     nothing_earlier,
@@ -140,7 +140,7 @@ class Combination:
 class Membership:
     """The nearest of the centres that an earlier step of the plan released at this party."""
 
-    leaves_out = False  # whoever has a row has a nearest centre
+    leaves_out = False  # every person with a row has a nearest centre
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier) -> None:
         self.centres_of = str(step.parameters.get("centres_of"))
@@ -150,7 +150,7 @@ class Membership:
         self.source = Centres(plan, source, schema)
         self.size = self.source.clusters
         if step.parameters.get("clusters") != self.size:
-            raise PlanMismatch("A step counts another number of clusters than were asked for.")
+            raise PlanMismatch("A step's number of clusters is not the one that was asked for.")
         self.columns = step.columns
         self._earlier = earlier
 
@@ -158,7 +158,7 @@ class Membership:
         """Return the centres as they were released."""
         centres = self._earlier(self.centres_of).get("value")
         if centres is None or centres.shape != (self.size, self.source.block.coding.width):
-            raise ProtocolError("The centres that this step rests on were released in another shape.")
+            raise ProtocolError("The centres that this step rests on do not have the planned shape.")
         return centres.astype(np.int64)
 
 
@@ -194,7 +194,7 @@ def report_cells(size: int, *, leaves_out: bool) -> int:
     return max(size + leaves_out, 2)
 
 
-class Histogram(StepKind):
+class HistogramStep(StepKind):
     """Counts of one party's category (`colonnade.steps.local`).
 
     Sensitivity: under zero-out one person leaves one cell, which changes by exactly one (a missing record is in no cell), so
@@ -305,7 +305,7 @@ PARTS = ("train", "test")
 class KeyStep(StepKind):
     """One party's part in agreeing on a secret."""
 
-    channel: ClassVar[Channel] = Channel.KEY
+    channel: ClassVar[StepChannel] = StepChannel.KEY
     admission: ClassVar[Admission] = Admission.NOTHING
     row_order_kind: ClassVar[RowOrderKind] = RowOrderKind.ANY
 
@@ -385,7 +385,7 @@ class Split(KeyStep):
 
 def part_identity(plan: Plan, part: str) -> str:
     """Return the name of a part as an order of rows: a function of the plan, which names the order that is divided."""
-    return hashlib.sha256(b"colonnade split 1\0" + codec.digest(plan) + part.encode()).hexdigest()
+    return hashlib.sha256(b"colonnade split 1\0" + messages.digest(plan) + part.encode()).hexdigest()
 
 
 def key_holders(plan: Plan, name: str) -> list[str]:

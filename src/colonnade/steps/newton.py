@@ -42,12 +42,12 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, SchemaMismatch
-from colonnade.families import family_of
+from colonnade.families import DEFAULT, FAMILIES
 from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
 from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
 from colonnade.secure.residues import PRIME_SETS, Arithmetic, noise_tail
@@ -60,12 +60,12 @@ from colonnade.steps.kind import (
     LOSS,
     SEED,
     SMALL,
-    Channel,
     Earlier,
     FixedPoint,
     Forecast,
     HashedStep,
     NoiseWords,
+    StepChannel,
     StepKind,
     WholeStep,
     check_nodes,
@@ -140,6 +140,19 @@ class LabelledTerms:
         return next(iter(self.asked.values()))
 
 
+def family_of(parameters: Mapping[str, object]) -> Family:
+    """Return the family that a plan's step names."""
+    family = FAMILIES.get(str(parameters.get("family", DEFAULT.name)))
+    if family is None:
+        raise BadInput(f"The family of a model is one of {', '.join(FAMILIES)}.")
+    return family
+
+
+def family_term(family: Family) -> dict[str, str]:
+    """Return what a plan's step says of its family: nothing where that is the default."""
+    return {} if family is DEFAULT else {"family": family.name}
+
+
 class LabelledSteps(StepKind):
     """One party's rows in such a run: whether the label is among them, and how its other columns are coded."""
 
@@ -192,11 +205,11 @@ class Phase(StrEnum):
     """Nodes open their shares of the round's noised sums."""
 
 
-class Beat(NamedTuple):
+class NewtonTurn(NamedTuple):
     """One turn: its phase, the round and the chunk of people it is about, and of a fold the holder."""
 
     phase: Phase
-    number: int = 0
+    round_number: int = 0
     chunk: int = 0
     holder: int = 0
 
@@ -228,7 +241,7 @@ class NewtonTerms(LabelledTerms):
     @classmethod
     def read(cls, plan: Plan, name: str) -> "NewtonTerms":
         """Read a run from a plan; refuse one that could not keep its promise. A plan is read once."""
-        return _read(HashedStep(codec.digest(plan), name, plan))
+        return _read(HashedStep(messages.digest(plan), name, plan))
 
     @classmethod
     def _of(cls, plan: Plan, name: str) -> "NewtonTerms":
@@ -249,9 +262,11 @@ class NewtonTerms(LabelledTerms):
         holders = _holders(plan, steps)
         preferred = sorted(plan.compute_nodes, key=lambda node: (node == COORDINATOR, node not in holders))
         nodes = tuple(node for node in plan.compute_nodes if node in preferred[: 2 * plan.threshold + 1])
-        if COORDINATOR in nodes:
+        if (
+            COORDINATOR in nodes
+        ):  # a node deals products again and could falsify them: the coordinator is not trusted with that
             raise NotEnoughComputeNodes(
-                "Newton steps need compute nodes besides the coordinator: a node could spoil what it deals again.",
+                "Newton steps need three compute nodes or more, and the coordinator cannot be one of them.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation), or use method="secure".',
             )
         found = _with_room(plan, steps)
@@ -322,7 +337,7 @@ class NewtonTerms(LabelledTerms):
         return self.bounds.link.terms
 
     def bound(self, number: int) -> int:
-        """Return what no integer exceeds that a round opens."""
+        """Return an upper bound on the integers that a round opens."""
         return _bound(number, self.people, self.scale, self.link(number), self.noise.variance(number))
 
     def link(self, number: int) -> LinkBounds:
@@ -354,27 +369,27 @@ class NewtonTerms(LabelledTerms):
         return tuple((start, min(start + rows, self.people)) for start in range(0, self.people, rows))
 
     @cached_property
-    def beats(self) -> tuple[Beat, ...]:
+    def spoken_turns(self) -> tuple[NewtonTurn, ...]:
         """All turns of a run in which anything is said: turns 1 … C are of columns, and turn C+2 is the first of the rounds."""
-        columns = tuple(Beat(Phase.COLUMNS, chunk=chunk) for chunk in range(len(self.chunks)))
-        return columns + tuple(beat for number in range(self.rounds) for beat in self.round_beats(number))
+        columns = tuple(NewtonTurn(Phase.COLUMNS, chunk=chunk) for chunk in range(len(self.chunks)))
+        return columns + tuple(turn for number in range(self.rounds) for turn in self.round_turns(number))
 
     @cached_property
     def first_turns(self) -> tuple[int, ...]:
         """The first turn of every round."""
-        lengths = [len(self.round_beats(number)) for number in range(self.rounds)]
+        lengths = [len(self.round_turns(number)) for number in range(self.rounds)]
         return tuple(len(self.chunks) + 2 + sum(lengths[:number]) for number in range(self.rounds))
 
-    def round_beats(self, number: int) -> tuple[Beat, ...]:
+    def round_turns(self, number: int) -> tuple[NewtonTurn, ...]:
         """Return the turns of one round; the last one opens it."""
-        beats: list[Beat] = []
+        turns: list[NewtonTurn] = []
         for chunk in range(len(self.chunks)):
-            beats += [Beat(Phase.PARTS, number, chunk), Beat(Phase.FACTORS, number, chunk)]
-            beats += [Beat(Phase.FOLD, number, chunk, holder) for holder in range(1, len(self.maskers))]
-            beats.append(Beat(Phase.SERIES, number, chunk))
+            turns += [NewtonTurn(Phase.PARTS, number, chunk), NewtonTurn(Phase.FACTORS, number, chunk)]
+            turns += [NewtonTurn(Phase.FOLD, number, chunk, holder) for holder in range(1, len(self.maskers))]
+            turns.append(NewtonTurn(Phase.SERIES, number, chunk))
             if number == CURVATURE:
-                beats.append(Beat(Phase.WEIGH, number, chunk))
-        return (*beats, Beat(Phase.OPEN, number))
+                turns.append(NewtonTurn(Phase.WEIGH, number, chunk))
+        return (*turns, NewtonTurn(Phase.OPEN, number))
 
 
 @lru_cache(maxsize=64)
@@ -428,7 +443,7 @@ def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: 
 
 
 def _bound(number: int, people: int, scale: int, bounds: LinkBounds, variance: float) -> int:
-    """Return what no opened integer exceeds: so many people of |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
+    """Return an upper bound on opened integers: people times |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
     if number == CURVATURE:
         return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * variance))
     return people * bounds.residual * scale + noise_tail(math.ceil(variance))
@@ -460,7 +475,7 @@ WORDS = (
 
 
 def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
-    """Return what no integer exceeds that a round opens; infinite if its noise cannot be drawn."""
+    """Return an upper bound on the integers that a round opens; infinite if its noise cannot be drawn."""
     try:
         variance = noise.variance(number)
     except BadInput:  # coarser tables make it smaller
@@ -510,7 +525,7 @@ class NewtonSteps(LabelledSteps):
 
     name: ClassVar[str] = KIND
     title: ClassVar[str] = "Newton steps with noise in shares"
-    channel: ClassVar[Channel] = Channel.SHARES
+    channel: ClassVar[StepChannel] = StepChannel.SHARES
     conversation: ClassVar[str] = "newton"
     together: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = frozenset(
@@ -535,7 +550,7 @@ class NewtonSteps(LabelledSteps):
             FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
         )
         if self.terms.widths[step.party] != self.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
         block = whole_list(step.parameters, "levels")
         if block and block not in tuple(self._categories(schema)):
             raise PlanMismatch("The levels that are not multiplied by weights are not those of a category here.")
@@ -620,7 +635,7 @@ class NewtonSteps(LabelledSteps):
 
     @classmethod
     def forecast(cls, whole: WholeStep, forecast: Forecast, *, kept: bool) -> bool:
-        """Add the rounds of a run: recall, greet, one round per beat and one between columns and rounds, conclude."""
+        """Add the rounds of a run: recall, greet, one round per turn and one between columns and rounds, conclude."""
         _forecast(NewtonTerms.read(whole.plan, whole.name), forecast, kept=kept)
         return True
 
@@ -636,28 +651,28 @@ def _forecast(terms: NewtonTerms, forecast: Forecast, *, kept: bool) -> None:
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, SMALL // 2))
     forecast.round(dict.fromkeys(members, SMALL), dict.fromkeys(members, HELLO + SMALL))
     arriving = dict.fromkeys(members, len(members) * HELLO)
-    for place, beat in enumerate(terms.beats):
+    for place, turn in enumerate(terms.spoken_turns):
         if place == len(terms.chunks):
             forecast.round(arriving, dict.fromkeys(members, SMALL))
             arriving = dict.fromkeys(members, SMALL)
-        letters = dict(_letters(terms, beat))
+        letters = dict(_letters(terms, turn))
         for ends, size in letters.items():
             forecast.letter(*ends, size)
         said = _by(letters, members, place=0)
-        if beat.phase == Phase.OPEN:
+        if turn.phase == Phase.OPEN:
             said = {
-                name: SMALL + (8 * terms.noise.entries_of(beat.number) if name in terms.nodes else 0)
+                name: SMALL + (8 * terms.noise.entries_of(turn.round_number) if name in terms.nodes else 0)
                 for name in members
             }
-        inputs = _inputs(terms, beat)
+        inputs = _inputs(terms, turn)
         forecast.round({name: size + inputs for name, size in arriving.items()}, said)
         arriving = _by(letters, members, place=1)
     forecast.round(dict.fromkeys(owners, answer + SMALL), dict.fromkeys(owners, answer + LOSS + SMALL))
 
 
-def _inputs(terms: NewtonTerms, beat: Beat) -> int:
+def _inputs(terms: NewtonTerms, turn: NewtonTurn) -> int:
     """Return how large the public inputs of a turn are: the weights of a round."""
-    return 0 if beat.phase != Phase.PARTS or beat.chunk else 8 * terms.columns
+    return 0 if turn.phase != Phase.PARTS or turn.chunk else 8 * terms.columns
 
 
 def _by(letters: dict[tuple[str, str], int], members: tuple[str, ...], *, place: int) -> dict[str, int]:
@@ -668,12 +683,12 @@ def _by(letters: dict[tuple[str, str], int], members: tuple[str, ...], *, place:
     return sizes
 
 
-def _letters(terms: NewtonTerms, beat: Beat) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield sender, receiver and size of every letter of a beat."""
-    start, stop = terms.chunks[beat.chunk]
-    people, last = stop - start, beat.chunk == len(terms.chunks) - 1
-    if beat.phase == Phase.PARTS:
-        entries, double = terms.noise.entries_of(beat.number), 2 * terms.threshold
+def _letters(terms: NewtonTerms, turn: NewtonTurn) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield sender, receiver and size of every letter of a turn."""
+    start, stop = terms.chunks[turn.chunk]
+    people, last = stop - start, turn.chunk == len(terms.chunks) - 1
+    if turn.phase == Phase.PARTS:
+        entries, double = terms.noise.entries_of(turn.round_number), 2 * terms.threshold
         for owner in terms.owners:
             for other in {*terms.holders, *(terms.nodes if last else ())} - {owner}:
                 size = LETTER
@@ -683,26 +698,26 @@ def _letters(terms: NewtonTerms, beat: Beat) -> Iterator[tuple[tuple[str, str], 
                     size += _share(terms, owner, other, entries, double)
                 yield (owner, other), size
         return
-    if beat.phase == Phase.FACTORS:
+    if turn.phase == Phase.FACTORS:
         for evaluator in terms.evaluators:
             if evaluator != terms.teller:
                 yield (terms.teller, evaluator), LETTER + 2 * people
-    for sender, values in _dealt(terms, beat).items():
+    for sender, values in _dealt(terms, turn).items():
         for node in terms.nodes:
             if node != sender:
                 yield (sender, node), LETTER + _share(terms, sender, node, values * people, terms.threshold)
 
 
-def _dealt(terms: NewtonTerms, beat: Beat) -> dict[str, int]:
-    """Return how many values per person each sender of a beat deals to the nodes."""
-    if beat.phase == Phase.COLUMNS:
+def _dealt(terms: NewtonTerms, turn: NewtonTurn) -> dict[str, int]:
+    """Return how many values per person each sender of a turn deals to the nodes."""
+    if turn.phase == Phase.COLUMNS:
         return dict(terms.widths)
-    if beat.phase == Phase.FACTORS:
+    if turn.phase == Phase.FACTORS:
         return {masker: 2 * terms.terms + (place == 0) for place, masker in enumerate(terms.maskers)}
-    if beat.phase == Phase.SERIES:
+    if turn.phase == Phase.SERIES:
         return dict.fromkeys(terms.evaluators, 1)
     again = {Phase.FOLD: 2 * terms.terms, Phase.WEIGH: len(terms.weighed)}
-    return dict.fromkeys(terms.nodes, again[beat.phase]) if beat.phase in again else {}
+    return dict.fromkeys(terms.nodes, again[turn.phase]) if turn.phase in again else {}
 
 
 def _share(terms: NewtonTerms, sender: str, node: str, values: int, degree: int) -> int:

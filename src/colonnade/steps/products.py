@@ -82,7 +82,7 @@ class Gram(JointStep):
         super().__init__(plan, step, schema, earlier)
         self.joint = self.read(plan, step.name)
         assert isinstance(self.joint.noise, GramNoise)  # see `noise` below
-        self.own_noise = self.joint.noise
+        self.joint_law = self.joint.noise
         scale = whole_parameter(step.parameters, "scale")
         row_bound = whole_parameter(step.parameters, "row_bound")
         self.coding: FixedPoint | BoundedScores
@@ -92,7 +92,7 @@ class Gram(JointStep):
             signed = word_list(step.parameters, "signed")
             self.coding = FixedPoint(step.columns, schema, scale=scale, signed=signed, row_bound=row_bound)
         if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan gives this party's columns another width.")
+            raise PlanMismatch("The plan's width does not match this party's coded columns.")
 
     @property
     def width(self) -> int:
@@ -139,7 +139,7 @@ class PairTables(JointStep):
         self.joint = self.read(plan, step.name)
         self.category = category_of(plan, step, schema, earlier)
         if step.parameters.get("width") != self.category.size:
-            raise PlanMismatch("The plan gives this party's categories another number of levels.")
+            raise PlanMismatch("The plan's number of levels does not match this party's categories.")
 
     @property
     def width(self) -> int:
@@ -178,7 +178,7 @@ class UnionCross(JointStep):
         super().__init__(plan, step, schema, earlier)
         self._owner = None
         self.joint = self.read(plan, step.name)
-        self.own_noise, self.coding = _union_terms(self.joint, step, schema)
+        self.joint_law, self.coding = _union_terms(self.joint, step, schema)
 
     @classmethod
     def noise(cls, plan: Plan, steps: Steps) -> SharedNoise:
@@ -201,7 +201,7 @@ class UnionOwn(JointStep):
         super().__init__(plan, step, schema, earlier)
         self._owner = None
         self.joint = self.read(plan, step.name)
-        self.own_noise, self.coding = _union_terms(self.joint, step, schema)
+        self.joint_law, self.coding = _union_terms(self.joint, step, schema)
 
     @classmethod
     def largest(cls, plan: Plan, steps: Steps) -> tuple[int, int]:
@@ -226,7 +226,7 @@ def _union_terms(joint: Joint, step: Step, schema: Schema) -> tuple[UnionNoise, 
         row_bound=whole_parameter(step.parameters, "row_bound"),
     )
     if step.parameters.get("coded") != coding.width:  # the width of its rows was compared with the noise
-        raise PlanMismatch("The plan gives this party's columns another width.")
+        raise PlanMismatch("The plan's width does not match this party's coded columns.")
     return joint.noise, coding
 
 
@@ -248,7 +248,7 @@ def _union_noise(plan: Plan, steps: Steps, *, between: bool) -> UnionNoise:
         part=part,
     )
     if any(step.parameters.get("width") != _union_width(noise, party) for party, step in steps.items()):
-        raise PlanMismatch("A step of a union has another width than its part.")
+        raise PlanMismatch("The plan's width of a step of a union does not match its part.")
     return noise
 
 
@@ -350,7 +350,7 @@ class Coefficients(JointStep):
         super().__init__(plan, step, schema, earlier)
         self.joint = self.read(plan, step.name)
         assert isinstance(self.joint.noise, CoefficientNoise)  # see `noise` below
-        self.own_noise = self.joint.noise
+        self.joint_law = self.joint.noise
         scale = whole_parameter(step.parameters, "scale")
         self.coding = FixedPoint(
             step.columns,
@@ -360,7 +360,7 @@ class Coefficients(JointStep):
             row_bound=scale**2 * len(step.columns),  # what coding keeps by itself: nothing is clipped
         )
         if tuple(self.coding.widths) != widths_of(step):
-            raise PlanMismatch("The plan gives this party's columns other widths.")
+            raise PlanMismatch("The plan's widths do not match this party's coded columns.")
         self.entries = own_entries(widths_of(step), target=step.parameters["target"] is True)
         self.cross = cross_entries(self.joint.steps)
 
@@ -588,7 +588,7 @@ class NearestPoint:
         self.points = ScoreWeights(step.columns, schema, number_list(step.parameters, "points"))
         self.guesses = np.array(whole_list(step.parameters, "guesses"), dtype=np.int64)
         if len(self.guesses) != self.points.outputs or self.guesses.min() < 0:
-            raise PlanMismatch("The plan has another number of points than of labels for them.")
+            raise PlanMismatch("The plan's points and their labels differ in number.")
         self.places = _places(step, table, int(self.guesses.max(initial=0)) + 1 + max(_kept(step)))
 
 

@@ -26,7 +26,7 @@ KINDS.register(
             local.GroupKey,
             local.Split,
             local.Centres,
-            local.Histogram,
+            local.HistogramStep,
             local.Reports,
             local.SquaredLength,
             newton.NewtonSteps,
@@ -73,7 +73,7 @@ _method = PlannedMethod.of
 _COUNTS = ("columns", "sample")
 _SECOND_STAGE = ("after",)
 """The hash of the plan of a first stage."""
-CLUSTERS = (local.Centres, local.Histogram)
+CLUSTERS = (local.Centres, local.HistogramStep)
 """Steps of every clustering: a single party's weights are a histogram, whatever the method."""
 _SCORED = (
     "PCA",
@@ -89,9 +89,9 @@ _SCORED = (
 TASKS.register(
     __name__,
     {
-        ("pattern-count", "secure"): _method(products.PairTables, local.Histogram, parameters=_COUNTS),
+        ("pattern-count", "secure"): _method(products.PairTables, local.HistogramStep, parameters=_COUNTS),
         ("pattern-count", "response"): _method(local.Reports, parameters=_COUNTS),
-        ("pattern-count", "independent"): _method(local.Histogram, parameters=_COUNTS),
+        ("pattern-count", "independent"): _method(local.HistogramStep, parameters=_COUNTS),
         ("description", "local"): _method(describing.ColumnCounts, describing.QuantilePositions),
         ("groups", "secure"): _method(describing.GroupChain, describing.GroupSums, describing.GroupTotals),
         ("clustering", "secure"): _method(*CLUSTERS, products.PairTables),
@@ -102,7 +102,7 @@ TASKS.register(
             products.Gram, newton.NewtonSteps, products.ScoreHistogram, parameters=_SECOND_STAGE
         ),
         ("moments", "tables"): _method(
-            products.PairTables, local.Histogram, products.Gram, parameters=("stage", "keep")
+            products.PairTables, local.HistogramStep, products.Gram, parameters=("stage", "keep")
         ),
         ("evaluation", "PCA"): _method(products.Gram),
         ("evaluation", "LinearRegression"): _method(products.Gram),

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch
-from colonnade.families import family_of
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import NOTHING, Loss
 from colonnade.result import COORDINATOR, Opening
@@ -24,9 +23,9 @@ from colonnade.schema import Schema
 from colonnade.secure.summation import SumRing
 from colonnade.steps.kind import (
     Admission,
-    Channel,
     Earlier,
     ScoreWeights,
+    StepChannel,
     StepKind,
     WholeStep,
     nothing_earlier,
@@ -34,6 +33,7 @@ from colonnade.steps.kind import (
     number_parameter,
     whole_parameter,
 )
+from colonnade.steps.newton import family_of
 
 SUMMED = (
     "Of {name} only sums over the parties were opened: no party's own part is seen unless all other parties pool theirs with "
@@ -79,7 +79,7 @@ class SumTerms:
 class SumStep(StepKind):
     """One party's vector in a secure sum without noise."""
 
-    channel: ClassVar[Channel] = Channel.SUM
+    channel: ClassVar[StepChannel] = StepChannel.SUM
     conversation: ClassVar[str] = "sum"
     summed: ClassVar[str]
     """What is added up, in words."""
@@ -134,7 +134,7 @@ class Predictions(SumStep):
         weights = number_list(step.parameters, "weights")
         self.scores = ScoreWeights(step.columns, schema, weights) if step.columns else None
         if self.scores is not None and self.scores.outputs != self.outputs:
-            raise PlanMismatch("The plan has weights for another number of scores.")
+            raise PlanMismatch("The plan's number of weights does not match its scores.")
         if self.scale <= 0 or len(self.offsets) != self.outputs:
             raise BadInput("A step of predictions lacks its scale or its offsets.")
         reading = READINGS.get(str(step.parameters.get("reading")))

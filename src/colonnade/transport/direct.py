@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.protocol import codec
-from colonnade.protocol.codec import read_frame, write_frame
+from colonnade.protocol import messages
 from colonnade.protocol.messages import (
     Array,
     Ask,
@@ -44,6 +43,8 @@ from colonnade.protocol.messages import (
     Reply,
     Request,
     Ticket,
+    read_frame,
+    write_frame,
 )
 
 ENDPOINTS_AT_ONCE = 8
@@ -402,11 +403,11 @@ def _asked(requests: Mapping[str, bytes]) -> dict[str, str | int]:
         "colonnade.members": len(requests),
         "colonnade.bytes_out": sum(map(len, requests.values())),
     }
-    request = _read(codec.decode_request, next(iter(requests.values()), b""))
+    request = _read(messages.decode_request, next(iter(requests.values()), b""))
     if request is None:
         return found
     found["colonnade.request"] = type(request).__name__
-    study = codec.study_of(request)
+    study = messages.study_of(request)
     if study is not None:
         found["colonnade.study"] = study
     for name in ("step", "turn"):
@@ -416,7 +417,7 @@ def _asked(requests: Mapping[str, bytes]) -> dict[str, str | int]:
 
 
 def _answered(replies: Mapping[str, bytes]) -> dict[str, int | list[str]]:
-    small = [_read(codec.decode_reply, data) for data in replies.values() if len(data) <= LARGEST_REFUSAL]
+    small = [_read(messages.decode_reply, data) for data in replies.values() if len(data) <= LARGEST_REFUSAL]
     refused = sorted({reply.code for reply in small if isinstance(reply, Refused)})
     found: dict[str, int | list[str]] = {"colonnade.bytes_in": sum(map(len, replies.values()))}
     return {**found, "colonnade.refused": refused} if refused else found

@@ -1,7 +1,7 @@
 """Parties on other machines, over NVIDIA FLARE: the same bytes each way, in parallel, asked again until they are answered.
 
 A party is away when its relay, or the guard behind it, is not there; it may be away for ``patience`` seconds, whatever the
-reason, before a round fails. A guard that is at work may take as long as it needs (``longest``).
+reason, before a round fails. A guard that is at work may take as long as it needs (`ANSWER_SECONDS`).
 
 FLARE's Cell is used as a pipe for opaque bytes, in blocks (extra ``colonnade[network]``).
 
@@ -46,7 +46,7 @@ from cryptography import x509
 
 from colonnade.errors import BadInput, ColonnadeError, PartyAway, ProtocolError
 from colonnade.protocol.agreement import COORDINATOR
-from colonnade.protocol.codec import LARGEST_FRAME
+from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.transport.kit import Certificate, Kit, KitWatch, KnownCertificates
 
@@ -417,19 +417,19 @@ def _open(name: str, address: str, credentials: dict[str, str], host: str) -> An
 
 
 PATIENCE = 45.0
-LONGEST = 3_600.0
+ANSWER_SECONDS = 3_600.0
 BLOCK_SECONDS = 20.0
 PAUSE = 0.2
 ATTEMPTS = 5
 """How often a guard may die over one message, having been reached, before it is given up."""
 
-AT_ONCE = 16
+MESSAGES_PER_PARTY = 16
 """Messages on their way to one party; its relay takes more."""
 KIT_SECONDS = 1.0
 """Seconds between two looks at the coordinator's own certificate."""
 
 
-class _Away(Exception):
+class _Unreachable(Exception):
     """The relay or its guard is not there; the message starts again."""
 
 
@@ -468,8 +468,6 @@ class FlareTransport:
         The name in the coordinator's certificate.
     patience
         Seconds that a party may be away before a round fails; asking again is safe.
-    longest
-        Seconds that a guard may work on one answer.
     log
         Where connections and refused messages are noted.
     changed
@@ -488,7 +486,6 @@ class FlareTransport:
         kit: str | Path,
         host: str,
         patience: float = PATIENCE,
-        longest: float = LONGEST,
         log: Log | None = None,
         changed: Callable[[tuple[str, ...]], None] = lambda _: None,
         memory: Path | None = None,
@@ -501,7 +498,6 @@ class FlareTransport:
             )
         self.parties = tuple(parties)
         self._patience = patience
-        self._longest = longest
         self._clock = clock
         self._log = log or Log(None, "coordinator", "coordinator")
         self._changed = changed
@@ -510,7 +506,9 @@ class FlareTransport:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._lock = threading.Lock()
-        self._pools = {party: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="colonnade") for party in self.parties}
+        self._pools = {
+            party: ThreadPoolExecutor(MESSAGES_PER_PARTY, thread_name_prefix="colonnade") for party in self.parties
+        }
         self._kit = Kit(Path(kit), "server", calendar)
         self._line = Line(
             COORDINATOR_CELL,
@@ -564,7 +562,7 @@ class FlareTransport:
             while not letter.reached:
                 try:
                     return self._attempt(letter)
-                except _Away:
+                except _Unreachable:
                     if self._clock() - letter.seen > self._patience:
                         raise self._absence(party) from None
                 letter.number = next(self._numbers)
@@ -618,13 +616,13 @@ class FlareTransport:
         """Repeat one call while the guard is at work; a relay that says so is there."""
         last = verb == Verb.PUT and offset + len(block) == len(letter.data)
         wanted = Status.MORE if verb == Verb.PUT and not last else Status.DATA
-        give_up = self._clock() + self._longest
+        give_up = self._clock() + ANSWER_SECONDS
         while self._clock() < give_up:
             answer = self._call(letter, verb, offset, block)
             if answer.status == Status.REFUSED:
                 raise ProtocolError(f"The relay of party {letter.party!r} does not pass this message on.")
             if answer.status not in (wanted, Status.WAIT):
-                raise _Away
+                raise _Unreachable
             letter.seen, letter.reached = self._clock(), True
             if answer.status == wanted:
                 return answer
@@ -638,12 +636,12 @@ class FlareTransport:
             call = BlockCall(number, verb, self._session, letter.number, len(letter.data), offset, block)
             left = letter.seen + self._patience - self._clock()
             if not self._line.send(letter.party, call.encode()) or not waiting.arrived.wait(_between(left)):
-                raise _Away
+                raise _Unreachable
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
         if waiting.answer is None:
-            raise _Away
+            raise _Unreachable
         return waiting.answer
 
     # What comes in ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 A link carries letters and nothing else. It is an optimisation: if it fails, the coordinator relays the same bytes. What a
 letter is, how it is sealed and when it is accepted is the guards' affair and is the same with links and without
-(`colonnade.secure.mail`): guards do not know that there are links.
+(`colonnade.secure.keys`): guards do not know that there are links.
 
 *Who connects.* The relay, which has the network. The guard has none. The relay takes letters out of its guard's answer, hands
 them over, and puts tickets in their place (`PostOffice`).
@@ -13,7 +13,7 @@ connections are not used for that reason: there a cell learns from messages wher
 
 *Who is there.* Both ends show the certificate that they connect to the coordinator with, over TLS 1.3. Each end checks that an
 authority in its own kit made it, for a site and not for the coordinator, that it holds today, and that the name in it is that
-of the member (`Kit.recognise`). The relay has no identity key, and needs none: whoever makes false certificates gets sealed
+of the member (`Kit.recognise`). The relay has no identity key, and needs none: an attacker with false certificates gets sealed
 letters, which a coordinator gets anyway, and can fill that member's part of a mailbox.
 
 *What is said.* ::
@@ -40,8 +40,8 @@ files and not in memory: a relay that is killed and started again still has them
 is named by study, sender and hash. The same letter again is the same file, so that nothing is kept twice, and a sender can
 neither replace nor reach what another one sent.
 
-All peers together may fill ``room`` bytes, each of them an equal part, with so many letters at most, and nobody the
-last free ``SPARE`` bytes of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
+All peers together may fill ``room`` bytes, each of them an equal part, with a bounded number of letters, and nobody the
+last free `SPARE_BYTES` of the disk, where the ledger is too. A short letter counts as `LEAST_COUNTED` bytes, because it takes
 a file. A letter that does not fit is not taken, and its sender has the coordinator relay it. To take a letter, or to look for
 old ones, is as much work with a full mailbox as with an empty one.
 
@@ -69,10 +69,19 @@ from typing import BinaryIO
 import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import address_of
-from colonnade.protocol.codec import LARGEST_FRAME
-from colonnade.protocol.messages import LARGEST_SEALED, SHORTEST_DIRECT, Blob, Conclude, Post, Posted, Refused, Ticket
+from colonnade.protocol.messages import (
+    LARGEST_FRAME,
+    LARGEST_SEALED,
+    SHORTEST_DIRECT,
+    Blob,
+    Conclude,
+    Post,
+    Posted,
+    Refused,
+    Ticket,
+)
 from colonnade.runtime.event_log import Log
 from colonnade.transport.direct import Endpoint
 from colonnade.transport.kit import Kit
@@ -80,7 +89,7 @@ from colonnade.transport.kit import Kit
 ROOM = 4 * LARGEST_FRAME
 """Bytes: what one turn may bring is at most one frame, and a few studies run side by side."""
 
-SPARE = 1 << 30
+SPARE_BYTES = 1 << 30
 LETTERS = 1_024
 """Letters of one peer. In each study under way it has one or two here, and there are some tens of studies."""
 
@@ -149,7 +158,7 @@ class Mailbox:
         peers: Collection[str],
         *,
         room: int = ROOM,
-        spare: int = SPARE,
+        spare: int = SPARE_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
@@ -298,7 +307,7 @@ _MARK = b"clndlnk\x01"
 _HEAD = struct.Struct(">8s32sQ32s")
 
 
-class Answer(enum.IntEnum):
+class LinkAnswer(enum.IntEnum):
     """What a receiver says. Constants only."""
 
     SEND = 1
@@ -309,7 +318,7 @@ class Answer(enum.IntEnum):
 class _Security:
     """How a link is secured, by the kit as it is now. To read a kit takes longer than a handshake: it is read when it changes.
 
-    OpenSSL itself checks whoever connects. It would not have a site's certificate at the end that listens, because only a
+    OpenSSL itself checks every caller. It would not have a site's certificate at the end that listens, because only a
     coordinator's is made for that. There the signature over the handshake is checked, and `Kit.recognise` checks the certificate.
     """
 
@@ -352,7 +361,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
-    """Read so many bytes; fewer where the other side has ended."""
+    """Read a number of bytes; fewer where the other side has ended."""
     found = bytearray()
     while len(found) < count and (more := connection.recv(count - len(found))):
         found += more
@@ -472,16 +481,16 @@ class Link:
         self._allow(connection, deadline)
         connection.sendall(_HEAD.pack(_MARK, study, ticket.size, ticket.digest))
         answer = self._answer(connection)
-        if answer == Answer.SEND:
+        if answer == LinkAnswer.SEND:
             for start in range(0, len(letter), PIECE):
                 self._allow(connection, deadline)
                 connection.sendall(letter[start : start + PIECE])
             self.bytes_out += len(letter)
             self._allow(connection, deadline)
             answer = self._answer(connection)
-            if answer != Answer.KEPT:
+            if answer != LinkAnswer.KEPT:
                 raise ConnectionError
-        return answer == Answer.KEPT
+        return answer == LinkAnswer.KEPT
 
     def _allow(self, connection: ssl.SSLSocket, deadline: float) -> None:
         """Give the next piece the time that is left; a deadline that was looked at between pieces alone would be none."""
@@ -490,11 +499,11 @@ class Link:
             raise TimeoutError
         connection.settimeout(min(left, SILENCE))
 
-    def _answer(self, connection: ssl.SSLSocket) -> Answer:
+    def _answer(self, connection: ssl.SSLSocket) -> LinkAnswer:
         found = _read(connection, 1)
-        if not found or found[0] not in set(Answer):
+        if not found or found[0] not in set(LinkAnswer):
             raise ConnectionError
-        return Answer(found[0])
+        return LinkAnswer(found[0])
 
 
 @dataclass(eq=False)
@@ -536,7 +545,7 @@ class Listener:
     address
         What to listen on, ``"host:port"``.
     kit
-        Our own certificate; one that was renewed is shown to whoever connects next.
+        Our own certificate; one that was renewed is shown to the next caller.
     peers
         Who may send letters: members in the papers.
     mailbox
@@ -576,7 +585,7 @@ class Listener:
     def close(self) -> None:
         """Stop listening, and hang up on everybody."""
         self._ended = True
-        _hang_up(self._socket)  # wakes whoever waits for a caller
+        _hang_up(self._socket)  # wakes the thread that waits for a caller
         self._thread.join()
         self._socket.close()
         with self._lock:
@@ -664,22 +673,22 @@ class Listener:
         self._check_again(caller, peer)
         ticket = Ticket(size, digest)
         if self._mailbox.holds(peer, study, ticket):
-            connection.sendall(bytes([Answer.KEPT]))
+            connection.sendall(bytes([LinkAnswer.KEPT]))
             return True
         caller.deadline = time.monotonic() + _seconds_for(size)
         connection.settimeout(SILENCE)
         with self._mailbox.place(peer, study, ticket) as place:
             if place is None:
-                connection.sendall(bytes([Answer.NO]))
+                connection.sendall(bytes([LinkAnswer.NO]))
                 caller.deadline = None
                 return True
-            connection.sendall(bytes([Answer.SEND]))
+            connection.sendall(bytes([LinkAnswer.SEND]))
             if Ticket(size, self._write(connection, place, size)) != ticket:
                 raise ConnectionError
             place.whole = True
         self.bytes_in += size
         caller.deadline = None
-        connection.sendall(bytes([Answer.KEPT]))
+        connection.sendall(bytes([LinkAnswer.KEPT]))
         return True
 
     def _check_again(self, caller: _Caller, peer: str) -> None:
@@ -691,7 +700,7 @@ class Listener:
             caller.checked = now
 
     def _write(self, connection: socket.socket, place: IncomingLetter, size: int) -> bytes:
-        """Write so many bytes as they come; return their hash."""
+        """Write a number of bytes as they come; return their hash."""
         hashed, left = hashlib.sha256(), size
         while left:
             piece = connection.recv(min(left, PIECE))
@@ -747,16 +756,16 @@ class PostOffice:
     def handle(self, data: bytes) -> bytes:
         """Answer one request. Where the guard does not, the connection ends, as the guard's own would."""
         try:
-            request = codec.decode_request(data)
+            request = messages.decode_request(data)
         except ColonnadeError:
             return self._ask(data)  # what is no request is for the guard to refuse
         if isinstance(request, Conclude):
             reply = self._ask(data)
-            self._forget(codec.digest(request.plan))
+            self._forget(messages.digest(request.plan))
             return reply
         if not isinstance(request, Post):
             return self._ask(data)
-        study = codec.digest(request.plan)
+        study = messages.digest(request.plan)
         tickets = {sender: ticket for sender, found in request.letters.items() if (ticket := Ticket.read(found))}
         if request.turn == 0:
             self._begin(study, request.run)
@@ -777,13 +786,13 @@ class PostOffice:
 
     def _ask_with_letters(self, data: bytes, request: Post, study: bytes, tickets: dict[str, Ticket]) -> bytes:
         """Put the letters of a turn in the place of their tickets, have it answered, and erase them."""
-        if len(data) + sum(ticket.size for ticket in tickets.values()) > codec.LARGEST_FRAME:
-            return codec.encode(Refused.of(ProtocolError("The letters of one turn are larger than any message.")))
+        if len(data) + sum(ticket.size for ticket in tickets.values()) > messages.LARGEST_FRAME:
+            return messages.encode(Refused.of(ProtocolError("The letters of one turn are larger than any message.")))
         with self._turns:
             found = {sender: self._mailbox.find(sender, study, ticket) for sender, ticket in tickets.items()}
             letters = {sender: Blob(letter) for sender, letter in found.items() if letter is not None}
             is_lost = len(letters) < len(tickets)
-            whole = codec.encode(msgspec.structs.replace(request, letters={**request.letters, **letters}))
+            whole = messages.encode(msgspec.structs.replace(request, letters={**request.letters, **letters}))
             del found, letters
             reply = self._ask(whole)
         for sender, ticket in tickets.items():
@@ -809,7 +818,7 @@ class PostOffice:
     def _hand_over(self, study: bytes, reply: bytes) -> bytes:
         """Send the letters of an answer directly, as far as that goes, and return the answer with tickets for them."""
         try:
-            posted = codec.decode_reply(reply)
+            posted = messages.decode_reply(reply)
         except ColonnadeError:
             return reply  # what is no reply is for the coordinator to refuse
         if not isinstance(posted, Posted):
@@ -820,7 +829,7 @@ class PostOffice:
         with ThreadPoolExecutor(len(going), thread_name_prefix="colonnade-links") as threads:
             gone = dict(zip(going, threads.map(lambda to: self._sent(study, to, going[to]), going), strict=True))
         tickets = {to: ticket.blob() for to, ticket in gone.items() if ticket is not None}
-        return codec.encode(Posted(letters={**posted.letters, **tickets})) if tickets else reply
+        return messages.encode(Posted(letters={**posted.letters, **tickets})) if tickets else reply
 
     def _sent(self, study: bytes, to: str, letter: Blob) -> Ticket | None:
         ticket = Ticket.of(letter.view)
@@ -829,10 +838,10 @@ class PostOffice:
 
 def _say_lost(reply: bytes) -> bytes:
     """Return a guard's answer to a turn without some of its letters; where it refuses, with the reason it cannot know."""
-    found = codec.decode_reply(reply)
+    found = messages.decode_reply(reply)
     if not isinstance(found, Refused) or found.code != LOST.code:
         return reply
-    return codec.encode(msgspec.structs.replace(found, message=LOST.message, remedy=LOST.remedy))
+    return messages.encode(msgspec.structs.replace(found, message=LOST.message, remedy=LOST.remedy))
 
 
 LOST = ProtocolError(

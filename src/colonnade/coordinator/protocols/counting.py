@@ -17,7 +17,7 @@ of greatest entropy with these pair tables, which is a fit to pairs and not a co
 their pairs is not in it.
 
 *Tables with a target* (`TargetTables`). A column of the target's own party is counted there
-(`colonnade.steps.local.Histogram`). A column of another party is counted with the target on secret shares
+(`colonnade.steps.local.HistogramStep`). A column of another party is counted with the target on secret shares
 (`colonnade.steps.products.PairTables`). A person is in one cell of every table, so a price is divided into as many equal parts
 as there are columns, each a part of ρ. A histogram has discrete Laplace noise of ε = √(2ρ), which costs no more than ρ (Bun and
 Steinke 2016, proposition 1.4). Proof: docs/proofs/pair-tables.md.
@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from colonnade.estimation.counts import independent_table, independent_variance,
 from colonnade.estimation.describing import CountedTable
 from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.shape_belief import TargetCounts
-from colonnade.estimation.tables import NoisyTables, table_of_pairs
+from colonnade.estimation.tables import PairTableSet, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import counting_height, ledger_rho, price_of_rho
@@ -52,9 +52,8 @@ from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, c
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.privacy.laws.tables import GroupNoise, value_to_count
-from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, columns_at, features_of, parties_of, plain_names
+from colonnade.protocol.messages import Released, Rounds, ask_all, planned_value
+from colonnade.schema import Column, ColumnName, Feature, columns_at, features_of, parties_of, plain_names
 from colonnade.secure.shamir import entry_pairs
 from colonnade.steps import local, products
 from colonnade.steps.describing import (
@@ -233,7 +232,7 @@ class IndependentCounts:
     def steps(self) -> tuple[Step, ...]:
         """Return one step per party: its histogram."""
         return tuple(
-            local.Histogram.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
+            local.HistogramStep.ask(name="histogram", party=group.party, columns=group.columns, price=self.price)
             for group in self.layout.groups
         )
 
@@ -255,17 +254,14 @@ class IndependentCounts:
 
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
         group = self.layout.groups[index]
-        margin = releases[group.party].array("value")
-        if margin.shape != (group.size,) or not holds_counts(margin):
-            raise ProtocolError(f"Party {group.party!r} released a histogram of another shape.")
-        return margin  # type: ignore[return-value]  # checked above
+        return planned_value(releases[group.party], (group.size,), np.int64, np.float64)
 
 
 def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
     """Return a party's randomised reports, one row per person, after checking their form."""
     reports = release.array("value")
     if reports.ndim != 2 or reports.dtype != np.uint8:
-        raise ProtocolError(f"Party {party!r} released reports of another shape.")
+        raise ProtocolError(f"Party {party!r} sent reports that are no table of bytes.")
     return reports  # type: ignore[return-value]  # checked above
 
 
@@ -307,7 +303,7 @@ class PairCounts:
         return found.arranged(self.layout.arrange)
 
 
-def pair_tables_of(opened: JointResult) -> NoisyTables:
+def pair_tables_of(opened: JointResult) -> PairTableSet:
     """Cut the opened entries into one table per pair of parties."""
     widths = opened.joint.widths
     whole = np.zeros((sum(widths), sum(widths)))
@@ -319,7 +315,7 @@ def pair_tables_of(opened: JointResult) -> NoisyTables:
     tables: Mapping[tuple[int, int], Array] = {
         (a, b): whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] for a, b in pairs
     }
-    return NoisyTables(tuple(widths), tables, dict.fromkeys(pairs, variance))
+    return PairTableSet(tuple(widths), tables, dict.fromkeys(pairs, variance))
 
 
 @dataclass(frozen=True)
@@ -387,7 +383,7 @@ class TargetTables:
             step = _step_name(name)
             if party == self.holder.party:
                 columns = (self.holder.column, own)
-                found.append(local.Histogram.ask(name=step, party=party, columns=columns, price=self.table_price))
+                found.append(local.HistogramStep.ask(name=step, party=party, columns=columns, price=self.table_price))
                 continue
             for owner, its, width in ((self.holder.party, self.holder.column, 2), (party, own, column.size)):
                 found.append(
@@ -414,13 +410,8 @@ class TargetTables:
         return TargetCounts.of_tables(tables, self.people, max(variances))
 
 
-def holds_counts(released: NDArray[Any]) -> bool:
-    """Return whether an array holds counts: whole numbers, or finite ones in steps of a part of a person."""
-    return released.dtype == np.int64 or (released.dtype == np.float64 and bool(np.isfinite(released).all()))
-
-
 def table_deviation(price: Price, columns: int) -> float:
-    """Return about how noisy a count of the tables of so many columns is: the standard deviation, in people.
+    """Return about how noisy a count of the tables is, by the number of columns: the standard deviation, in people.
 
     Examples
     --------
@@ -435,9 +426,7 @@ def _step_name(name: str) -> str:
 
 
 def _histogram(reply: Released, shape: tuple[int, int]) -> Array:
-    counts = reply.array("value")
-    if counts.shape != (shape[0] * shape[1],) or not holds_counts(counts):
-        raise ProtocolError("A party released a table of another shape.")
+    counts = planned_value(reply, (shape[0] * shape[1],), np.int64, np.float64)
     return np.asarray(counts.reshape(shape), dtype=np.float64)
 
 
@@ -455,7 +444,7 @@ class Heights(NamedTuple):
 
     @classmethod
     def best(cls, values: int, parties: int) -> "Heights":
-        """Return the heights that make means precise, for so many values at so many parties."""
+        """Return the heights that make means precise, by the number of values and of parties."""
         scale = SCALES[parties]
         return cls(scale, max(1, round(scale / value_to_count(values))))
 
@@ -613,7 +602,7 @@ class GroupRelease:
 FINE_BINS = 1_024
 """The bins of a described number."""
 FEW_BINS = 16
-"""So many bins are counted one by one only."""
+"""Up to this many bins are counted one by one only."""
 
 
 def grouping(bins: int) -> int:
@@ -704,9 +693,7 @@ class ColumnTables:
         found = {}
         for party, release in releases.items():
             own = self._own(party)
-            value = release.array("value")
-            if value.shape != (sum(column.cells for column in own.values()),) or not holds_counts(value):
-                raise ProtocolError(f"Party {party!r} released counts of another shape.")
+            value = planned_value(release, (sum(column.cells for column in own.values()),), np.int64, np.float64)
             parts = np.split(value, np.cumsum([column.cells for column in own.values()])[:-1])
             for (name, column), part in zip(own.items(), parts, strict=True):
                 found[str(ColumnName(party, name))] = CountedTable(column, part, self.noise(party), self.people)

@@ -50,9 +50,16 @@ from colonnade.privacy.laws import NoiseFamily
 from colonnade.privacy.laws.coefficients import Holding, emphasis_for
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Column
-from colonnade.schema import features as coding
-from colonnade.schema.features import with_indicators
+from colonnade.schema import (
+    Column,
+    ColumnName,
+    Feature,
+    coded_widths,
+    columns_at,
+    features_of,
+    parties_of,
+    with_indicators,
+)
 from colonnade.secure.shamir import rectangles
 from colonnade.steps import products
 from colonnade.steps.kind import TILE_ENTRIES, Joint, read_joint, valid_scale
@@ -88,7 +95,7 @@ class Load:
 
 
 def gram_load(widths: Mapping[str, int], people: int, *, lean: bool, together: bool) -> Load:
-    """Return what a Gram matrix of so many coded columns by party takes.
+    """Return what a Gram matrix takes, by each party's number of coded columns.
 
     Parameters
     ----------
@@ -209,16 +216,16 @@ class GramRelease:
     @cached_property
     def parties(self) -> tuple[str, ...]:
         """The parties whose columns enter, in the federation's order."""
-        return coding.parties_of(self.columns)
+        return parties_of(self.columns)
 
     @cached_property
-    def features(self) -> tuple[coding.Feature, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """The coded columns, the constant one first."""
-        return coding.features_of(self.columns, signed=self.signed)
+        return features_of(self.columns, signed=self.signed)
 
     @cached_property
     def _widths(self) -> Mapping[str, int]:
-        return coding.coded_widths(self.features)
+        return coded_widths(self.features)
 
     @property
     def gamma(self) -> int:
@@ -244,8 +251,8 @@ class GramRelease:
         return gram_variance(joint) / float(self.gamma) ** 4
 
     def _step(self, party: str) -> Step:
-        own = coding.columns_at(party, self.columns)
-        asked = coding.columns_at(party, self.signed)
+        own = columns_at(party, self.columns)
+        asked = columns_at(party, self.signed)
         return products.Gram.ask(
             name="gram",
             party=party,
@@ -319,7 +326,7 @@ class UnionRelease(GramRelease):
         return union_variance(joint, len(self.features), float(self.gamma))
 
     def _width(self, party: str) -> int:
-        return coding.coded_widths(self.features)[party]
+        return coded_widths(self.features)[party]
 
     def _part(self, party: str, part: str, width: int) -> Step:
         plain = self._step(party)
@@ -390,7 +397,7 @@ class FunctionalRelease:
     @property
     def parties(self) -> tuple[str, ...]:
         """The parties whose columns enter, in the federation's order."""
-        return coding.parties_of(self.columns)
+        return parties_of(self.columns)
 
     @property
     def price(self) -> Price:
@@ -401,9 +408,7 @@ class FunctionalRelease:
     def ordered(self) -> dict[str, Column]:
         """The columns party by party, the target last of its party's."""
         parties = self.parties
-        names = sorted(
-            self.columns, key=lambda name: (parties.index(coding.ColumnName.of(name).party), name == self.target)
-        )
+        names = sorted(self.columns, key=lambda name: (parties.index(ColumnName.of(name).party), name == self.target))
         return {name: self.columns[name] for name in names}
 
     @property
@@ -412,9 +417,9 @@ class FunctionalRelease:
         return tuple(name for name, column in self.ordered.items() if column.size == 2)
 
     @property
-    def features(self) -> tuple[coding.Feature, ...]:
+    def features(self) -> tuple[Feature, ...]:
         """The coded columns, the constant one first."""
-        return coding.features_of(self.ordered, signed=self.signed)
+        return features_of(self.ordered, signed=self.signed)
 
     @property
     def gamma(self) -> int:
@@ -438,7 +443,7 @@ class FunctionalRelease:
         return coefficient_variance(joint, self.features, self.target, float(self.gamma))
 
     def _held(self, party: str) -> list[str]:
-        return [name for name in self.ordered if coding.ColumnName.of(name).party == party]
+        return [name for name in self.ordered if ColumnName.of(name).party == party]
 
     def _widths(self, party: str) -> tuple[int, ...]:
         coded = [feature.column for feature in self.features]
@@ -454,10 +459,10 @@ class FunctionalRelease:
         return products.Coefficients.ask(
             name=COEFFICIENTS,
             party=party,
-            columns=coding.columns_at(party, held),
+            columns=columns_at(party, held),
             parameters={
                 "scale": self.gamma,
-                "signed": coding.columns_at(party, self.signed),
+                "signed": columns_at(party, self.signed),
                 "width": sum(widths),
                 "widths": widths,
                 "target": self.target in held,

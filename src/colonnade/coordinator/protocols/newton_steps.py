@@ -37,18 +37,17 @@ from colonnade.estimation.newton import (
     start_weights,
 )
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior
-from colonnade.families import DEFAULT, WINDOW, family_term
+from colonnade.families import DEFAULT, WINDOW
 from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
+from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
 from colonnade.steps.kind import LARGEST_SHORT_SCALE, valid_scale
-from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase
+from colonnade.steps.newton import NewtonSteps, NewtonTerms, Phase, family_term
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -175,47 +174,47 @@ class NewtonStudy:
 
     # One class ----------------------------------------------------------------------------------------------------------
 
-    def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
-        """Return what makes weights of what is opened."""
-        return _NewtonReading(self, terms, moments, level)
+    def _reader(self, terms: NewtonTerms, moments: Moments, level: int) -> "RoundReader":
+        """Return the reader that turns opened numbers into weights."""
+        return _NewtonReader(self, terms, moments, level)
 
     def _class(self, plan: Plan, level: int, moments: Moments) -> Rounds:
         name = step_name(level)
         terms = NewtonTerms.read(plan, name)
-        reading = self._reading(terms, moments, level)
+        reader = self._reader(terms, moments, level)
         kept = yield {member: Recall(plan=plan, step=name) for member in terms.members}
         found = [reply for reply in kept.values() if isinstance(reply, Released)]
         if found:
             yield from conclude_all(plan, name, kept, found[0].values)
             for number, opened in enumerate(_unframed(found[0].array("opened").astype(np.int64))):
-                reading.see(number, opened)
-            return reading.result()
+                reader.see(number, opened)
+            return reader.result()
         while _opened_by_all(terms, kept):
-            reading.see(len(reading.opened), _opened(terms, len(reading.opened), kept))
-            if len(reading.opened) == terms.rounds:
+            reader.see(len(reader.opened), _opened(terms, len(reader.opened), kept))
+            if len(reader.opened) == terms.rounds:
                 break
-            kept = yield {node: Recall(plan=plan, step=name, tile=len(reading.opened)) for node in terms.nodes}
-        yield from self._take_rounds(plan, name, terms, reading)
-        values = {"opened": pack(_framed(reading.opened))}
+            kept = yield {node: Recall(plan=plan, step=name, tile=len(reader.opened)) for node in terms.nodes}
+        yield from self._take_rounds(plan, name, terms, reader)
+        values = {"opened": pack(_framed(reader.opened))}
         yield {member: Conclude(plan=plan, step=name, values=values) for member in terms.members}
-        return reading.result()
+        return reader.result()
 
-    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reading: "Reading") -> Rounds:
+    def _take_rounds(self, plan: Plan, name: str, terms: NewtonTerms, reader: "RoundReader") -> Rounds:
         """Take the rounds that not all nodes have kept."""
         relay = Relay(plan, name, terms.members)
-        for number in range(len(reading.opened), terms.rounds):
+        for number in range(len(reader.opened), terms.rounds):
             if not relay.next_turn:
                 yield from relay.greet()
                 for _ in (*terms.chunks, None):
                     yield from relay.turn()
                 relay.next_turn = terms.first_turns[number]
-            inputs = {"weights": pack(reading.weights())}
-            for beat in terms.round_beats(number):
-                if beat.phase != Phase.OPEN:
+            inputs = {"weights": pack(reader.weights())}
+            for turn in terms.round_turns(number):
+                if turn.phase != Phase.OPEN:
                     yield from relay.turn(inputs)
                     inputs = {}
             replies = yield from relay.last()
-            reading.see(number, _opened(terms, number, replies))
+            reader.see(number, _opened(terms, number, replies))
 
     # Steps --------------------------------------------------------------------------------------------------------------
 
@@ -282,7 +281,7 @@ class NewtonStudy:
 
 
 def default_scale(people: int) -> int:
-    """Return γ for so many people.
+    """Return γ for a number of people.
 
     Examples
     --------
@@ -297,7 +296,7 @@ def step_name(level: int) -> str:
     return f"newton {level}"
 
 
-class Reading:
+class RoundReader:
     """What has been opened of one class, and a search that it drives. The same openings give the same weights.
 
     Parameters
@@ -323,14 +322,16 @@ class Reading:
         self.opened.append(opened)
         unit, variance = self._terms.unit(number), self._terms.noise.variance(number)
         if opened.size not in (0, self._terms.noise.entries_of(number)):
-            raise ProtocolError("What a round opened is of another shape.")
+            raise ProtocolError(
+                f"Round {number} opened {opened.size} numbers; the plan says {self._terms.noise.entries_of(number)}."
+            )
         found = None
         if opened.size:
             found = self._whole(opened / unit) if number == CURVATURE else (opened / unit)[self._order]
         self._take(number, found, variance / unit**2)
 
     def result(self) -> Any:
-        """Return what it came to."""
+        """Return the result."""
         raise NotImplementedError
 
     def _next(self) -> Array:
@@ -348,7 +349,7 @@ class Reading:
         return whole[np.ix_(self._order, self._order)]
 
 
-class _NewtonReading(Reading):
+class _NewtonReader(RoundReader):
     """Weights that come near to what the same people give without noise."""
 
     def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
@@ -363,7 +364,7 @@ class _NewtonReading(Reading):
         self._gradients: list[OpenedGradient] = []
 
     def result(self) -> NewtonClass:
-        """Return what it came to."""
+        """Return the result."""
         at, curvature, variance = self._curvature
         return NewtonClass(
             self._family, self._search.weights, at, self._moments, curvature, variance, tuple(self._gradients)
@@ -400,7 +401,7 @@ def _unframed(whole: Integers) -> list[Integers]:
     while place < whole.size:
         stop = place + 1 + int(whole[place])
         if not place < stop <= whole.size:
-            raise ProtocolError("What was kept of earlier rounds is of another shape.")
+            raise ProtocolError("What was kept of earlier rounds is cut short.")
         found.append(np.asarray(whole[place + 1 : stop]))
         place = stop
     return found
@@ -474,11 +475,11 @@ class AdditiveStudy(NewtonStudy):
         """Return the standard deviation of the noise in a count of people with the event."""
         return float(np.sqrt(terms.noise.variance(FIRST_TABLE))) / terms.unit(FIRST_TABLE)
 
-    def _reading(self, terms: NewtonTerms, moments: Moments, level: int) -> "Reading":
-        return _AdditiveReading(self, terms, moments, level)
+    def _reader(self, terms: NewtonTerms, moments: Moments, level: int) -> "RoundReader":
+        return _AdditiveReader(self, terms, moments, level)
 
 
-class _AdditiveReading(Reading):
+class _AdditiveReader(RoundReader):
     """Shapes, from tables and steps."""
 
     def __init__(self, study: AdditiveStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
@@ -489,7 +490,7 @@ class _AdditiveReading(Reading):
         )
 
     def result(self) -> AdditiveFit:
-        """Return what it came to."""
+        """Return the result."""
         return self._search.result()
 
     def _next(self) -> Array:

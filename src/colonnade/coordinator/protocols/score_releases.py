@@ -33,14 +33,14 @@ from colonnade.estimation.scoring import (
     regression_metrics,
     scorecard_metrics,
 )
-from colonnade.families import DEFAULT, family_term
+from colonnade.families import DEFAULT
 from colonnade.families.family import Family
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price
 from colonnade.protocol.messages import Rounds
-from colonnade.schema import Column, Level
-from colonnade.schema.features import ColumnName
+from colonnade.schema import Column, ColumnName, Level
 from colonnade.steps import products, sums
+from colonnade.steps.newton import family_term
 
 SCALE = 1 << 14
 """γ: the number of integer steps of the largest column. Rounding to 1/γ of a column's range is far below the noise."""
@@ -150,7 +150,7 @@ LARGEST_NUMBERS = 256
 
 
 def bins_for(people: int) -> int:
-    """Return about how many bins so many people are worth: finer ones would only hold noise.
+    """Return about how many bins a number of people is worth: finer ones would only hold noise.
 
     Examples
     --------

@@ -11,8 +11,8 @@ public, so nothing is spent on it. Weights are projected onto non-negative ones 
 
 How well centres fit people, from noisy histograms of who is nearer to which of two centres.
 
-The loss is the mean squared distance to the nearest centre. That one centre is nearer than another is the sign of a score that
-adds up over parties, and its histogram is exact up to noise. Which of *all* centres is nearest is not in any pair of them. So the
+The loss is the mean squared distance to the nearest centre. The sign of a score says which of two centres is nearer. The score
+adds up over parties, and its histogram is exact up to noise. No pair tells which of *all* centres is nearest. So the
 party whose columns separate the centres best guesses everybody's centre by its own columns. The histograms of all pairs, divided
 by this guess, say how much a person would gain by moving from the guess g to each other centre:
 
@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import open_jointly
-from colonnade.coordinator.protocols.counting import holds_counts, pair_tables_of
+from colonnade.coordinator.protocols.counting import pair_tables_of
 from colonnade.coordinator.protocols.score_releases import GuessedLabel, ScoreHistogramRelease
-from colonnade.errors import ProtocolError
 from colonnade.estimation import scoring
 from colonnade.estimation.clustering import (
     ClusteringPrices,
@@ -45,19 +44,18 @@ from colonnade.estimation.clustering import (
     weighted_kmedian,
 )
 from colonnade.estimation.scoring import ScoreCounts
-from colonnade.estimation.tables import NoisyTables, consistent_tables, plausible_total
+from colonnade.estimation.tables import PairTableSet, consistent_tables, plausible_total
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Price, Unit, party_price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
-from colonnade.protocol.messages import Released, Rounds, ask_all
-from colonnade.schema import Column
-from colonnade.schema.features import ColumnName
+from colonnade.protocol.messages import Released, Rounds, ask_all, planned_value
+from colonnade.schema import Column, ColumnName
 from colonnade.steps.kind import StepKind
-from colonnade.steps.local import Centres, Histogram, SquaredLength
+from colonnade.steps.local import Centres, HistogramStep, SquaredLength
 from colonnade.steps.products import PairTables as TablesStep
 
 Array = NDArray[np.float64]
-HISTOGRAM = "histogram", Histogram
+HISTOGRAM = "histogram", HistogramStep
 SCALE = 4_096
 """γ: coded columns are whole multiples of 1/γ between −1 and 1."""
 
@@ -175,7 +173,7 @@ class VerticalClustering:
         margins = [self._margin(releases[block.party]) for block in self.blocks]
         return independent_grid(margins, float(self.people))
 
-    def from_tables(self, tables: NoisyTables) -> Grid:
+    def from_tables(self, tables: PairTableSet) -> Grid:
         """Fit the grid to noisy pair tables."""
         total = plausible_total(tables, self.people)
         return fitted_grid(consistent_tables(tables, total), total)
@@ -190,15 +188,11 @@ class VerticalClustering:
         )
 
     def _centres(self, release: Released, block: ClusteringBlock) -> Array:
-        centres = release.array("value")
-        if centres.shape != (self.local_clusters, block.width) or centres.dtype != np.int64:
-            raise ProtocolError(f"Party {block.party!r} released centres of another shape.")
+        centres = planned_value(release, (self.local_clusters, block.width), np.int64)
         return np.clip(centres.astype(np.float64) / SCALE, -1.0, 1.0)
 
     def _margin(self, release: Released) -> Array:
-        margin = release.array("value")
-        if margin.shape != (self.local_clusters,) or not holds_counts(margin):
-            raise ProtocolError("A party released a histogram of another shape.")
+        margin = planned_value(release, (self.local_clusters,), np.int64, np.float64)
         return margin.astype(np.float64)
 
 
@@ -422,9 +416,7 @@ class ClusteringEvaluation:
     def _squared(self, releases: Mapping[str, Released], people: int) -> tuple[float, float]:
         total, variance = float(self.centres[0] @ self.centres[0]), 0.0
         for part in self._parts:
-            value = releases[part.party].array("value")
-            if value.shape != (1,) or value.dtype != np.int64:
-                raise ProtocolError(f"Party {part.party!r} released a sum of another shape.")
+            value = planned_value(releases[part.party], (1,), np.int64)
             step = self._largest(part) / HEIGHT / people
             price = party_price(self._squares_price, len(self._parts), self.unit)
             total += float(value[0]) * step

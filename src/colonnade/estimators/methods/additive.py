@@ -34,7 +34,7 @@ from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.estimators.methods.moments import MomentMethod, logistic_attributes, opened_variance
 from colonnade.families import WINDOW, WINDOWS
 from colonnade.privacy.accounting import Price
-from colonnade.schema.features import Feature, features_of
+from colonnade.schema import Feature, features_of
 from colonnade.steps.newton import NewtonTerms
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _opened(found: AdditiveFit, size: int) -> NDArray[np.float64]:
 
 
 def tables_alone(price: Price, columns: int, people: int) -> bool:
-    """Return whether tables of so many columns are all that is worth opening.
+    """Return whether tables are all that is worth opening, by the number of columns.
 
     Examples
     --------

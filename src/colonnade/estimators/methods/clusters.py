@@ -23,7 +23,7 @@ from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
-from colonnade.schema.features import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
+from colonnade.schema import coded_widths, columns_at, features_of, parties_of, to_own_units, with_indicators
 
 if TYPE_CHECKING:
     from colonnade.estimators.clustering import ClusteringStudy

@@ -21,9 +21,14 @@ from colonnade.coordinator.protocols.counting import (
     table_layout,
 )
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import CountTable
 from colonnade.estimation.expected_errors import ExpectedError
-from colonnade.estimation.tables import CountNoise, discrete_gaussians, discrete_laplaces, variance_from_pairs
+from colonnade.estimation.tables import (
+    CountNoise,
+    CountTable,
+    discrete_gaussians,
+    discrete_laplaces,
+    variance_from_pairs,
+)
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.plan import Parameter, Plan
 from colonnade.privacy.accounting import Price, party_price

@@ -13,15 +13,14 @@ from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols.counting import ColumnTables, GroupRelease, SoughtQuantiles, helpers_for
 from colonnade.coordinator.tightening import note_spread
 from colonnade.errors import BadInput
-from colonnade.estimation.counts import project_to_simplex
 from colonnade.estimation.describing import CountedTable, Figure, search_errors
 from colonnade.estimation.expected_errors import ExpectedError
 from colonnade.estimation.moment_summaries import GroupFigures
+from colonnade.estimation.tables import project_to_simplex
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.privacy.accounting import Price, party_price
 from colonnade.privacy.calibration import gaussian_party_price
-from colonnade.schema import Column, bins_between
-from colonnade.schema.features import ColumnName, indicated
+from colonnade.schema import Column, ColumnName, bins_between, indicated
 
 if TYPE_CHECKING:
     from colonnade.estimators.describing import Describe, GroupBy, Histogram, Quantiles

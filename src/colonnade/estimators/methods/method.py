@@ -145,7 +145,7 @@ METHODS: Registry[tuple[str, str], type[Method[Any]]] = Registry("methods")
 
 def methods_of(study: "type[Study]") -> tuple[type[Method[Any]], ...]:
     """Return every method of an estimator: those that it offers itself, the default first, and those of packages."""
-    return (*study.offers, *(method for (name, _), method in METHODS.items() if name == _listed_name(study)))
+    return (*study.offers, *(method for (name, _), method in METHODS.items() if name == study.listed_name()))
 
 
 class MethodNames:
@@ -153,11 +153,6 @@ class MethodNames:
 
     def __get__(self, study: "Study | None", kind: "type[Study]") -> tuple[str, ...]:
         return tuple(method.name for method in methods_of(kind))
-
-
-def _listed_name(study: "type[Study]") -> str:
-    """Return the name by which packages know an estimator: a user's subclass goes by its parent's."""
-    return next((kind.__name__ for kind in study.__mro__ if "task" in vars(kind)), "")
 
 
 GivenMethod = str | Mapping[str, Any] | Method[Any]
@@ -186,7 +181,7 @@ def method_from(given: object, study: "type[Study]") -> Method[Any]:
     name, options = _name_and_options(given, study)
     kind = next((kind for kind in study.offers if kind.name == name), None)
     if kind is None and isinstance(name, str):
-        kind = METHODS.get((_listed_name(study), name))
+        kind = METHODS.get((study.listed_name(), name))
     if kind is None:
         raise BadInput(
             f"{study.__name__} has no method {name!r}.", remedy=f"Use one of {', '.join(map(repr, study.methods))}."

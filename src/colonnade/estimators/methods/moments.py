@@ -25,7 +25,7 @@ from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.schema.features import Feature, coded_widths, coefficients_to_own_units, parties_of
+from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, parties_of
 from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Direct

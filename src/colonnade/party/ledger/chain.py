@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any  # the latter is what SQLite returns
 
 import msgspec
 
+from colonnade.conversations.memory import Earlier, History
 from colonnade.errors import BadInput, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.decisions import Forfeit, read_decision
@@ -25,8 +26,7 @@ from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
 from colonnade.privacy.accounting import LOSS_BYTES, NOTHINGS, Budget, Loss
-from colonnade.protocol import codec
-from colonnade.secure.history import Earlier, History
+from colonnade.protocol import messages
 
 if TYPE_CHECKING:
     from colonnade.party.ledger.ledger import SqliteLedger
@@ -250,7 +250,7 @@ class KeptPlans:
 
     def hand_over(self, digest: bytes, content: bytes, about: About | None) -> None:
         """Take a plan, to be written with the first row that refers to it. Words once said stay unless new ones are."""
-        if type(content) is not bytes or len(content) > LARGEST_PLAN or codec.plan_digest(content) != digest:
+        if type(content) is not bytes or len(content) > LARGEST_PLAN or messages.plan_digest(content) != digest:
             raise BadInput("A plan is kept under the hash of its canonical bytes.")
         earlier = self._at_hand.pop(digest, None)
         if about is None and earlier is not None:
@@ -295,7 +295,7 @@ class KeptPlans:
         row = self._file.run("SELECT content FROM plans WHERE hash = ?", (digest,)).fetchone()
         if row is None:
             return None
-        if type(row[0]) is not bytes or codec.plan_digest(row[0]) != digest:
+        if type(row[0]) is not bytes or messages.plan_digest(row[0]) != digest:
             raise LedgerCorrupt("A plan in the ledger is not the one that its rows refer to; nothing was released.")
         content: bytes = row[0]
         return content

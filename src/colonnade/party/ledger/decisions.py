@@ -22,7 +22,7 @@ import msgspec
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError
 from colonnade.plan import About, Plan, one_line
 from colonnade.privacy.accounting import NANO, Budget
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.runtime.private_files import replacing
 from colonnade.secure.keys import Field, Identity, PublicIdentity, frame
 
@@ -121,7 +121,7 @@ class CapDecision(_Decision, frozen=True, kw_only=True, tag="cap"):
 
     @classmethod
     def by_user(cls, budget: Budget, where: str) -> "CapDecision":
-        """Decide on a cap, in the name of whoever runs this process."""
+        """Decide on a cap, in the name of the user who runs this process."""
         try:
             user = getpass.getuser()
         except (KeyError, OSError):  # a container may know no names
@@ -209,7 +209,7 @@ class RefusedStudy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def plan(self) -> Plan | None:
         """The plan; ``None`` for a very long one, and for one of another version of plans."""
         try:
-            return codec.decode(self.content, Plan) if self.content else None
+            return messages.decode(self.content, Plan) if self.content else None
         except ProtocolError:
             return None
 
@@ -228,8 +228,8 @@ class RefusedStudies:
 
     def record(self, when: datetime, code: str, plan: Plan, about: About | None) -> None:
         """Keep a study that was refused; one that is kept with the same reason and words stays as it is."""
-        content = codec.encode(plan)
-        hashed = codec.plan_digest(content)
+        content = messages.encode(plan)
+        hashed = messages.plan_digest(content)
         kept = self.read()
         if any((one.hash, one.code, one.about) == (hashed, code, about) for one in kept):
             return
@@ -251,7 +251,7 @@ class RefusedStudies:
             return []
         except (OSError, msgspec.MsgspecError, BadInput):
             raise _damaged() from None
-        if any(one.content and codec.plan_digest(one.content) != one.hash for one in found):
+        if any(one.content and messages.plan_digest(one.content) != one.hash for one in found):
             raise _damaged()
         return found
 

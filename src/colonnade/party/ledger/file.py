@@ -26,6 +26,8 @@ files; then the memories of the party's peers are the second line (`colonnade.co
 """
 
 import contextlib
+import errno
+import hashlib
 import os
 import sqlite3
 import stat
@@ -34,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 from urllib.parse import quote
 
 import msgspec
@@ -42,13 +44,125 @@ import msgspec
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
 from colonnade.party.ledger.rows import APPLICATION, FORMAT, LATER, SCHEMAS, Head
 from colonnade.privacy.accounting import GRID
-from colonnade.runtime.private_files import AlternatingFile, sync_folder
+from colonnade.runtime.private_files import replacing, sync_folder
 
 PRAGMAS = {"journal_mode": "delete", "synchronous": 3, "fullfsync": 1, "secure_delete": 1, "mmap_size": 0}
 """Asked for and read back. EXTRA is 3; `secure_delete` zeroes an erased seed; memory maps would hide I/O errors."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged text in its message
+
+
+class _Slot(NamedTuple):
+    """One of the two places of a file that holds a whole value: which, the number of the value, and the value."""
+
+    place: int
+    number: int
+    content: bytes
+
+    def encoded(self) -> bytes:
+        body = b"%016x" % self.number + self.content
+        return (hashlib.sha256(body).hexdigest()[:32].encode() + body).ljust(AlternatingFile.SLOT)
+
+
+class AlternatingFile:
+    """A short value that changes often. It stands in one of two places of a file, and the next one is written into the other.
+
+    A file that is put in place anew takes two syncs and a new name. Overwriting takes one. Each place has a checksum and a number
+    that grows. Cut off in the middle of a write, a file still holds the value before.
+
+    What can be read back need not be on disk: after a failed sync the system shows what it could not write, and the next sync may
+    say that all is well. So a value counts as durable once this object has written it and its sync has succeeded. Where the
+    value in the file is not known to be so (a sync failed, or another process wrote it), the next one is put in place anew, which
+    touches neither of the two places.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = AlternatingFile(Path(folder.name) / "place")
+    >>> file.read() is None
+    True
+    >>> for place in (b"one", b"two", b"three", b"three"):
+    ...     file.keep(place)
+    >>> file.read(), (Path(folder.name) / "place").stat().st_size
+    (b'three', 8192)
+    >>> folder.cleanup()
+    """
+
+    SLOT = 4096
+    """Bytes of a place: what a disk writes at once, so that a write into one place cannot damage the other."""
+    _HEADER = 48
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[bytes, _Slot | None] = (b"", None)
+        self._durable: _Slot | None = None
+
+    def read(self) -> bytes | None:
+        """Return the value; ``None`` if there is no file. Raise `ValueError` if neither place holds a whole one."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        newest = self._newest(data)
+        if newest is None:
+            raise ValueError("Neither place holds a whole value.")
+        return newest.content
+
+    def keep(self, content: bytes) -> None:
+        """Make this the value, durably."""
+        if len(content) > self.SLOT - self._HEADER or content != content.rstrip(b" "):
+            raise BadInput("A value that is kept in two places is short, and does not end with a blank.")
+        newest = self._newest(self._path.read_bytes()) if self._path.exists() else None
+        if newest is None or newest != self._durable:
+            self._put_in_place(_Slot(0, 0 if newest is None else newest.number + 1, content))
+        elif newest.content != content:
+            self._overwrite(_Slot(1 - newest.place, newest.number + 1, content))
+
+    def _put_in_place(self, slot: _Slot) -> None:
+        self._durable = None
+        with replacing(self._path) as file:
+            file.write(slot.encoded().ljust(2 * self.SLOT))
+        self._durable = slot
+
+    def _overwrite(self, slot: _Slot) -> None:
+        self._durable, content = None, slot.encoded()
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW)
+            try:
+                if os.pwrite(file, content, slot.place * self.SLOT) != len(content):
+                    raise OSError(errno.EIO, "A place of a file was written in part.")
+                os.fdatasync(file) if hasattr(os, "fdatasync") else os.fsync(file)  # no length changes
+            finally:
+                os.close(file)
+        except OSError as error:
+            if disk_is_full(error):
+                raise DiskFull("What has to be kept cannot be written: the disk is full.") from None
+            raise
+        self._durable = slot
+
+    def _newest(self, data: bytes) -> _Slot | None:
+        if data != self._seen[0]:  # it is read far more often than written
+            self._seen = (data, self._parsed(data))
+        return self._seen[1]
+
+    @classmethod
+    def _parsed(cls, data: bytes) -> _Slot | None:
+        if len(data) != 2 * cls.SLOT:
+            return None
+        found = []
+        for place in range(2):
+            slot = data[place * cls.SLOT : (place + 1) * cls.SLOT]
+            body = slot[32:].rstrip(b" ")
+            if len(body) >= 16 and hashlib.sha256(body).hexdigest()[:32].encode() == slot[:32]:
+                found.append(_Slot(place, int(body[:16], 16), body[16:]))
+        return max(found, key=lambda one: one.number, default=None)
 
 
 class HeadMemory:
@@ -98,7 +212,7 @@ class HeadMemory:
             return self._path.read_bytes()  # the head and nothing else, as it was once written; or damaged
 
 
-class Stake:
+class TransactionCost:
     """What to report should a transaction fail; its body fills it in.
 
     Attributes
@@ -196,17 +310,17 @@ class LedgerFile:
         """Run one statement of the transaction that is open."""
         return self._connection.execute(statement, values)
 
-    def reading(self) -> AbstractContextManager[Stake]:
+    def reading(self) -> AbstractContextManager[TransactionCost]:
         """Read one consistent state of the file."""
         return self._transaction("BEGIN")
 
-    def writing(self) -> AbstractContextManager[Stake]:
+    def writing(self) -> AbstractContextManager[TransactionCost]:
         """Write, with every other writer locked out from the first read on; durable once the block is left."""
         return self._transaction("BEGIN IMMEDIATE")
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[Stake]:
-        stake = Stake()
+    def _transaction(self, begin: str) -> Iterator[TransactionCost]:
+        cost = TransactionCost()
         self._refuse_another_process()
         with self._lock:
             if self._refusal is not None:
@@ -214,10 +328,10 @@ class LedgerFile:
             try:
                 self.run(begin)
                 self._refuse_another_file()
-                yield stake
+                yield cost
                 self.run("COMMIT")
             except _FAILURES as error:
-                self._fail(error, stake)
+                self._fail(error, cost)
             except LedgerCorrupt:
                 self._give_up()
                 raise
@@ -325,11 +439,11 @@ class LedgerFile:
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
 
-    def _fail(self, error: Exception, stake: Stake) -> NoReturn:
+    def _fail(self, error: Exception, cost: TransactionCost) -> NoReturn:
         if _code(error) in _BUSY:
             self._roll_back()  # nothing was written
-            raise _refusal(error, stake.paid) from None
-        spent = stake.paid or stake.at_risk
+            raise _refusal(error, cost.paid) from None
+        spent = cost.paid or cost.at_risk
         self._give_up(type(_refusal(error, spent)))
         raise _refusal(error, spent) from None  # in no variable here: a cycle would keep the closed file's locks
 

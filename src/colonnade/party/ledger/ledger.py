@@ -17,7 +17,7 @@ A hold is no row of the chain and no debit. It stands in a table of its own in t
 names the plan, who asked, and every step of this party with its loss. A step that has a row by now holds nothing any more.
 
 *When they end.* A party pays for a plan until `DEBITS_END` after it issued the nonce that all yeses of that plan answer. Its own
-hold lasts `MARGIN` longer, counted from its own yes, which came after everybody's nonce. So whoever still pays does so while
+hold lasts `MARGIN` longer, counted from its own yes, which came after everybody's nonce. So a party that still pays does so while
 everybody else still holds. All of it is measured by each party's own clock: only durations count, and the margin is for clocks
 that go at another pace. A hold without a yes lasts `UNSIGNED`.
 
@@ -41,6 +41,7 @@ from typing import Self, Unpack
 
 import msgspec
 
+from colonnade.conversations.memory import Earlier
 from colonnade.errors import BadInput, BudgetExceeded, LedgerCorrupt, ProtocolError, ReleaseLost
 from colonnade.party.ledger import rows
 from colonnade.party.ledger.chain import LedgerState, RowChain, first_row
@@ -49,7 +50,6 @@ from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, RowTerms
 from colonnade.plan import About
 from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget, Loss, largest_pure, total
-from colonnade.secure.history import Earlier
 
 SECOND = 1_000_000  # the ledger counts microseconds
 DEBITS_END = 3_600 * SECOND
@@ -62,7 +62,7 @@ _LASTS = DEBITS_END + MARGIN
 MOST_STUDIES = 64
 MOST_OF_ONE = 16
 MOST_ROWS = 256
-"""Holds that are kept, of which nothing is open any more included."""
+"""Holds that are kept, also those that no longer hold anything open."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Holds:
         self._end_spare(hold.requester, now)
 
     def _end_spare(self, requester: str, now: int) -> None:
-        """Keep so many rows. Of those that hold nothing of the cap, the requester's own go first, and the oldest of these."""
+        """End rows beyond a limit. Of those that hold nothing of the cap, the requester's own oldest go first."""
         counted = {one.plan for one in self.open(now) if one.loss != NOTHING}
         found = self._file.run("SELECT plan, requester FROM holds ORDER BY made DESC, rowid DESC").fetchall()
         own = [plan for plan, of in found if plan not in counted and of == requester][MOST_STUDIES:]
@@ -455,13 +455,13 @@ class SqliteLedger:
         """Charge a loss without any release: what is known to have been spent and is not in this file."""
         cost, written = rows.checked_cost(loss), _now(self._clock)
         rows.checked_name(label, "label")
-        with self._file.writing() as stake:
+        with self._file.writing() as transaction:
             state = self._chain.catch_up()
             self._refuse_beyond_the_cap(state, cost, None)
             facts = state.row("forfeit", written, label, loss=cost)
             self._chain.append(facts)
             self._holds.end_all()  # nobody knows what was said yes to since the back-up
-            stake.at_risk = self._figure(facts.loss)
+            transaction.at_risk = self._figure(facts.loss)
         return facts.sequence
 
     def keep_plan(self, digest: bytes, content: bytes, about: About | None = None) -> None:
@@ -470,7 +470,7 @@ class SqliteLedger:
         Parameters
         ----------
         digest
-            The plan's hash (`colonnade.protocol.codec.digest`): what rows say in ``plan``.
+            The plan's hash (`colonnade.protocol.messages.digest`): what rows say in ``plan``.
         content
             Its canonical bytes.
         about
@@ -723,7 +723,7 @@ class SqliteLedger:
         if kind in rows.SEEDED and (type(seed) is not bytes or len(seed) != 32):
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
-        with self._file.writing() as stake:
+        with self._file.writing() as transaction:
             state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
             self._refuse_beyond_the_cap(state, cost, terms.get("plan"))
@@ -732,7 +732,7 @@ class SqliteLedger:
                 kind, written, label, request=request_id, body=body_hash, loss=cost, seed=seed, about=about, **terms
             )
             self._chain.append(facts, seed)
-            stake.at_risk = self._figure(facts.loss)
+            transaction.at_risk = self._figure(facts.loss)
         return facts.sequence
 
     def _refuse_a_repeated(self, request_id: bytes) -> None:
@@ -748,7 +748,7 @@ class SqliteLedger:
 
     def _keep(self, request_id: bytes, answer: bytes, kinds: tuple[Kind, ...]) -> bytes:
         rows.check_identified(request_id)
-        with self._file.writing() as stake:
+        with self._file.writing() as transaction:
             self._chain.catch_up()
             found = self._chain.find(request_id)
             if found is None or found[0].kind not in kinds:
@@ -756,9 +756,9 @@ class SqliteLedger:
             facts, _, kept = found
             if kept is not None:
                 return _unchanged(kept, answer)
-            stake.paid = self._figure(facts.loss)
+            transaction.paid = self._figure(facts.loss)
             if type(answer) is not bytes or len(answer) > LARGEST_ANSWER:
-                raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=stake.paid)
+                raise BadInput(f"An answer is at most {LARGEST_ANSWER} bytes.", spent=transaction.paid)
             self._chain.answer(facts, answer)
         return answer
 

@@ -13,9 +13,9 @@ hashes, and the rows that refer to them hold those hashes.
 file can replace it by another consistent one, an older one included. Only somebody who kept a `Head` can tell
 (`SqliteLedger.continues`).
 
-*What peers are shown.* Not the hashes: whoever knows one could try out what the next row says. Rows are the leaves of a tree
-(`colonnade.secure.history`) as digests under a secret salt, and peers are shown its root. The salt stands in the first row, or in
-the row of kind ``migrated`` that a ledger of before there were salts gets when it is opened.
+*What peers are shown.* Not the hashes: a reader of one could try out what the next row says. Rows are the leaves of a tree
+(`colonnade.conversations.memory`) as digests under a secret salt, and peers are shown its root. The salt stands in the first
+row, or in the row of kind ``migrated`` that a ledger of before there were salts gets when it is opened.
 """
 
 import hashlib
@@ -239,7 +239,7 @@ def answer_hash(row: bytes, answer: bytes) -> bytes:
 
 
 def seed_hash(request: bytes, seed: bytes) -> bytes:
-    """Return what remains of a seed in the chain: a hash, which of so many unknown random bytes says nothing."""
+    """Return what remains of a seed in the chain: a hash, which says nothing about 32 unknown random bytes."""
     return _digest(f"{FORMAT} seed", request, seed)
 
 

@@ -19,10 +19,10 @@ from colonnade.party.ledger.decisions import RefusedStudy
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Entry
 from colonnade.plan import About, Plan, Step, one_line
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import read_agreement
 from colonnade.result import COORDINATOR
-from colonnade.schema.features import ColumnName, columns_at
+from colonnade.schema import ColumnName, columns_at
 from colonnade.secure.keys import PublicIdentity
 from colonnade.steps.alignment import AligningStep
 from colonnade.steps.kind import Admission, StepKind, kind_of
@@ -56,7 +56,7 @@ TOLD_BY = {
 def parse_plan(content: bytes | None) -> Plan | None:
     """Return a plan from its canonical bytes; ``None`` if there are none, or if they are of another version of plans."""
     try:
-        return None if content is None else codec.decode(content, Plan)
+        return None if content is None else messages.decode(content, Plan)
     except ColonnadeError:
         return None
 
@@ -72,7 +72,7 @@ def epsilon_in_words(epsilon: float | None) -> str:
     return "ε ∞ (not differentially private)" if epsilon is None else f"ε {epsilon:.4g}"
 
 
-class Standing(StrEnum):
+class Provenance(StrEnum):
     """How far it is known who asked."""
 
     SIGNED = "signed"
@@ -90,12 +90,12 @@ class Requester:
     ----------
     name
         As somebody gave it; may be empty.
-    standing
+    provenance
         How far it is known.
     """
 
     name: str
-    standing: Standing
+    provenance: Provenance
 
     @classmethod
     def of(cls, about: About | None, plan: bytes | None, keys: Keys | None = None) -> "Requester":
@@ -111,29 +111,29 @@ class Requester:
             The analysts of the papers; ``None`` where there are no papers at hand.
         """
         if about is None or not about.signature:
-            return cls("" if about is None else one_line(about.requester), Standing.CLAIMED)
+            return cls("" if about is None else one_line(about.requester), Provenance.CLAIMED)
         key = None if plan is None else about.signer(plan)
         if key is None:
-            return cls(one_line(about.requester), Standing.FORGED)
+            return cls(one_line(about.requester), Provenance.FORGED)
         named = keys is None or keys.get(about.requester) == key
-        return cls(one_line(about.requester), Standing.SIGNED if named else Standing.OTHER_KEY)
+        return cls(one_line(about.requester), Provenance.SIGNED if named else Provenance.OTHER_KEY)
 
     def words(self) -> str:
         """Return who asked, in words.
 
         Examples
         --------
-        >>> Requester("analyst@telco", Standing.SIGNED).words()
+        >>> Requester("analyst@telco", Provenance.SIGNED).words()
         'asked by analyst@telco'
-        >>> Requester("", Standing.CLAIMED).words()
+        >>> Requester("", Provenance.CLAIMED).words()
         'asked by somebody unnamed, according to the coordinator'
         """
         name = f"asked by {self.name or 'somebody unnamed'}"
-        return name if self.standing is Standing.SIGNED else f"{name}, {self.standing}"
+        return name if self.provenance is Provenance.SIGNED else f"{name}, {self.provenance}"
 
 
 @dataclass(frozen=True)
-class Reading:
+class LedgerNarrator:
     """Whose ledger is read, and with what at hand.
 
     Parameters
@@ -268,8 +268,8 @@ def read_rows(ledger: SqliteLedger, keys: Keys | None = None) -> list[RowInWords
         The analysts of the papers; ``None`` where there are no papers at hand.
     """
     entries = ledger.entries()
-    reading = Reading(ledger.party, ledger.budget.delta, plans_of(ledger, entries), keys)
-    return [reading.row(entry) for entry in entries]
+    narrator = LedgerNarrator(ledger.party, ledger.budget.delta, plans_of(ledger, entries), keys)
+    return [narrator.row(entry) for entry in entries]
 
 
 def analysts_beside(ledger: Path) -> Keys | None:
@@ -298,7 +298,7 @@ def _own_row(entry: Entry) -> str:
 def _step(plan: Plan, party: str, entry: Entry) -> Step | None:
     """Return the step that a row is about: its request id follows from it, or it is the only one of this party."""
     steps: Sequence[Step] = plan.steps_of(party)
-    found = [one for one in steps if codec.request_identity(plan, party, one.name) == entry.request]
+    found = [one for one in steps if messages.request_identity(plan, party, one.name) == entry.request]
     named = found or [one for one in steps if f" {one.name} " in entry.label]
     return named[0] if len(named) == 1 else steps[0] if len(steps) == 1 else None
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from colonnade.party.steps import agreements, local, newton, products
+from colonnade.party.steps import agreements, local, products
 from colonnade.party.steps.participants import PrivateStep
-from colonnade.steps.kind import Registry, StepKind
+from colonnade.steps.kind import Registry
 
 PRIVATE_STEPS: Registry[str, type[PrivateStep[Any]]] = Registry("private")
 PRIVATE_STEPS.register(
@@ -22,11 +22,11 @@ PRIVATE_STEPS.register(
             local.PrivateQuantilePositions,
             local.PrivateReports,
             local.PrivateSquaredLength,
-            newton.PrivateNewtonSteps,
             products.PrivateCoefficients,
             products.PrivateGram,
             products.PrivateGroupSums,
             products.PrivateGroupTotals,
+            products.PrivateNewtonSteps,
             products.PrivatePairTables,
             products.PrivatePredictions,
             products.PrivateScoreHistogram,
@@ -36,8 +36,3 @@ PRIVATE_STEPS.register(
         for kind in private.kinds
     },
 )
-
-
-def private_step(admitted: StepKind) -> PrivateStep[Any]:
-    """Return a step that was admitted as this party computes it."""
-    return PRIVATE_STEPS[admitted.name](admitted)

@@ -13,6 +13,8 @@ public list tells nobody anything, and all that enters stands in the plan, so it
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,20 +24,49 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput, PlanMismatch, PolicyRefusal
-from colonnade.party.handles import Attempt
-from colonnade.party.refusals import among_rows
+from colonnade.party.ledger.rows import Entry
 from colonnade.party.steps.participants import PrivateStep
+from colonnade.party.table.private_table import among_rows
 from colonnade.party.table.row_order import ComparableIds, RowOrder, comparable_ids, normal_ids
 from colonnade.party.table.sources import BLOCK
 from colonnade.party.table.stored_table import ids_in_memory, part_of
 from colonnade.protocol.messages import Described
+from colonnade.secure.keys import digest
 from colonnade.steps.alignment import AligningStep, Cohort, IdRules, ListMatching, MatchingStep, UnionMatching
 from colonnade.steps.local import PARTS, GroupKey, Split, part_identity
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
+    from colonnade.party.gate import AdmittedStep, Reservation
     from colonnade.party.policy import Policy
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt to align this party's rows, as its ledger records it. All of it is public."""
+
+    name: bytes
+    """What its row is called."""
+    body: bytes | None
+    """The hash of the request, the same for the same step of the same plan."""
+    version: int | None
+    """The declared version of the data."""
+
+    @classmethod
+    def within(cls, days: float, now: datetime, rows: Sequence[Entry]) -> "list[Attempt]":
+        """Return the attempts of the last days from all rows of a ledger."""
+        start = now - timedelta(days=days)
+        recent = [row for row in rows if row.kind == "list" and row.when > start]
+        return [cls(row.request or b"", row.body, row.version) for row in recent]
+
+    @staticmethod
+    def named(request: bytes, sequence: int) -> bytes:
+        """Name a new attempt at a request, at the place of the ledger where its row will stand."""
+        return digest("colonnade alignment row v1", request, sequence)
+
+    @staticmethod
+    def telling(name: bytes, whom: str = "peers") -> bytes:
+        """Name the row which says that an attempt tells peers, or the coordinator, something exactly."""
+        return digest("colonnade alignment told v1", name, whom)
 
 
 class PrivateGroupKey(PrivateStep[GroupKey]):
@@ -200,7 +231,7 @@ class CohortPart:
 def may_align(admitted: "AdmittedStep", step: AligningStep, pending: int) -> bool:
     """Return whether rows are still to be aligned in a step, and not kept already; refuse as the step itself would.
 
-    So many other alignments have been agreed to and not begun (``pending``). Each of them will be an attempt.
+    ``pending`` other alignments have been agreed to and not begun. Each of them will be an attempt.
     """
     if admitted.order_records.kept() is not None:
         return False

@@ -15,26 +15,24 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.party.steps.participants import Local, PrivateStep
-from colonnade.party.steps.row_coding import coded_rows, partial_scores, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.steps.participants import LocalStep, PrivateStep
+from colonnade.party.table.private_table import PrivateTable, coded_rows, partial_scores, whole_numbers
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.local_clustering import Nearest
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Column, Schema, equal_bins
+from colonnade.schema import Column, Schema, equal_bins, to_unit_range
 from colonnade.schema.encoders import MISSING
-from colonnade.schema.features import to_unit_range
 from colonnade.steps import describing, local
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership
 
 
-class PrivateHistogram(PrivateStep[local.Histogram]):
+class PrivateHistogram(PrivateStep[local.HistogramStep]):
     """A histogram of the rows."""
 
-    kinds = (local.Histogram,)
+    kinds = (local.HistogramStep,)
 
     def require_earlier(self) -> None:
         """Require the centres that memberships rest on."""
@@ -184,13 +182,13 @@ class _LocalRandomiser(Protocol):
     def apply(self, nonprivate: NDArray[Any], coins: NDArray[Any], sampler: Sampler) -> NDArray[Any]: ...
 
 
-def load(private: Local, table: PrivateTable, columns: Sequence[str]) -> None:
+def load(private: LocalStep, table: PrivateTable, columns: Sequence[str]) -> None:
     """Read the columns where they will be used; a source that cannot be read fails here."""
     for part in [part for _, part in table.shards()] if _by_shard(private, table) else [table]:
         part.load(columns)
 
 
-def perturbed(private: Local, law: Mechanism, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
+def perturbed(private: LocalStep, law: Mechanism, table: PrivateTable, sampler: Sampler) -> NDArray[Any]:
     """Compute and perturb: shard by shard where rows are divided and the statistic allows it, else at once."""
     if isinstance(law, _LocalRandomiser) and _by_shard(private, table):
         return _shard_by_shard(private, law, table, sampler)
@@ -198,7 +196,7 @@ def perturbed(private: Local, law: Mechanism, table: PrivateTable, sampler: Samp
     return law.release(nonprivate, sampler)
 
 
-def _by_shard(private: Local, table: PrivateTable) -> bool:
+def _by_shard(private: LocalStep, table: PrivateTable) -> bool:
     return table.sharded and isinstance(private, _OneByOne)
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PolicyRefusal, ProtocolError
-from colonnade.party.steps.row_coding import require_within
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import PrivateTable, require_within
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.protocol.messages import Array, pack, unpack
@@ -24,15 +23,14 @@ from colonnade.secure.shamir import Dealing
 from colonnade.steps.kind import JointStep, StepKind
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep
-    from colonnade.party.handles import Reservation
+    from colonnade.party.gate import AdmittedStep, Reservation
 
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @runtime_checkable
-class Local(Protocol):
+class LocalStep(Protocol):
     """A statistic of one party's own, which a law perturbs."""
 
     @property

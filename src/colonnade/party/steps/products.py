@@ -1,8 +1,12 @@
-"""One party's rows in products on shares and in sums: Gram matrices, coefficients, tables, histograms of scores, predictions.
+"""One party's rows in products on shares and in sums: Gram matrices, Newton steps, tables, scores, predictions.
 
 *Products* of one party's own columns (`folded_products`) are exact, and no library that starts threads of its own takes part.
 Several parties multiply at the same time where they share a machine, and a threaded BLAS then spends its time on waiting for
 itself.
+
+*Newton steps* (`NewtonPart`). A party pays for all rounds at once, then shares one after another. A round is at one vector of
+weights. Its noise follows from the seed that the ledger keeps. The same noise at other weights
+would show the difference: a round that was begun is only ever run again at the same ones (`RunRecords`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,17 +18,25 @@ from numba import njit
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.party.refusals import among_rows
 from colonnade.party.steps.local import category_codes, prepare_category, require_centres
 from colonnade.party.steps.participants import Arrays, JointPart, PrivateJoint, PrivateStep, SumPart
-from colonnade.party.steps.row_coding import bounded_scores, coded_rows, partial_scores, whole_numbers
-from colonnade.party.table.private_table import PrivateTable
+from colonnade.party.table.private_table import (
+    PrivateTable,
+    among_rows,
+    bounded_scores,
+    coded_rows,
+    partial_scores,
+    require_within,
+    whole_numbers,
+)
 from colonnade.party.table.sources import BLOCK
 from colonnade.privacy.laws import Sampler
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.protocol.messages import Array
+from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.steps.describing import GroupChain, GroupSums, GroupTotals
 from colonnade.steps.kind import FixedPoint
+from colonnade.steps.newton import LabelledSteps, NewtonSteps
 from colonnade.steps.products import (
     NOBODY,
     Coefficients,
@@ -39,7 +51,7 @@ from colonnade.steps.products import (
 from colonnade.steps.sums import Predictions
 
 if TYPE_CHECKING:
-    from colonnade.party.gate import AdmittedStep
+    from colonnade.party.gate import AdmittedStep, Reservation
 
 
 BLOCK_ROWS = 512
@@ -132,14 +144,14 @@ class PrivateGram(PrivateJoint[Gram]):
     def own(self, table: PrivateTable, sampler: Sampler) -> NDArray[np.int64]:
         """Return this party's own block with its column sums in front: variance V on the diagonal, V/2 elsewhere."""
         nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
-        nonprivate += self.step.own_noise.draw_own(self.step.width + 1, sampler)
+        nonprivate += self.step.joint_law.draw_own(self.step.width + 1, sampler)
         return nonprivate[1:]
 
     def noise_in_tiles(self, sizes: Sequence[int], sampler: Sampler) -> Iterator[NDArray[np.int64]]:
         """Yield this party's share of the noise tile by tile."""
         if len(sizes) == 1:
             return super().noise_in_tiles(sizes, sampler)
-        return self.step.own_noise.draw_tiles(sizes, sampler)
+        return self.step.joint_law.draw_tiles(sizes, sampler)
 
 
 class PrivateCoefficients(PrivateJoint[Coefficients]):
@@ -154,7 +166,7 @@ class PrivateCoefficients(PrivateJoint[Coefficients]):
 
     def cross_noise(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Return a Pólya share of Laplace noise per entry, of the scale that its block and its kind have."""
-        return self.step.own_noise.draw_cross(entries, sampler, self.step.cross.groups)
+        return self.step.joint_law.draw_cross(entries, sampler, self.step.cross.groups)
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return coded rows."""
@@ -164,7 +176,7 @@ class PrivateCoefficients(PrivateJoint[Coefficients]):
         """Return this party's own coefficients, noised by it alone."""
         nonprivate = folded_products(table, self.rows, self.step.width, self.step.coding.scale)
         chosen = nonprivate[triangle_places(self.step.entries.rows, self.step.entries.columns, self.step.width + 1)]
-        return chosen + self.step.own_noise.draw_own(self.step.party, self.step.entries.slope, sampler)
+        return chosen + self.step.joint_law.draw_own(self.step.party, self.step.entries.slope, sampler)
 
 
 class PrivateUnionCross(PrivateJoint[UnionCross]):
@@ -185,7 +197,7 @@ class PrivateUnionOwn(PrivateJoint[UnionOwn]):
 
     def rows(self, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
         """Return products of coded columns, or the indicator."""
-        if self.step.own_noise.part != self.step.party:
+        if self.step.joint_law.part != self.step.party:
             return table.held(start, stop)[None].astype(np.int64)
         coded = coded_rows(self.step.coding, table, start, stop)
         first, second = np.triu_indices(len(coded))
@@ -452,3 +464,116 @@ class PredictionPart(SumPart):
     @property
     def _predictions(self) -> Predictions:
         return cast("PrivatePredictions", self._private).step
+
+
+Integers = NDArray[np.int64]
+
+
+def labelled_rows(
+    step: LabelledSteps, scale: int, table: PrivateTable, labels: Callable[[NDArray[Any]], NDArray[Any]], largest: int
+) -> SpilledRows:
+    """Return everyone's row in integers, and behind it the label where this party holds the target.
+
+    Parameters
+    ----------
+    step, scale, table
+        The step, the scale of its integers, and the rows.
+    labels
+        Makes labels of the target's codes.
+    largest
+        What no label exceeds in magnitude. The noise rests on it, as it does on the scale of rows.
+    """
+
+    def block(table: PrivateTable, start: int, stop: int) -> NDArray[np.int16]:
+        nonprivate = np.zeros((stop - start, step.width + bool(step.target)), dtype=np.int16)
+        if step.target:
+            codes = table.codes(step.target, start, stop)
+            found = labels(codes)
+            require_within(found, largest)
+            nonprivate[:, -1] = found
+            nonprivate[:, 0] = np.where(codes >= 0, scale, 0)
+        if step.coding is not None:
+            nonprivate[:, step.constant : step.width] = coded_rows(step.coding, table, start, stop).T
+        require_within(nonprivate[:, : step.width], scale)
+        return nonprivate
+
+    return table.written(step.width + bool(step.target), np.int16, block)
+
+
+class PrivateNewtonSteps(PrivateStep[NewtonSteps]):
+    """One party's rows and labels."""
+
+    kinds = (NewtonSteps,)
+
+    def join(self, admitted: "AdmittedStep") -> "NewtonPart":
+        """Return this party's part."""
+        return NewtonPart(admitted)
+
+    def coded(self, table: PrivateTable) -> SpilledRows:
+        """Return everyone's row, and behind it the target as the family reads it: −1 for none."""
+        family = self.step.terms.family
+        largest = max(map(abs, family.targets))
+        return labelled_rows(
+            self.step, self.step.terms.scale, table, lambda codes: family.labels(codes, self.step.level), largest
+        )
+
+    def in_steps(self, rows: NDArray[np.int16], weights: NDArray[np.float64]) -> Integers:
+        """Return this party's part of some people's scores in whole steps, clipped to the link's window."""
+        link = self.step.terms.bounds.link
+        nonprivate = weights @ rows.astype(np.float64) / self.step.terms.scale
+        return whole_numbers(nonprivate, round(link.window / link.step), half=link.step)
+
+
+class NewtonPart:
+    """Pay, then share one round after another.
+
+    Parameters
+    ----------
+    admitted
+        The step.
+    """
+
+    def __init__(self, admitted: "AdmittedStep") -> None:
+        self._admitted = admitted
+        self._private = cast("PrivateNewtonSteps", admitted.private)
+        self._step = self._private.step
+        self._nonprivate: SpilledRows | None = None
+        self._weights: NDArray[np.float64] = np.empty(0)
+        self._reservation: Reservation | None = None
+
+    def begin(self) -> None:
+        """Pay for all rounds, durably."""
+        self._admitted.refuse_if_concluded()
+        self._admitted.prepare()
+        self._nonprivate = self._admitted.compute(self._private.coded)
+        self._reservation = self._admitted.reserve()
+
+    def take(self, weights: NDArray[np.float64]) -> None:
+        """Take the weights of a round."""
+        self._weights = weights[self._step.terms.places(self._step.party)]
+
+    def _rows(self, start: int, stop: int) -> NDArray[np.int16]:
+        """Return some people's integers, a column along each row."""
+        assert self._nonprivate is not None  # the run begins first
+        return np.ascontiguousarray(self._nonprivate.read(start, stop)[:, : self._step.width].T)
+
+    def columns(self, start: int, stop: int) -> Integers:
+        """Return some people's integer rows; they leave as shares only."""
+        with among_rows():
+            return self._rows(start, stop).astype(np.int64)
+
+    def parts(self, start: int, stop: int) -> Integers:
+        """Return some people's parts of the score; they leave split into uniform numbers only."""
+        with among_rows():
+            return self._private.in_steps(self._rows(start, stop), self._weights)
+
+    def labels(self, start: int, stop: int) -> Integers:
+        """Return some people's labels; they leave as shares only."""
+        with among_rows():
+            assert self._nonprivate is not None  # the run begins first
+            return self._nonprivate.read(start, stop)[:, -1].astype(np.int64)
+
+    def noise(self, number: int) -> Integers:
+        """Draw this party's share of the noise of a round."""
+        assert self._reservation is not None  # the run begins first
+        return self._step.terms.noise.draw_round(number, self._reservation.noise(f"round {number}"))

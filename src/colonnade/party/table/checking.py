@@ -25,8 +25,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.party.table.row_order import ids_of
 from colonnade.party.table.sources import Source
 from colonnade.schema import THOUSANDS, Column, Schema
-from colonnade.schema.cells import flatten, spelled_out
-from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for
+from colonnade.schema.encoders import CategoryEncoder, NumericEncoder, encoder_for, flatten, spelled_out
 
 NOTHINGS = (
     "-",
@@ -57,9 +56,9 @@ BINS = 10_000
 NARROW = 0.01
 MIDDLE = 0.99
 MOST_LEVELS = 6
-FEW = 100
-MANY = 0.5
-WIDTH = 120
+NARROW_WHOLE_RANGE = 100
+MOSTLY_UNKNOWN = 0.5
+PAGE_WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class ColumnCheck:
         found = []
         if self.clipped:
             found.append(f"{self._share(self.clipped)} clipped to the bounds")
-        if self.unknown > MANY * self.rows:
+        if self.unknown > MOSTLY_UNKNOWN * self.rows:
             found.append(f"{self._share(self.unknown)} not among the declared levels, and count as another one")
         if self.constant and self.rows > 1:
             found.append("all values are equal")
@@ -133,7 +132,7 @@ class ColumnCheck:
     @property
     def _is_small(self) -> bool:
         """Whether the bounds hold few whole numbers, as those of a flag do: most of them may well be equal."""
-        return self.column.is_number and self.column.whole and self.column.high - self.column.low <= FEW
+        return self.column.is_number and self.column.whole and self.column.high - self.column.low <= NARROW_WHOLE_RANGE
 
     @property
     def _has_rule(self) -> bool:
@@ -300,7 +299,7 @@ class TableCheck:
         for row in shown.itertuples(index=False):
             grid.add_row(*(text.Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
         page = io.StringIO()
-        console.Console(file=page, width=WIDTH, highlight=False, color_system=None).print(grid)
+        console.Console(file=page, width=PAGE_WIDTH, highlight=False, color_system=None).print(grid)
         lines = [f"{self._people()}", *(line.rstrip() for line in page.getvalue().splitlines()), *self._lines()]
         return "\n".join(lines)
 

@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from colonnade.errors import BadInput, ColonnadeError, error_for
-from colonnade.schema.cells import pandas_kind, pandas_reader
+from colonnade.schema.encoders import pandas_kind, pandas_reader
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ LOOK = 5.0
 PATIENCE = 120.0
 """Seconds that a cluster may be without workers before a party gives up."""
 
-LONGEST = 6 * 3_600.0
+RESULT_SECONDS = 6 * 3_600.0
 """Seconds after which a result is given up, though there are workers: one of them hangs."""
 
 FILES = {"tls_ca_file": "ca.pem", "tls_client_cert": "cert.pem", "tls_client_key": "key.pem"}
@@ -319,7 +319,7 @@ class Cluster:
     def _result(self, future: Any) -> Any:
         """Wait for a task: as long as there are workers, or might be some soon."""
         alone_since: float | None = None
-        give_up = time.monotonic() + LONGEST
+        give_up = time.monotonic() + RESULT_SECONDS
         while True:
             failure = ""
             try:

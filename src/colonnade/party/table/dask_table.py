@@ -26,7 +26,7 @@ from colonnade.party.table.sources import BLOCK, Source
 from colonnade.party.table.stored_table import StoredTable, stored_columns
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Schema
-from colonnade.schema.stored import CellForm, form_of
+from colonnade.schema.encoders import CellForm, form_of
 
 Result = TypeVar("Result")
 Cells = tuple[bytes, NDArray[np.bool_], dict[str, NDArray[Any]]]

@@ -8,28 +8,43 @@ within three times the columns read.
 
 *Row blocks.* A statistic asks for the people from one place of the agreed order to another (`codes`, `values`, `present`,
 `held`), and folds over all of them in ranges of public length (`ranges`, `fold`). All parties cut the same order, so the same
-range is the same people everywhere. Where the rows lie is nobody else's business: a table on disk
+range is the same people everywhere. Where the rows lie stays inside: a table on disk
 (`colonnade.party.table.stored_table`) answers the same questions.
+
+*Rows as integers.* `coded_rows` returns coded columns, and `bounded_scores` scores under public weights. `colonnade.steps.kind`
+says which integers there are. `whole_numbers` makes them, for local and for shared steps, and nothing else does: every
+sensitivity rests on a bound on one person's integers, so nothing else in `colonnade.party.steps` or `colonnade.papers.private`
+rounds a number, or casts one to an integer (tests/party/test_integer_bounds.py). A number that is not finite is no integer at
+all. It never passes as one: the step fails, and says no more than any step that fails on rows (`colonnade.party.guard.STOPPED`).
+It cannot happen while coding is total (`colonnade.schema`).
+
+*Failures.* Code that reads rows runs inside `among_rows` (`colonnade.party.guard` says why).
 
 Everything here is *nonprivate*: it is for a statistic inside the gate, and no message ever contains it.
 """
 
 import copy
+import math
 import os
 import tempfile
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from colonnade.errors import BadInput, SchemaMismatch
+from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.sources import BLOCK, Source
 from colonnade.runtime.spilled_rows import SpilledRows
-from colonnade.schema import Column, Schema
-from colonnade.schema.cells import flatten
-from colonnade.schema.encoders import MISSING, Encoder, encoder_for, require_type
+from colonnade.runtime.workers import WorkersFailed
+from colonnade.schema import Column, Schema, to_unit_range
+from colonnade.schema.encoders import MISSING, Encoder, encoder_for, flatten, require_type
+from colonnade.steps.kind import BoundedScores, FixedPoint, ScoreWeights
 
 Result = TypeVar("Result")
 
@@ -433,3 +448,246 @@ def require_schema(source: Source, schema: Schema) -> None:
         for stored, part in zip(schema.stored(name), column.parts or (column,), strict=True):
             for kind in source.kinds(stored):
                 require_type(name, part, kind)
+
+
+class RowsFailed(Exception):
+    """Reading or computing from rows failed. The cause is the party's own, and is shown to its operator only."""
+
+    @classmethod
+    def because(cls, cause: BaseException | None) -> Self:
+        """Return a failure with a cause that was found elsewhere."""
+        failure = cls()
+        failure.__cause__ = cause
+        return failure
+
+    @property
+    def code(self) -> str:
+        """The kind of failure, in a plain word for the party's own log."""
+        cause = self.__cause__
+        return cause.code if isinstance(cause, ColonnadeError) else type(cause).__name__
+
+    def for_the_owner(self) -> ColonnadeError:
+        """Return what the party's own screen and log may show: words of ours, or the kind and the place of another error."""
+        if isinstance(self.__cause__, ColonnadeError):
+            return self.__cause__
+        return BadInput(
+            f"The table could not be read ({self.code} in {self.place}).",
+            remedy="COLONNADE_TRACEBACK=1 shows all of it, to somebody who may see the data.",
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it was raised: a module of ours, and a line."""
+        frames = traceback.extract_tb(None if self.__cause__ is None else self.__cause__.__traceback__)
+        ours = [frame for frame in frames if "colonnade" in Path(frame.filename).parts] or frames
+        return f"{Path(ours[-1].filename).stem}:{ours[-1].lineno}" if ours else ""
+
+
+@contextmanager
+def among_rows() -> Iterator[None]:
+    """Run code that reads rows. Whatever it raises becomes `RowsFailed`, of which nothing but `STOPPED` is ever said.
+
+    Examples
+    --------
+    >>> try:
+    ...     with among_rows():
+    ...         raise ValueError("alice has no row 17")
+    ... except RowsFailed as failure:
+    ...     print(repr(str(failure)), failure.code)
+    '' ValueError
+    """
+    try:
+        yield
+    except RowsFailed:
+        raise
+    except WorkersFailed as error:
+        raise RowsFailed from error.__cause__
+    except Exception as error:
+        raise RowsFailed from error
+
+
+def whole_numbers(
+    numbers: NDArray[np.float64],
+    largest: int,
+    *,
+    least: int | None = None,
+    middle: float = 0.0,
+    half: float = 1.0,
+    scale: float = 1.0,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return the integers next to ``(numbers − middle) / half · scale``, clamped to the bounds of one person; one pass.
+
+    Parameters
+    ----------
+    numbers
+        A vector.
+    largest, least
+        The bounds: exact integers of at most 62 bits. By default ``least`` is −``largest``.
+    middle, half, scale
+        How a number is coded before it is rounded.
+    out
+        Where the integers go, in any integer type that holds the bounds; by default a new vector of eight bytes each.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([0.0, 60.0, 75.0, 1e308]), 4, middle=60.0, half=60.0, scale=4)
+    array([-4,  0,  1,  4])
+    """
+    made = np.empty(len(numbers), dtype=np.int64) if out is None else out
+    low, high = -_below(largest if least is None else -least), _below(largest)
+    if not _made(numbers, middle, half, float(scale), low, high, made):
+        raise _outside()
+    return made
+
+
+def _below(bound: int) -> float:
+    """Return the bound as a float, or the float below it: beyond 2⁵³ not every integer is one."""
+    found = float(bound)
+    return found if found <= bound else math.nextafter(found, -math.inf)
+
+
+def require_within(integers: NDArray[Any], largest: int) -> None:
+    """Refuse integers beyond a bound: after this nothing can fail on a row."""
+    if integers.size and max(-int(integers.min()), int(integers.max())) > largest:
+        raise _outside()
+
+
+def _outside() -> SchemaMismatch:
+    return SchemaMismatch(
+        "A row is not made of integers within the bound of its step.",
+        remedy="This is a fault of colonnade, and of no table: report it.",
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")  # dividing by zero gives no number, and is refused as such
+def _made(numbers: Any, middle: float, half: float, scale: float, low: float, high: float, out: Any) -> bool:
+    """Round and clamp; return whether all were finite. What is no number is not above the lower bound, and becomes that."""
+    finite = True
+    for i in range(len(numbers)):
+        coded = np.rint((numbers[i] - middle) / half * scale)
+        finite &= abs(coded) < np.inf
+        coded = coded if coded > low else low  # noqa: FURB136  # of no number, `max` might return no number
+        coded = coded if coded < high else high  # noqa: FURB136
+        out[i] = np.int64(coded)
+    return finite
+
+
+def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+    """Return some people's rows as integers, a column of the table along each row of the result."""
+    nonprivate = np.empty((coding.width, stop - start), dtype=np.int64)
+    position = 0
+    for name, width in zip(coding.columns, coding.widths, strict=True):
+        column = coding.schema[name]
+        if column.is_number:
+            whole_numbers(
+                table.values(name, start, stop),
+                coding.scale,
+                middle=column.midpoint,
+                half=column.half_range,
+                scale=coding.scale,
+                out=nonprivate[position],
+            )
+        else:
+            nonprivate[position : position + width] = 0
+            code = _code_signs if name in coding.signed else _code_levels
+            code(table.codes(name, start, stop), coding.scale, nonprivate, position)
+        position += width
+    if coding.clips:
+        _clip_rows(nonprivate, coding.row_bound)
+    return nonprivate
+
+
+@njit(cache=True, nogil=True)
+def _code_levels(codes: Any, scale: int, out: Any, column: int) -> None:
+    for i in range(len(codes)):
+        if codes[i] >= 0:
+            out[column + codes[i], i] = scale
+
+
+@njit(cache=True, nogil=True)
+def _code_signs(codes: Any, scale: int, out: Any, column: int) -> None:
+    for i in range(len(codes)):
+        if codes[i] >= 0:
+            out[column, i] = scale if codes[i] == 1 else -scale
+
+
+@njit(cache=True, nogil=True)
+def _clip_rows(columns: Any, row_bound: int) -> None:
+    """Shorten rows that are too long by scaling and truncating towards zero, until the integers themselves keep the bound."""
+    for i in range(columns.shape[1]):
+        length = _squared_length(columns, i)
+        while length > row_bound:
+            shrink = np.sqrt(row_bound / length)
+            for j in range(columns.shape[0]):
+                columns[j, i] = np.int64(columns[j, i] * shrink)
+            shorter = _squared_length(columns, i)
+            if (
+                shorter == length
+            ):  # scaling by a hair less than one may truncate nothing; take one off the largest entry
+                _shorten_largest(columns, i)
+                shorter = _squared_length(columns, i)
+            length = shorter
+
+
+@njit(cache=True, nogil=True)
+def _squared_length(columns: Any, row: int) -> int:
+    length = 0
+    for j in range(columns.shape[0]):
+        length += columns[j, row] * columns[j, row]
+    return length
+
+
+@njit(cache=True, nogil=True)
+def _shorten_largest(columns: Any, row: int) -> None:
+    largest = 0
+    for j in range(columns.shape[0]):
+        if abs(columns[j, row]) > abs(columns[largest, row]):
+            largest = j
+    columns[largest, row] -= np.sign(columns[largest, row])
+
+
+def partial_scores(
+    scores: ScoreWeights, table: PrivateTable, start: int, stop: int, output: int | None = None
+) -> NDArray[np.float64]:
+    """Return some people's partial scores: of one output, or of all with an output along each row."""
+    weights = scores.weights if output is None else scores.weights[output : output + 1]
+    nonprivate = np.zeros((len(weights), stop - start))
+    place = 0
+    for name, width in zip(scores.columns, scores.widths, strict=True):
+        column = scores.schema[name]
+        some = weights[:, place : place + width]
+        if column.is_number:
+            coded = to_unit_range(table.values(name, start, stop), column)  # within [−1, 1] before any weight
+            _add_numbers(coded, np.ascontiguousarray(some[:, 0]), nonprivate)
+        else:
+            _add_levels(table.codes(name, start, stop), np.ascontiguousarray(some), nonprivate)
+        place += width
+    return nonprivate if output is None else np.asarray(nonprivate[0])
+
+
+def bounded_scores(coding: BoundedScores, table: PrivateTable, start: int, stop: int) -> NDArray[np.int64]:
+    """Return some people's scores as integers, an output along each row."""
+    nonprivate = partial_scores(coding.scores, table, start, stop)
+    whole = np.empty(nonprivate.shape, dtype=np.int64)
+    for scores, height, scale, out in zip(
+        nonprivate, coding.heights.tolist(), coding.heights / coding.largest, whole, strict=True
+    ):
+        whole_numbers(scores, height, scale=scale, out=out)
+    return whole
+
+
+@njit(cache=True, nogil=True)
+def _add_numbers(coded: Any, weights: Any, out: Any) -> None:
+    for output in range(len(weights)):
+        weight = weights[output]
+        for i in range(len(coded)):
+            out[output, i] += weight * coded[i]
+
+
+@njit(cache=True, nogil=True)
+def _add_levels(codes: Any, weights: Any, out: Any) -> None:
+    for output in range(len(weights)):
+        for i in range(len(codes)):
+            if codes[i] >= 0:
+                out[output, i] += weights[output, codes[i]]

@@ -10,10 +10,11 @@ list: the refusal would tell something about it. An id without a normal form has
 have none either, all of them: the party cannot tell which of the rows is meant, and one more such person then changes the
 record of at most one other, from something to nothing, which every price covers (docs/proofs/alignment.md#rules).
 
-*Order in the clear* (`common_order`). Ids are compared by the usual rules of a matching (`IdRules`): as text in normal form.
-Where all of them are whole numbers that is the same as comparing numbers. The canonical order is ascending, numbers by value
-and text by its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it means.
-Anybody who can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the parties.
+*Order in the clear* (`common_ids`, `align`). Ids are compared by the usual rules of a matching (`IdRules`): as text in normal
+form. Where all of them are whole numbers that is the same as comparing numbers. The canonical order is ascending, numbers by
+value and text by its UTF-8 bytes. An alignment is named by a hash of the sorted ids, so that a plan can say which rows it
+means. Anybody who can guess the whole list can recognise the name, so it is as public as the list: here, in the clear among the
+parties.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.party.table.sources import Source
-from colonnade.schema.cells import flatten, is_text, texts_of
+from colonnade.schema.encoders import flatten, is_text, texts_of
 from colonnade.steps.alignment import IdRules
 
 WHOLE = r"^[+-]?[0-9]{1,18}$"
@@ -332,7 +333,7 @@ def align(ids: Any, common: Any, *, party: str, mode: str = "intersection") -> R
 
 
 def require_nobody_lacking(lacking: int, people: int, *, party: str, mode: str) -> None:
-    """Refuse a list of which a party lacks ids, unless they may have null records."""
+    """Refuse a list with ids that a party lacks, unless they may have null records."""
     if lacking and mode == "intersection":
         raise BadInput(f"Party {party!r} lacks {lacking} of the {people} common ids.", remedy="Align again.")
 
@@ -347,19 +348,6 @@ def _normal_text(ids: Any, party: str) -> Any:
     normal = normal_text(ids)
     _require_complete(normal, party)
     return normal
-
-
-def common_order(ids_by_party: Mapping[str, Any]) -> dict[str, RowOrder]:
-    """Align several parties on the ids that all of them have.
-
-    Examples
-    --------
-    >>> parts = common_order({"bank": pa.array([30, 10, 20]), "telco": pa.array([20, 40, 30])})
-    >>> {party: part.rows.tolist() for party, part in parts.items()}
-    {'bank': [2, 0], 'telco': [0, 2]}
-    """
-    common = common_ids(ids_by_party)
-    return {party: align(ids, common, party=party) for party, ids in ids_by_party.items()}
 
 
 def _ascending(ids: Any) -> bool:

@@ -34,7 +34,7 @@ import pyarrow.parquet
 from colonnade.errors import BadInput, ColonnadeError, SchemaMismatch
 from colonnade.party.table.dask_cluster import DaskRows, is_dask_frame
 from colonnade.runtime.private_files import TemporaryFolder
-from colonnade.schema.cells import pandas_kind, pandas_reader
+from colonnade.schema.encoders import pandas_kind, pandas_reader
 
 SMALLEST_MEMORY = 64 << 20
 READING_MEMORY = 1 << 28

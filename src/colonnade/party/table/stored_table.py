@@ -61,8 +61,7 @@ from colonnade.runtime.event_log import Pace, Progress, progress_bar
 from colonnade.runtime.private_files import TemporaryFolder
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema
-from colonnade.schema.cells import is_text
-from colonnade.schema.stored import CellForm, form_of
+from colonnade.schema.encoders import CellForm, form_of, is_text
 
 SORTING_SHARE = 0.45
 """The part of a party's memory that DuckDB may fill: the rest is for the process itself and for blocks of rows."""
@@ -71,9 +70,7 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def sorted_batches(
-    schema: Any, batches: Iterable[Any], key: str, *, memory: int, rows: int = BLOCK
-) -> Iterator[Iterator[Any]]:
+def sorted_batches(schema: Any, batches: Iterable[Any], key: str, *, memory: int) -> Iterator[Iterator[Any]]:
     """Sort a stream of record batches by one column, ascending: numbers by value, text by its bytes.
 
     Parameters
@@ -86,8 +83,6 @@ def sorted_batches(
         The column.
     memory
         How many bytes the process may use; sorting takes less than half of them.
-    rows
-        The largest number of rows in a batch that comes out.
 
     Examples
     --------
@@ -107,7 +102,7 @@ def sorted_batches(
             connection.register("unsorted", reader)
             quoted = '"' + key.replace('"', '""') + '"'
             relation = _quietly(lambda: connection.sql(f"SELECT * FROM unsorted ORDER BY {quoted}"), failed)  # noqa: S608  # a name of ours
-            ordered = _quietly(lambda: relation.to_arrow_reader(rows), failed)
+            ordered = _quietly(lambda: relation.to_arrow_reader(BLOCK), failed)
             yield _steps(ordered, failed)
         finally:
             connection.close()
@@ -141,7 +136,7 @@ def _quietly(step: Callable[[], Result], failed: list[ColonnadeError] | None = N
     )
 
 
-WIDE = r"^(0|-?[1-9][0-9]{0,18})$"
+INTEGER_PATTERN = r"^(0|-?[1-9][0-9]{0,18})$"
 
 
 class SortedIds:
@@ -258,7 +253,7 @@ class LargeIds:
         text = normal_text(ids)
         if as_text:
             return text
-        whole = pc.match_substring_regex(text, WIDE)
+        whole = pc.match_substring_regex(text, INTEGER_PATTERN)
         numbers = pc.if_else(whole, text, pa.scalar(None, type=text.type))
         return pa.array([_as_whole(one) for one in numbers.to_pylist()], type=pa.int64())
 

@@ -147,7 +147,7 @@ class GramNoise(SharedNoise):
             yield from (self.draw_share(size, sampler) for size in sizes)
 
     def draw_own(self, columns: int, sampler: Sampler) -> NDArray[np.int64]:
-        """Draw the noise of one party's own block: the upper triangle of so many columns, row by row.
+        """Draw the noise of one party's own block: the upper triangle of its columns, row by row.
 
         Variance V on the diagonal, V/2 elsewhere.
         """

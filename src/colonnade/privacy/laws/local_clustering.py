@@ -22,10 +22,10 @@ the sweeps start:
 
 The shares of the budget were chosen on Letter and on Gaussian mixtures in 1 to 50 dimensions (`benchmarks/clustering`).
 
-*Analyst.* A generator that sees noisy answers and never a row. It yields a `Query` and is sent an `Answer`; whatever it
-computes in between is post-processing of answers. That is the privacy argument of `LocalClustering`, and it is enforced by what
-the analyst is given: public facts only. Numbers are in units of the fixed point: a coded column spans [−γ, γ]. Random choices
-(half-spaces, the cloud of starting points) come from a public seed.
+*Queries* (`ClusteringQueries`). A generator that sees noisy answers and never a row. It yields a `Query` and is sent an
+`Answer`; whatever it computes in between is post-processing of answers. That is the privacy argument of `LocalClustering`, and
+it is enforced by what the generator is given: public facts only. Numbers are in units of the fixed point: a coded column spans
+[−γ, γ]. Random choices (half-spaces, the cloud of starting points) come from a public seed.
 """
 
 import math
@@ -48,7 +48,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Whole:
+class OneCell:
     """Everybody in one cell."""
 
     cells = 1
@@ -75,7 +75,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class Half:
+class HalfSpace:
     """A half-space: the side on which ``row · normal > offset``."""
 
     normal: Integers
@@ -94,7 +94,7 @@ class Tree:
         For every node its two children; −1 for a leaf. Node 0 is the root.
     """
 
-    halves: tuple[Half, ...]
+    halves: tuple[HalfSpace, ...]
     children: NDArray[np.int32]
 
     @property
@@ -109,7 +109,7 @@ class Tree:
         return np.asarray(_walk(rows, normals, offsets, self.children))
 
 
-Partition = Whole | Nearest | Tree
+Partition = OneCell | Nearest | Tree
 
 
 def fold(
@@ -387,7 +387,7 @@ class Block:
         return np.clip(np.rint(points), self.lower, self.scale).astype(np.int64)
 
 
-class Analyst:
+class ClusteringQueries:
     """Ask for a location, perhaps for a tree, then for sweeps; return the centres.
 
     Parameters
@@ -435,7 +435,7 @@ class Analyst:
         """Mean and standard deviation of every column."""
         block, width = self.block, self.block.width
         origin = np.zeros((1, width), dtype=np.int64)
-        answer = yield Query(Whole(), self.schedule.location, origin, block.row, squares=block.scale)
+        answer = yield Query(OneCell(), self.schedule.location, origin, block.row, squares=block.scale)
         people = max(float(answer.counts[0]), 1.0)
         mean = np.clip(answer.sums[0, :width] / people, block.lower, block.scale)
         variance = answer.sums[0, width:] * block.scale / people - mean**2
@@ -485,10 +485,10 @@ class Analyst:
         points = _weighted_means(cloud, np.ones(CLOUD), self.block.clusters, self.block.seed)
         return self.block.bounded(mean + START * spread * points)
 
-    def _half_space(self, mean: Floats, spread: Floats) -> Half:
+    def _half_space(self, mean: Floats, spread: Floats) -> HalfSpace:
         normal = self._normals(self.block.width) / spread
         whole = np.rint(normal * (4096 / np.max(np.abs(normal)))).astype(np.int64)
-        return Half(whole, int(whole @ np.rint(mean).astype(np.int64)))
+        return HalfSpace(whole, int(whole @ np.rint(mean).astype(np.int64)))
 
     def _length(self, spread: Floats) -> int:
         """How far people typically are from the mean: the radius of displacements, and no more than the box allows."""
@@ -501,7 +501,7 @@ class Analyst:
         return np.asarray(np.sqrt(-2 * np.log(words[0] + 2.0**-65)) * np.cos(2 * math.pi * words[1]))
 
 
-def _split(tree: Tree, half: Half, chosen: NDArray[np.bool_]) -> Tree:
+def _split(tree: Tree, half: HalfSpace, chosen: NDArray[np.bool_]) -> Tree:
     """Give two children to every chosen leaf; the others stay leaves."""
     children = tree.children.tolist()
     for node in np.flatnonzero(chosen & (tree.children[:, 0] < 0)).tolist():
@@ -561,14 +561,12 @@ class LocalClustering:
     >>> mechanism.release(rows, ExactSampler(SystemRandomness())).shape, mechanism.loss
     ((2, 1), Loss(epsilon=1))
 
-    Notes
-    -----
-    The release is a conversation. An `Analyst`, who has public facts only, asks questions; each is a partition of the people
-    that follows from earlier *answers*, a reference point per cell and a radius. The answer is the number of people in each cell
-    and the sum of their displacements from its reference, clipped to the radius, both with integer noise. Under zero-out one
-    person leaves one cell: one count changes by 1, and that cell's sum by a vector of length at most the radius (twice its
-    square with the squares of the first question, which are no longer than the displacements), whatever the earlier answers
-    were. With shares w of the budget, C of each for counts, question i is therefore
+    Notes ----- The release is a conversation. `ClusteringQueries` knows public facts only, and asks questions. Each is a
+    partition of the people that follows from earlier *answers*, a reference point per cell and a radius. The answer is the
+    number of people in each cell and the sum of their displacements from its reference, clipped to the radius, both with
+    integer noise. Under zero-out one person leaves one cell: one count changes by 1, and that cell's sum by a vector of length
+    at most the radius (twice its square with the squares of the first question, which are no longer than the displacements),
+    whatever the earlier answers were. With shares w of the budget, C of each for counts, question i is therefore
 
     * Gaussian, the least σ² with ``κ²Δ₂² ≤ 2ρ·w_i(1-C)`` on sums and ``κ² ≤ 2ρ·w_i·C`` on counts: μ-GDP with ``μ² = 2w_iρ``;
     * Laplace, scales ``Δ₁/(ε·w_i(1-C))`` and ``1/(ε·w_i·C)``: ``w_iε``-DP,
@@ -627,7 +625,7 @@ class LocalClustering:
         read some at a time: every question is answered by a pass over them.
         """
         rows = self._checked(nonprivate)
-        rounds = self.analyst(sampler).rounds()
+        rounds = self.queries(sampler).rounds()
         query = next(rounds)
         try:
             while True:
@@ -642,9 +640,9 @@ class LocalClustering:
             f"{self.block.clusters} clusters; {self.schedule.sweeps} sweeps",
         )
 
-    def analyst(self, sampler: Sampler) -> Analyst:
-        """Return who asks the questions. It sees no row, and of the sampler the stream of the public seed only."""
-        return Analyst(
+    def queries(self, sampler: Sampler) -> ClusteringQueries:
+        """Return what asks the questions. It sees no row, and of the sampler the stream of the public seed only."""
+        return ClusteringQueries(
             self.block,
             self.schedule,
             sampler.keyed(self.block.seed.to_bytes(32, "big")),

@@ -165,7 +165,7 @@ class NewtonNoise(SharedNoise):
         return self._all_rounds(max(colluders, self.collusion), None, 4)
 
     def _all_rounds(self, colluders: int, party: str | None, factor: int) -> Loss | None:
-        """Return the loss to an observer who includes so many parties, Δ² being so many times what `moved_by` says."""
+        """Return the loss to an observer with some of the parties, where Δ² is a multiple of what `moved_by` says."""
         left = len(self.parties) - colluders
         if left < 1:
             return None

@@ -272,7 +272,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput("The price of a local randomiser must be positive.")
         sizes = range(2, self.categories) if self.kind == "subset" else range(1, 2)
         if type(self.size) is not int or self.size not in sizes or self.kind not in ("grr", "subset", "oue"):
-            raise BadInput("A local randomiser of no known kind: a subset of size 1 is called 'grr'.")
+            raise BadInput("This kind of local randomiser is unknown: a subset of size 1 is called 'grr'.")
 
     @property
     def p(self) -> float:
@@ -337,7 +337,7 @@ class Channel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def checked(self, reports: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the reports as contiguous rows, or refuse a wrong shape."""
         if reports.dtype != np.uint8 or reports.ndim != 2 or reports.shape[1] != self.report_width:
-            raise ProtocolError("Reports of the wrong shape.")
+            raise ProtocolError("Reports have the wrong shape.")
         return np.ascontiguousarray(reports)
 
 

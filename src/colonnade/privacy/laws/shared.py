@@ -128,7 +128,7 @@ class SharedNoise:
         return self.drawable(calibration.gaussian_share_variance(self.price, self.worst, self.honest))
 
     def drawable(self, share: Fraction, times: int = 1) -> Fraction:
-        """Return a share, or refuse before the debit what samplers would refuse after it: so many times the share."""
+        """Return a share, or refuse before the debit what samplers would refuse after it: a multiple of the share."""
         limits = {"laplace": LARGEST_LAPLACE, "gaussian": LARGEST_SIGMA_SQUARED, "skellam": 2 * LARGEST_MEAN}
         if times * share > limits[self.family]:
             raise BadInput("Noise of this size cannot be drawn.", remedy="Use a smaller scale=, or a larger epsilon.")
@@ -169,7 +169,7 @@ class SharedNoise:
         return _gaussian_loss(*moved.as_integer_ratio(), *self.share.as_integer_ratio(), shares, self.entries)
 
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
-        """Draw one party's share of the noise of so many numbers."""
+        """Draw one party's share of the noise of some numbers."""
         return self._draw(self.share, entries, sampler)
 
     def _draw(self, parameter: Fraction, size: int, sampler: Sampler) -> NDArray[np.int64]:

@@ -99,7 +99,7 @@ TYPICAL_MEAN = 0.5
 
 
 def value_to_count(values: int) -> float:
-    """Return the G/H that makes means in groups as precise as they can be, for so many values per person.
+    """Return the G/H that makes means in groups as precise as they can be, by the number of values per person.
 
     A mean is S/N, with variance (σ_S² + m²σ_N²)/N² for a mean of size m. With σ_S² ∝ 1/G² and σ_N² ∝ 1/H² at a fixed H² + kG²,
     it is least at (H/G)² = m·√k.

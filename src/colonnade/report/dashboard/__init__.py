@@ -17,7 +17,7 @@ from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt
 from colonnade.party.ledger.decisions import RefusedStudies, RefusedStudy
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Entry
-from colonnade.party.ledger.words import Reading, RowInWords, Standing, analysts_beside, plans_of
+from colonnade.party.ledger.words import LedgerNarrator, Provenance, RowInWords, analysts_beside, plans_of
 from colonnade.party.policy import Permission, Policy
 from colonnade.privacy.accounting import total
 from colonnade.runtime.event_log import Event, read_events
@@ -147,11 +147,11 @@ def party_view(ledger: Path, log: Path | None = None, *, clock: Callable[[], flo
         with SqliteLedger.open(ledger) as opened:
             entries, budget = opened.entries(), opened.budget
             party, test, remaining = opened.party, opened.test, opened.remaining()
-            reading = Reading(party, budget.delta, plans_of(opened, entries), _analysts(ledger))
+            narrator = LedgerNarrator(party, budget.delta, plans_of(opened, entries), _analysts(ledger))
             refused = _refused(ledger, opened, entries)
     except ColonnadeError as error:
         return PartyView(ledger.stem, trouble=f"{error.code}: {error.message}", **view)  # type: ignore[arg-type]
-    rows = {entry.sequence: reading.row(entry) for entry in entries}
+    rows = {entry.sequence: narrator.row(entry) for entry in entries}
     lines = _lines(entries, rows, budget.delta)
     spent, cap = lines[-1].total if lines else 0.0, budget.nano / 1e9
     now = datetime.fromtimestamp(clock(), tz=UTC)
@@ -163,8 +163,8 @@ def party_view(ledger: Path, log: Path | None = None, *, clock: Callable[[], flo
         spent,
         remaining,
         lines,
-        refused=[reading.refusal(one) for one in reversed(refused.studies)][:RECENT],
-        waiting=[reading.refusal(one) for one in refused.waiting],
+        refused=[narrator.refusal(one) for one in reversed(refused.studies)][:RECENT],
+        waiting=[narrator.refusal(one) for one in refused.waiting],
         alarms=_alarms(lines, list(rows.values()), spent / cap, refused, refused.times(events), now),
         **view,  # type: ignore[arg-type]
     )
@@ -200,11 +200,12 @@ def _alarms(
     exact = sum(not line.private for line in lines)
     if exact:
         found.append(
-            f"{exact} release{'s are' if exact > 1 else ' is'} not differentially private (ε = ∞). No budget covers them."
+            f"{exact} release{'s are' if exact > 1 else ' is'} not differentially private (ε = ∞). "
+            f"The budget does not count {'them' if exact > 1 else 'it'}."
         )
     if share >= NEARLY_SPENT:
         found.append(f"{100 * share:.0f} % of the budget is spent.")
-    if any(row.requester is not None and row.requester.standing is Standing.FORGED for row in rows):
+    if any(row.requester is not None and row.requester.provenance is Provenance.FORGED for row in rows):
         found.append("A request in the ledger has a signature that is not valid.")
     if refused.waiting:
         count = len(refused.waiting)

@@ -1,12 +1,14 @@
-"""The kinds of columns that an owner declares, a module for each. A module that is put here is found: nothing else lists it."""
+"""The kinds of columns that an owner declares besides `Numeric` and `Category`, a module for each.
+
+A module that is put here is found: nothing else lists it.
+"""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Union
 
-from colonnade.schema.kinds.category import Category
-from colonnade.schema.kinds.number import Number, Numeric
+from colonnade.schema.column import Category, Number, Numeric
 
 
 def _found() -> Iterator[type[Number | Category]]:

@@ -8,8 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from colonnade.errors import BadInput, BoundsRequired
-from colonnade.schema.column import refuse_lonely_indicator, require_flags, require_texts, written
-from colonnade.schema.kinds.number import Number
+from colonnade.schema.column import Number, refuse_lonely_indicator, require_flags, require_texts, written
 
 DAY = r"^(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$"
 EPOCH = dt.date(1970, 1, 1)
@@ -102,7 +101,7 @@ class Date(Number, frozen=True, tag="date", forbid_unknown_fields=True, omit_def
         return float((dt.date.fromisoformat(self.first) - EPOCH).days)
 
     def as_written(self, number: float) -> str:
-        """Return the date that is so many days after the first, in ISO form."""
+        """Return the date that lies a number of days after the first, in ISO form."""
         return (dt.date.fromisoformat(self.first) + dt.timedelta(days=math.floor(number))).isoformat()
 
     @property

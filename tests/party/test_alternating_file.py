@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from colonnade.party.ledger.file import AlternatingFile
 from colonnade.runtime import private_files
-from colonnade.runtime.private_files import AlternatingFile
 
 SECTOR = 4_096
 VALUES = [b"value %d" % number for number in range(6)]

@@ -6,8 +6,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.secure import history
-from colonnade.secure.history import History, extends
+from colonnade.conversations import memory
+from colonnade.conversations.memory import History, extends
 
 LARGEST = 64
 
@@ -99,4 +99,4 @@ def test_no_inner_node_passes_for_a_row():
     two = History(digests(2))
     leaves = b"".join(bytes(two._levels[0][place : place + 32]) for place in (0, 32))
     assert History([leaves]).root() != two.root()
-    assert history._leaf(leaves) != history._node(leaves[:32], leaves[32:])
+    assert memory._leaf(leaves) != memory._node(leaves[:32], leaves[32:])

@@ -16,21 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
-from colonnade.conversations.consent import COORDINATORS, check_signature, read_yeses
 from colonnade.conversations.conversation import Member, check_account
-from colonnade.conversations.endpoint import ComputeNode
+from colonnade.conversations.endpoint import COORDINATORS, ComputeNode, check_signature, read_yeses
 from colonnade.conversations.memory import LedgerHeads, RunRecords, Said
 from colonnade.errors import BadInput, ColonnadeError, ProtocolError, SchemaMismatch
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Budget
-from colonnade.protocol import codec
+from colonnade.protocol import messages
 from colonnade.protocol.agreement import COORDINATOR, FederationAgreement, read_agreement
 from colonnade.protocol.messages import Accounted, Ask, Described, Post, Recall, Request
 from colonnade.runtime.event_log import Log, LogFile, write_status
 from colonnade.runtime.private_files import read_hex
 from colonnade.schema import Schema
-from colonnade.secure.keys import Identity, PublicIdentity
-from colonnade.secure.mail import NONCE_BYTES, nonces_digest
+from colonnade.secure.keys import NONCE_BYTES, Identity, PublicIdentity, nonces_digest
 from colonnade.secure.shamir import FEWEST_NODES
 from colonnade.steps.kind import SharingFloor
 from colonnade.transport.direct import Endpoint, Transport, WithLocalNodes
@@ -195,7 +193,7 @@ def one_order(described: Mapping[str, Described]) -> tuple[str, int, bool, dict[
 def check_schemas(agreement: FederationAgreement, schemas: "Mapping[str, Schema]") -> None:
     """Refuse parties whose columns differ from those in the agreement."""
     for party, schema in schemas.items():
-        if codec.schema_digest(schema) != agreement.members[party].schema:
+        if messages.schema_digest(schema) != agreement.members[party].schema:
             raise SchemaMismatch(
                 f"Party {party!r} describes other columns than the federation's agreement.",
                 remedy="Open the party with the schema that was signed, or sign a new agreement.",
@@ -304,24 +302,34 @@ class StudyJournal:
     def begin(self, plan: Plan) -> None:
         """Note that a study is under way."""
         now = self._clock()
-        entries = (codec.digest(plan), plan.task, plan.method, "running", "agreeing", 0, now, now, codec.encode(plan))
+        entries = (
+            messages.digest(plan),
+            plan.task,
+            plan.method,
+            "running",
+            "agreeing",
+            0,
+            now,
+            now,
+            messages.encode(plan),
+        )
         self._write("INSERT OR IGNORE INTO studies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", entries)
         self._write("UPDATE studies SET status = 'running', updated = ? WHERE plan = ?", (now, entries[0]))
         self._log.event("study-started", study=entries[0].hex()[:12])
 
     def challenge(self, plan: Plan) -> bytes:
         """Return a fresh nonce, over which every member says yes, and where its ledger stands."""
-        return self._heads.issue(codec.digest(plan))
+        return self._heads.issue(messages.digest(plan))
 
     def agreed(self, plan: Plan, nonces: Mapping[str, bytes], yeses: Mapping[str, bytes]) -> None:
         """Check every yes, and remember where every ledger stands; refuse one that has gone back."""
-        said = read_yeses(codec.digest(plan), frozenset(plan.members), yeses)
+        said = read_yeses(messages.digest(plan), frozenset(plan.members), yeses)
         for name, yes in said.items():
             if yes.nonces != nonces_digest(nonces):
                 raise ProtocolError(f"{name!r} said yes to other nonces.", remedy="Start the study again.")
             check_signature(name, yes, self._pinned)
         heads = {name: Said(yes.head, nonces[COORDINATORS], yes.words(), yes.signature) for name, yes in said.items()}
-        self._heads.observe(codec.digest(plan), heads)
+        self._heads.observe(messages.digest(plan), heads)
 
     def account_nonce(self) -> bytes:
         """Return a fresh nonce, over which a party signs its account."""
@@ -332,9 +340,7 @@ class StudyJournal:
         if not self._pinned:
             return
         if party not in self._ledgers or account.ledger != self._ledgers[party]:
-            raise ProtocolError(
-                f"The account of {party!r} is of another ledger than the one in the federation's papers."
-            )
+            raise ProtocolError(f"The account of {party!r} is not about the ledger in the federation's papers.")
         check_account(account, nonce, self._pinned[party])
 
     def sending(self, plan: Plan, requests: Mapping[str, Request]) -> None:
@@ -343,7 +349,7 @@ class StudyJournal:
         if not isinstance(first, Ask | Post | Recall):
             return
         turn = first.turn if isinstance(first, Post) else 0
-        digest = codec.digest(plan)
+        digest = messages.digest(plan)
         if first.step != self._steps.get(digest):
             self._steps[digest] = first.step
             self._log.event("study-step", study=digest.hex()[:12], step=_plain(first.step))
@@ -353,7 +359,7 @@ class StudyJournal:
     def finish(self, plan: Plan, error: ColonnadeError | None) -> None:
         """Note how a study ended; one that the network or a crash cut short is still to be finished."""
         status = "done" if error is None else "interrupted" if isinstance(error, ProtocolError) else "refused"
-        digest = codec.digest(plan)
+        digest = messages.digest(plan)
         self._write("UPDATE studies SET status = ?, updated = ? WHERE plan = ?", (status, self._clock(), digest))
         self._steps.pop(digest, None)
         if error is None:
