@@ -42,6 +42,7 @@ from typing import Literal, get_args
 
 import msgspec
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from colonnade.errors import BadInput
 from colonnade.privacy import gaussian
@@ -373,6 +374,28 @@ class Loss:
         """Return the smallest certified ε at this δ; infinite where δ = 0 and the loss is not pure."""
         nano = self.nano_epsilon(delta)
         return math.inf if nano is None else nano / NANO
+
+    def misses(self, alarms: float) -> float:
+        """Return which share of people any test misses, at least, that raises so many false alarms: the trade-off, rounded down.
+
+        A test says of a person, from everything that was released, whether the person's record is in the tables.
+
+        Examples
+        --------
+        >>> round(Loss.of_pure(500_000_000).misses(0.05), 3)
+        0.918
+        """
+        if not 0 <= alarms <= 1:
+            raise BadInput("A share of false alarms lies between 0 and 1.", remedy="For example 0.05.")
+        found = [0.0]
+        if self.gaussian is not None and self.gaussian < UNBOUNDED and self.plan != SEVERAL:
+            mu = math.sqrt(self.gaussian / gaussian.UNIT) * (1 + 1e-12)
+            found.append(float(ndtr(-ndtri(alarms) - mu)) - 1e-12)
+        exact = () if self.pure is None else (self.pure / NANO,)
+        for epsilon in (*exact, *np.geomspace(1e-3, 30.0, 40).tolist()):
+            caught = 1 - self.delta(epsilon)
+            found += [caught - math.exp(epsilon) * alarms, math.exp(-epsilon) * (caught - alarms)]
+        return max(found)
 
     def epsilon_if_replaced(self, delta: float) -> float:
         """Return an ε that holds at this δ if a record is replaced by another instead of by nothing.
