@@ -243,6 +243,8 @@ class Loss:
         ``None`` for what a ledger of 0.2.0 holds, which adds up curves with all of δ.
     plan
         The plan that all of it belongs to, or `SEVERAL`; ``None`` while one plan is put together.
+    parts
+        Of one plan: μ² of what is not pure, and every pure ε. By default μ² alone, of everything.
 
     Examples
     --------
@@ -253,15 +255,21 @@ class Loss:
     0.9411
     """
 
-    __slots__ = ("gaussian", "plan", "pure", "renyi")
+    __slots__ = ("_parts", "gaussian", "plan", "pure", "renyi")
 
     def __init__(
-        self, renyi: Iterable[int], pure: int | None, gaussian: int | None = None, plan: bytes | None = None
+        self,
+        renyi: Iterable[int],
+        pure: int | None,
+        gaussian: int | None = None,
+        plan: bytes | None = None,
+        parts: tuple[int, tuple[int, ...]] | None = None,
     ) -> None:
         self.renyi = tuple(renyi)
         self.pure = pure
         self.gaussian = gaussian
         self.plan = plan
+        self._parts = (gaussian or 0, ()) if parts is None else parts
         if len(self.renyi) != len(ORDERS):
             raise BadInput("A loss has one entry per order of the grid.")
         if {*map(type, self.renyi)} != {int} or min(self.renyi) < 0:
@@ -297,20 +305,24 @@ class Loss:
         if self.gaussian is not None and other.gaussian is not None:
             squared = min(self.gaussian + other.gaussian, UNBOUNDED)
         plan = self.plan if other.plan in (None, self.plan) else other.plan if self.plan is None else SEVERAL
-        return Loss(map(operator.add, self.renyi, other.renyi), pure, squared, plan)
+        parts = None
+        if plan != SEVERAL:
+            parts = min(self._parts[0] + other._parts[0], UNBOUNDED), tuple(sorted(self._parts[1] + other._parts[1]))
+        return Loss(map(operator.add, self.renyi, other.renyi), pure, squared, plan, parts)
 
     def __mul__(self, times: int) -> "Loss":
         if type(times) is not int or times < 1:
             raise BadInput("A loss is repeated a positive whole number of times.")
         pure = None if self.pure is None else self.pure * times
         squared = None if self.gaussian is None else min(self.gaussian * times, UNBOUNDED)
-        return Loss((entry * times for entry in self.renyi), pure, squared, self.plan)
+        parts = min(self._parts[0] * times, UNBOUNDED), self._parts[1] * times
+        return Loss((entry * times for entry in self.renyi), pure, squared, self.plan, parts)
 
     def of_plan(self, plan: bytes) -> "Loss":
         """Return the same as a part of one plan: added to what another plan cost, it is the loss of several."""
         if self == NOTHING or self.plan == SEVERAL:
             return self
-        return Loss(self.renyi, self.pure, self.gaussian, plan)
+        return Loss(self.renyi, self.pure, self.gaussian, plan, self._parts)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Loss) and self._figures == other._figures
@@ -323,9 +335,14 @@ class Loss:
         return self.renyi, self.pure, self.gaussian
 
     @property
-    def _parts(self) -> tuple[float, float]:
+    def _shares(self) -> tuple[float, float]:
         """Of how much of δ μ² and the curve make use."""
         return (GAUSSIAN_PART, RENYI_PART) if self.plan == SEVERAL and self.gaussian is not None else (1.0, 1.0)
+
+    @property
+    def _mixed(self) -> tuple[int, tuple[int, ...]]:
+        """What is Gaussian, and what is pure: told apart in one plan; of several plans everything counts as Gaussian."""
+        return (self.gaussian or 0, ()) if self.plan == SEVERAL else self._parts
 
     def __repr__(self) -> str:
         if self.pure is not None:
@@ -345,11 +362,14 @@ class Loss:
         if delta > 0:
             candidates.append(self._renyi_nano(delta))
             if self.gaussian is not None and self.gaussian < UNBOUNDED:
-                candidates.append(gaussian.nano_epsilon(self.gaussian, self._parts[0] * delta))
+                squared, pures = self._mixed
+                if gaussian.delta_beside(squared, pures, 1.0) is None:
+                    squared, pures = self.gaussian, ()
+                candidates.append(gaussian.nano_epsilon(squared, self._shares[0] * delta, pures))
         return min(candidates, default=None)
 
     def _renyi_nano(self, delta: float) -> int:
-        found: int = min(map(operator.add, self.renyi, conversion_nano(self._parts[1] * delta)))
+        found: int = min(map(operator.add, self.renyi, conversion_nano(self._shares[1] * delta)))
         return max(0, found)
 
     def delta(self, epsilon: float) -> float:
@@ -364,10 +384,11 @@ class Loss:
             return 0.0
         room = (_ALPHA - 1) * (epsilon - np.array(self.renyi, dtype=float) / NANO * (1 + 1e-12))
         curve = float(np.exp((-room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)).min()) * (1 + 1e-9))
-        first, second = self._parts
-        found = [curve / second]
+        first, second = self._shares
+        found, nearest = [curve / second], max(epsilon - 1 / NANO, 0.0)
         if self.gaussian is not None:
-            found.append(gaussian.delta_of(self.gaussian, max(epsilon - 1 / NANO, 0.0)) / first)
+            mixed = gaussian.delta_beside(*self._mixed, nearest)
+            found.append((gaussian.delta_of(self.gaussian, nearest) if mixed is None else mixed) / first)
         return min(*found, 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -435,8 +456,11 @@ class Loss:
             return True
         if delta <= 0:
             return False
-        if self.gaussian is not None and gaussian.fits(self.gaussian, nano_cap, self._parts[0] * delta):
-            return True
+        if self.gaussian is not None:
+            squared, pures = self._mixed
+            part = self._shares[0] * delta
+            if gaussian.fits(squared, nano_cap, part, pures) or gaussian.fits(self.gaussian, nano_cap, part):
+                return True
         return self._renyi_nano(delta) <= nano_cap
 
     def to_bytes(self, grid: str = GRID) -> bytes:
@@ -458,9 +482,11 @@ class Loss:
         if len(data) not in LOSS_BYTES.values():
             raise BadInput("The bytes of a loss are cut short or too many.")
         entries = [int.from_bytes(data[i : i + _ENTRY], "big", signed=True) for i in range(0, len(data), _ENTRY)]
-        head, *more = (None if entry == -1 else entry for entry in entries[: -len(ORDERS)])
+        pure, *more = (None if entry == -1 else entry for entry in entries[: -len(ORDERS)])
         squared, several = more or (None, 0)
-        return cls(entries[-len(ORDERS) :], head, squared, SEVERAL if several else None)
+        is_pure = bool(pure) and squared == gaussian.mu_squared_of_pure(pure or 0)
+        parts = (0, (pure or 0,)) if is_pure else None
+        return cls(entries[-len(ORDERS) :], pure, squared, SEVERAL if several else None, parts)
 
 
 LOSS_BYTES = {GRID: _ENTRY * (len(ORDERS) + 3), RENYI_GRID: _ENTRY * (len(ORDERS) + 1)}
@@ -474,7 +500,7 @@ def _pure_loss(nano: int) -> Loss:
     log_sum = log_keep + np.logaddexp((_ALPHA - 1) * epsilon, -_ALPHA * epsilon)
     curve = np.minimum(log_sum / (_ALPHA - 1), epsilon)  # D_α ≤ D_∞ = ε
     renyi = (nano_up(max(float(divergence), 0.0)) for divergence in curve)
-    return Loss(renyi, nano, gaussian.mu_squared_of_pure(nano))
+    return Loss(renyi, nano, gaussian.mu_squared_of_pure(nano), parts=(0, (nano,)))
 
 
 @lru_cache(maxsize=1024)

@@ -24,11 +24,13 @@ Two ways to bound κ, both from above (docs/proofs/gaussian-losses.md):
 """
 
 import math
+from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from numpy.typing import NDArray
+from scipy.special import gammaln, log_ndtr, ndtri_exp
 
 from colonnade.errors import BadInput
 
@@ -41,6 +43,8 @@ ROUNDED = Fraction(5, 2)
 REACH, SPARE = 35.0, 3.0
 """Thresholds up to so many standard deviations, of a law that is written down for so many more: tails are above 10⁻²⁷⁰, and what
 is left out of them is below 10⁻⁴⁵ of each."""
+MOST_ATOMS = 20_000
+"""Sums of pure losses that are told apart; beyond, a plan's pure losses count as Gaussian or by their curves."""
 PAD = 1e-11
 """Relative, above any error of the tails and of their quantiles."""
 
@@ -123,29 +127,68 @@ def delta_of(squared: int, epsilon: float) -> float:
     return min(1.0, math.exp(first + error) * -math.expm1(min(second - first, 0.0) - 2 * error))
 
 
-def fits(squared: int, nano: int, delta: float) -> bool:
-    """Return whether a μ-GDP mechanism keeps within (ε, δ), ε in nano-units: one of them is for the rounding of large noise."""
+@lru_cache(maxsize=1024)
+def _atoms(pures: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the losses of several pure mechanisms together, and how likely each is; ``None`` if there are too many."""
+    losses, chances = np.zeros(1), np.ones(1)
+    for nano, times in Counter(pures).items():
+        heads = np.arange(times + 1)
+        if len(losses) * len(heads) > MOST_ATOMS:
+            return None
+        epsilon = nano / 1e9 * (1 + 1e-15)
+        choose = gammaln(times + 1) - gammaln(heads + 1) - gammaln(times - heads + 1)
+        weights = np.exp(choose - heads * np.logaddexp(0, -epsilon) - (times - heads) * np.logaddexp(0, epsilon))
+        losses = np.add.outer(losses, (2 * heads - times) * epsilon).ravel()
+        chances = np.multiply.outer(chances, weights).ravel()
+    return losses, chances
+
+
+def delta_beside(squared: int, pures: tuple[int, ...], epsilon: float) -> float | None:
+    """Return δ at ε of a μ-GDP mechanism and pure ones (ε in nano-units) in one plan, rounded up; ``None`` for too many of them.
+
+    Each of the pure ones is at worst randomised response, whose privacy loss is ±ε. So δ is that of the Gaussian, averaged over
+    their sums (docs/proofs/gaussian-losses.md#mixed).
+    """
+    if not pures:
+        return delta_of(squared, epsilon)
+    atoms = _atoms(pures)
+    if atoms is None:
+        return None
+    losses, chances = atoms
+    rest = epsilon - losses
+    if squared == 0:
+        found = float(chances @ -np.expm1(np.minimum(rest, 0.0)))
+    else:
+        mu = math.sqrt(squared / UNIT)
+        first, second = log_ndtr(-rest / mu + mu / 2), rest + log_ndtr(-rest / mu - mu / 2)
+        found = float(chances @ (np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))))
+    return min(1.0, found * (1 + 1e-10) + 1e-110)
+
+
+def fits(squared: int, nano: int, delta: float, pures: tuple[int, ...] = ()) -> bool:
+    """Return whether a μ-GDP mechanism, beside pure ones, keeps within (ε, δ); one nano-unit is for rounding large noise."""
     if not 0 < delta < 1:
         raise BadInput("A Gaussian loss has an ε at a positive delta.")
-    return delta_of(squared, max(nano - 1, 0) / 1e9) <= delta * (1 - 1e-12)
+    found = delta_beside(squared, pures, max(nano - 1, 0) / 1e9)
+    return found is not None and found <= delta * (1 - 1e-12)
 
 
-def nano_epsilon(squared: int, delta: float) -> int:
-    """Return the smallest ε of a μ-GDP mechanism at δ in nano-units, rounded up; 0 where δ alone covers it.
+def nano_epsilon(squared: int, delta: float, pures: tuple[int, ...] = ()) -> int:
+    """Return the smallest ε of a μ-GDP mechanism, beside pure ones, at δ in nano-units, rounded up; 0 where δ alone covers it.
 
     Examples
     --------
     >>> nano_epsilon(UNIT, 1e-6) / 1e9  # μ = 1
     4.886554211
     """
-    if fits(squared, 0, delta):
+    if fits(squared, 0, delta, pures):
         return 0
     low, high = 0, 10**9
-    while not fits(squared, high, delta):
+    while not fits(squared, high, delta, pures):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if fits(squared, middle, delta) else (middle, high)
+        low, high = (low, middle) if fits(squared, middle, delta, pures) else (middle, high)
     return high
 
 
