@@ -18,7 +18,7 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, BudgetExceeded, Cost
 from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
-from colonnade.privacy.accounting import GAUSSIAN_PART, NOTHING, Price
+from colonnade.privacy.accounting import GAUSSIAN_PART, NOTHING, Price, of_several
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import messages
 from colonnade.result import PrivacyStatement
@@ -141,7 +141,7 @@ def in_two_stages(
     plan, quote = first.plan, federation._driver.quote(first.plan)
     statement = statement_of(plan, quote, {}, federation._driver.columns.schemas, local=False)
     parties = dict.fromkeys((*plan.parties, *second.charges))
-    charges = {party: quote.charge(party) + second.charges.get(party, NOTHING) for party in parties}
+    charges = {party: of_several((quote.charge(party), second.charges.get(party, NOTHING))) for party in parties}
     unpaid = {
         party: {messages.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
         for party in plan.parties

@@ -46,6 +46,7 @@ from scipy.special import ndtr, ndtri
 
 from colonnade.errors import BadInput
 from colonnade.privacy import gaussian
+from colonnade.privacy.gaussian import mu_squared_of_pure
 
 NANO = 10**9
 LARGEST_EPSILON = 10_000
@@ -244,7 +245,7 @@ class Loss:
     plan
         The plan that all of it belongs to, or `SEVERAL`; ``None`` while one plan is put together.
     parts
-        Of one plan: μ² of what is not pure, and every pure ε. By default μ² alone, of everything.
+        Of one plan: μ² of what is not pure, and every pure ε. By default all of it is the one or the other.
 
     Examples
     --------
@@ -270,6 +271,8 @@ class Loss:
         self.gaussian = gaussian
         self.plan = plan
         self._parts = (gaussian or 0, ()) if parts is None else parts
+        if parts is None and pure and gaussian == mu_squared_of_pure(pure):
+            self._parts = (0, (pure,))
         if len(self.renyi) != len(ORDERS):
             raise BadInput("A loss has one entry per order of the grid.")
         if {*map(type, self.renyi)} != {int} or min(self.renyi) < 0:
@@ -412,7 +415,7 @@ class Loss:
         if self.gaussian is not None and self.gaussian < UNBOUNDED and self.plan != SEVERAL:
             mu = math.sqrt(self.gaussian / gaussian.UNIT) * (1 + 1e-12)
             found.append(float(ndtr(-ndtri(alarms) - mu)) - 1e-12)
-        exact = () if self.pure is None else (self.pure / NANO,)
+        exact = () if self.pure is None or self.pure > 30 * NANO else (self.pure / NANO,)
         for epsilon in (*exact, *np.geomspace(1e-3, 30.0, 40).tolist()):
             caught = 1 - self.delta(epsilon)
             found += [caught - math.exp(epsilon) * alarms, math.exp(-epsilon) * (caught - alarms)]
@@ -484,9 +487,7 @@ class Loss:
         entries = [int.from_bytes(data[i : i + _ENTRY], "big", signed=True) for i in range(0, len(data), _ENTRY)]
         pure, *more = (None if entry == -1 else entry for entry in entries[: -len(ORDERS)])
         squared, several = more or (None, 0)
-        is_pure = bool(pure) and squared == gaussian.mu_squared_of_pure(pure or 0)
-        parts = (0, (pure or 0,)) if is_pure else None
-        return cls(entries[-len(ORDERS) :], pure, squared, SEVERAL if several else None, parts)
+        return cls(entries[-len(ORDERS) :], pure, squared, SEVERAL if several else None)
 
 
 LOSS_BYTES = {GRID: _ENTRY * (len(ORDERS) + 3), RENYI_GRID: _ENTRY * (len(ORDERS) + 1)}
@@ -500,7 +501,7 @@ def _pure_loss(nano: int) -> Loss:
     log_sum = log_keep + np.logaddexp((_ALPHA - 1) * epsilon, -_ALPHA * epsilon)
     curve = np.minimum(log_sum / (_ALPHA - 1), epsilon)  # D_α ≤ D_∞ = ε
     renyi = (nano_up(max(float(divergence), 0.0)) for divergence in curve)
-    return Loss(renyi, nano, gaussian.mu_squared_of_pure(nano), parts=(0, (nano,)))
+    return Loss(renyi, nano, mu_squared_of_pure(nano))
 
 
 @lru_cache(maxsize=1024)

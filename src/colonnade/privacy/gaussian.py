@@ -45,8 +45,14 @@ REACH, SPARE = 35.0, 3.0
 is left out of them is below 10⁻⁴⁵ of each."""
 MOST_ATOMS = 20_000
 """Sums of pure losses that are told apart; beyond, a plan's pure losses count as Gaussian or by their curves."""
-PAD = 1e-11
+PAD = 1e-9
 """Relative, above any error of the tails and of their quantiles."""
+BEYOND = 598.0
+"""Thresholds that are not looked at have a chance of false alarms below e^−598, and each adds e^ε times that to δ at most."""
+SMALL_PURE = 1e-3
+"""Below it μ of a pure ε is taken as ε·√(π/2), its limit, which is never below it."""
+SMOOTH = 5
+"""From this variance of each share on, a sum of discrete Gaussians is one within 10⁻²⁰."""
 
 
 @lru_cache(maxsize=1024)
@@ -63,6 +69,7 @@ def squared_step(above: int, below: int, shares: int = 1) -> Fraction:
         raise BadInput("Noise has a positive variance.")
     whole = variance * shares
     if whole > LARGEST_TABLE:
+        _require_smooth(variance, shares)
         return 1 / (whole - ROUNDED)
     largest = _largest_step(float(variance), shares) * (1 + PAD)
     return Fraction(largest) ** 2
@@ -86,6 +93,11 @@ def _largest_step(variance: float, shares: int) -> float:
     return float(max(2 * quantiles[0], np.diff(quantiles).max(initial=0.0)))
 
 
+def _require_smooth(share: Fraction, shares: int) -> None:
+    if shares > 1 and share < SMOOTH:
+        raise BadInput("So many shares of so little noise have no certified loss.", remedy="Use a larger scale=.")
+
+
 @lru_cache(maxsize=4096)
 def shared_step(above: int, below: int, shares: int) -> Fraction:
     """Return an upper bound on κ² where ``shares`` parties add above/below each, or one party adds all of it alone.
@@ -95,6 +107,7 @@ def shared_step(above: int, below: int, shares: int) -> Fraction:
     share = Fraction(above, below)
     alone = share * shares
     if alone > LARGEST_TABLE:
+        _require_smooth(share, shares)
         return 1 / (alone - ROUNDED)
     laws = {(share, shares), (alone, 1)}
     steps = [times * squared_step(*(times * one).as_integer_ratio(), many) for one, many in laws for times in (1, 2)]
@@ -106,9 +119,12 @@ def mu_squared(moved: int | Fraction, share: Fraction, shares: int = 1) -> int:
     return math.ceil(Fraction(moved) * shared_step(*share.as_integer_ratio(), shares) * UNIT)
 
 
+@lru_cache(maxsize=4096)
 def mu_squared_of_pure(nano: int) -> int:
     """Return μ² of any ε-DP mechanism: randomised response is the worst of them, and its corner decides."""
     epsilon = nano / 1e9 * (1 + 1e-15)
+    if epsilon < SMALL_PURE:  # the quantile cancels here, and lies below its tangent
+        return math.ceil(Fraction(epsilon) ** 2 * Fraction(1.5707963268) * UNIT)
     corner = -float(ndtri_exp(-np.logaddexp(0.0, epsilon)))  # the quantile of 1/(1 + e^ε)
     return math.ceil(Fraction(2 * corner * (1 + PAD)) ** 2 * UNIT)
 
@@ -124,7 +140,8 @@ def delta_of(squared: int, epsilon: float) -> float:
     first = float(log_ndtr(-epsilon / mu + mu / 2))
     second = epsilon + float(log_ndtr(-epsilon / mu - mu / 2))
     error = 1e-14 * (1 + abs(first) + abs(second) + epsilon)
-    return min(1.0, math.exp(first + error) * -math.expm1(min(second - first, 0.0) - 2 * error))
+    found = math.exp(first + error) * -math.expm1(min(second - first, 0.0) - 2 * error)
+    return min(1.0, found + math.exp(min(epsilon - BEYOND, 0.0)))
 
 
 @lru_cache(maxsize=1024)
@@ -162,14 +179,18 @@ def delta_beside(squared: int, pures: tuple[int, ...], epsilon: float) -> float 
         mu = math.sqrt(squared / UNIT)
         first, second = log_ndtr(-rest / mu + mu / 2), rest + log_ndtr(-rest / mu - mu / 2)
         found = float(chances @ (np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))))
-    return min(1.0, found * (1 + 1e-10) + 1e-110)
+    return min(1.0, found * (1 + 1e-7) + math.exp(epsilon - BEYOND))
 
 
 def fits(squared: int, nano: int, delta: float, pures: tuple[int, ...] = ()) -> bool:
     """Return whether a μ-GDP mechanism, beside pure ones, keeps within (ε, δ); one nano-unit is for rounding large noise."""
     if not 0 < delta < 1:
         raise BadInput("A Gaussian loss has an ε at a positive delta.")
-    found = delta_beside(squared, pures, max(nano - 1, 0) / 1e9)
+    if squared == 0 and not pures:
+        return True
+    if nano < 1:
+        return False  # one nano-unit is always charged
+    found = delta_beside(squared, pures, (nano - 1) / 1e9)
     return found is not None and found <= delta * (1 - 1e-12)
 
 

@@ -689,4 +689,5 @@ class GroupTotals(_Groups, StepKind):
         """Return the loss times what Δ₁, or Δ₂², grows by, rounded up."""
         assert self.price is not None  # or there is no loss
         noise = self.group_terms.noise(self.price, "person", 0)
-        return loss * math.ceil(Fraction(noise.replaced, noise.moved()))
+        times = math.ceil(Fraction(noise.replaced, noise.moved()))
+        return loss * times if loss.pure is None else Loss.of_pure(times * loss.pure)

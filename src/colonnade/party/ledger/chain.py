@@ -25,7 +25,7 @@ from colonnade.party.ledger.decisions import Forfeit, read_decision
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
-from colonnade.privacy.accounting import LOSS_BYTES, NOTHINGS, Budget, Loss
+from colonnade.privacy.accounting import LOSS_BYTES, NOTHINGS, RENYI_GRID, Budget, Loss
 from colonnade.protocol import messages
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class LedgerState:
             raise rows.corrupt(facts.sequence)
         if facts.kind in rows.CHARGED and facts.loss is not None:
             loss = rows.read_loss(facts.loss)
+            if (loss.gaussian is None) != (self.genesis.grid == RENYI_GRID):
+                raise rows.corrupt(facts.sequence)
             if rows.least_entry(loss) < 1 or (facts.least, facts.pure) != (rows.least_entry(loss), loss.pure):
                 raise rows.corrupt(facts.sequence)
             return dataclasses.replace(self, total=self.after(loss, facts.plan))

@@ -333,10 +333,10 @@ def checked_cost(loss: object) -> Loss:
         raise BadInput("A cost is a Loss.")
     checked = Loss(
         loss.renyi, loss.pure, loss.gaussian
-    )  # of no plan yet; and again, since the attributes of a Loss can be assigned to
+    )  # as it will be read; and attributes of a Loss can be assigned to
     figures = checked.renyi if checked.pure is None else (*checked.renyi, checked.pure)
-    if not all(0 < figure <= LARGEST_FIGURE for figure in figures) or checked.gaussian == 0:
-        raise BadInput("A cost is positive at every order.", remedy="Nothing is released for nothing.")
+    if not all(0 < figure <= LARGEST_FIGURE for figure in figures) or not checked.gaussian:
+        raise BadInput("A cost is positive at every order, and has a μ².", remedy="Nothing is released for nothing.")
     return checked
 
 
