@@ -368,12 +368,19 @@ class Loss:
                 squared, pures = self._mixed
                 if gaussian.delta_beside(squared, pures, 1.0) is None:
                     squared, pures = self.gaussian, ()
-                candidates.append(gaussian.nano_epsilon(squared, self._shares[0] * delta, pures))
+                certified = gaussian.nano_epsilon(squared, self._shares[0] * delta, pures)
+                candidates += [] if certified is None else [certified]
         return min(candidates, default=None)
 
     def _renyi_nano(self, delta: float) -> int:
-        found: int = min(map(operator.add, self.renyi, conversion_nano(self._shares[1] * delta)))
-        return max(0, found)
+        """Return the ε of the curve: of one plan at its best order, of several plans at the order that the ε itself decides."""
+        terms = conversion_nano(self._shares[1] * delta)
+        found: int = max(0, min(map(operator.add, self.renyi, terms)))
+        if self.plan != SEVERAL or self.gaussian is None:
+            return found
+        while self.renyi[order := _order(found, self._shares[1] * delta)] + terms[order] > found:
+            found = max(found + found // 2**20 + 1, min(self.renyi[order] + terms[order], 2 * found + NANO))
+        return found
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest certified δ at this ε, rounded up; 0 where the loss is pure and at most ε, at most 1.
@@ -385,13 +392,18 @@ class Loss:
         """
         if self.pure is not None and self.pure <= epsilon * NANO:
             return 0.0
+        if self.plan == SEVERAL and self.gaussian is not None:
+            low, high, nano = math.log(1e-100), 0.0, math.floor(epsilon * NANO)
+            while high - low > 1e-9:
+                middle = (low + high) / 2
+                low, high = (low, middle) if self.fits(nano, math.exp(middle)) else (middle, high)
+            return math.exp(high)
         room = (_ALPHA - 1) * (epsilon - np.array(self.renyi, dtype=float) / NANO * (1 + 1e-12))
         curve = float(np.exp((-room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)).min()) * (1 + 1e-9))
-        first, second = self._shares
-        found, nearest = [curve / second], max(epsilon - 1 / NANO, 0.0)
+        found, nearest = [curve], max(epsilon - 1 / NANO, 0.0)
         if self.gaussian is not None:
             mixed = gaussian.delta_beside(*self._mixed, nearest)
-            found.append((gaussian.delta_of(self.gaussian, nearest) if mixed is None else mixed) / first)
+            found.append(gaussian.delta_of(self.gaussian, nearest) if mixed is None else mixed)
         return min(*found, 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -464,7 +476,10 @@ class Loss:
             part = self._shares[0] * delta
             if gaussian.fits(squared, nano_cap, part, pures) or gaussian.fits(self.gaussian, nano_cap, part):
                 return True
-        return self._renyi_nano(delta) <= nano_cap
+        if self.plan != SEVERAL or self.gaussian is None:
+            return self._renyi_nano(delta) <= nano_cap
+        order = _order(nano_cap, self._shares[1] * delta)
+        return self.renyi[order] + conversion_nano(self._shares[1] * delta)[order] <= nano_cap
 
     def to_bytes(self, grid: str = GRID) -> bytes:
         """Return a fixed-width canonical form: the pure part, μ² (-1 for none), 1 for several plans, then the curve.
@@ -509,6 +524,13 @@ def conversion_nano(delta: float) -> tuple[int, ...]:
     """Return what each order adds to its divergence to make an ε at this δ > 0, in nano-units, rounded up."""
     terms = (-math.log(delta) + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)) / (_ALPHA - 1)
     return tuple(math.ceil(Fraction(float(term) + abs(float(term)) * 1e-12 + 1e-13) * NANO) for term in terms)
+
+
+@lru_cache(maxsize=1024)
+def _order(nano: int, delta: float) -> int:
+    """Return the place of the order at which a cap admits most of a curve ρα: known from the cap, before any release."""
+    terms = conversion_nano(delta)
+    return max(range(len(ORDERS)), key=lambda place: Fraction(nano - terms[place]) / ORDERS[place])
 
 
 NOTHING = Loss((0 for _ in ORDERS), 0, 0)

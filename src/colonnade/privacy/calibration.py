@@ -160,6 +160,8 @@ def price_of_loss(loss: Loss, delta: float) -> Price:
 def _nano_of_rho(rho: Fraction, delta: float) -> int:
     """Return the largest ε in nano-units that admits at most ρ, and not nothing, at this δ; 0 if there is none."""
     nano = gaussian.nano_epsilon(math.floor(2 * rho * gaussian.UNIT), delta)
+    if nano is None:
+        raise BadInput("So large a part of a price has no ε.", remedy="Lower epsilon.")
     while nano > 0 and _room(Price(nano, delta), 1, NOTHING) > rho:
         nano -= 1
     return nano if nano > 0 and _room(Price(nano, delta), 1, NOTHING) > 0 else 0

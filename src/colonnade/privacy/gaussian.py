@@ -51,6 +51,8 @@ BEYOND = 598.0
 """Thresholds that are not looked at have a chance of false alarms below e^−598, and each adds e^ε times that to δ at most."""
 SMALL_PURE = 1e-3
 """Below it μ of a pure ε is taken as ε·√(π/2), its limit, which is never below it."""
+LARGEST_NANO = 1 << 44
+"""No ε beyond this one, in nano-units, is looked for."""
 SMOOTH = 5
 """From this variance of each share on, a sum of discrete Gaussians is one within 10⁻²⁰."""
 
@@ -179,7 +181,7 @@ def delta_beside(squared: int, pures: tuple[int, ...], epsilon: float) -> float 
         mu = math.sqrt(squared / UNIT)
         first, second = log_ndtr(-rest / mu + mu / 2), rest + log_ndtr(-rest / mu - mu / 2)
         found = float(chances @ (np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))))
-    return min(1.0, found * (1 + 1e-7) + math.exp(epsilon - BEYOND))
+    return min(1.0, found * (1 + 1e-7) + math.exp(min(epsilon - BEYOND, 0.0)))
 
 
 def fits(squared: int, nano: int, delta: float, pures: tuple[int, ...] = ()) -> bool:
@@ -194,8 +196,10 @@ def fits(squared: int, nano: int, delta: float, pures: tuple[int, ...] = ()) -> 
     return found is not None and found <= delta * (1 - 1e-12)
 
 
-def nano_epsilon(squared: int, delta: float, pures: tuple[int, ...] = ()) -> int:
-    """Return the smallest ε of a μ-GDP mechanism, beside pure ones, at δ in nano-units, rounded up; 0 where δ alone covers it.
+def nano_epsilon(squared: int, delta: float, pures: tuple[int, ...] = ()) -> int | None:
+    """Return the smallest ε of a μ-GDP mechanism, beside pure ones, at δ in nano-units, rounded up; 0 where it costs nothing.
+
+    ``None`` where none is certified: beyond ε of some hundreds tails are not looked at.
 
     Examples
     --------
@@ -207,6 +211,8 @@ def nano_epsilon(squared: int, delta: float, pures: tuple[int, ...] = ()) -> int
     low, high = 0, 10**9
     while not fits(squared, high, delta, pures):
         low, high = high, 2 * high
+        if high > LARGEST_NANO:
+            return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(squared, middle, delta, pures) else (middle, high)
