@@ -270,15 +270,15 @@ class Loss:
         self.pure = pure
         self.gaussian = gaussian
         self.plan = plan
-        self._parts = (gaussian or 0, ()) if parts is None else parts
-        if parts is None and pure and gaussian == mu_squared_of_pure(pure):
-            self._parts = (0, (pure,))
         if len(self.renyi) != len(ORDERS):
             raise BadInput("A loss has one entry per order of the grid.")
         if {*map(type, self.renyi)} != {int} or min(self.renyi) < 0:
             raise BadInput("A loss is made of non-negative integers.")
         if any(figure is not None and (type(figure) is not int or figure < 0) for figure in (pure, gaussian)):
             raise BadInput("A pure ε and μ² are non-negative integers.")
+        self._parts = (gaussian or 0, ()) if parts is None else parts
+        if parts is None and pure and gaussian == mu_squared_of_pure(pure):
+            self._parts = (0, (pure,))
 
     @classmethod
     def of_pure(cls, nano: int) -> "Loss":
@@ -320,6 +320,19 @@ class Loss:
         squared = None if self.gaussian is None else min(self.gaussian * times, UNBOUNDED)
         parts = min(self._parts[0] * times, UNBOUNDED), self._parts[1] * times
         return Loss((entry * times for entry in self.renyi), pure, squared, self.plan, parts)
+
+    def less(self, other: "Loss", times: int) -> "Loss":
+        """Return a loss that so many others raise to this one, at least: positive in every figure."""
+        renyi = (max(mine - times * one, 1) for mine, one in zip(self.renyi, other.renyi, strict=True))
+        pure = None if self.pure is None or other.pure is None else max(self.pure - times * other.pure, 1)
+        squared = None
+        if self.gaussian is not None and other.gaussian is not None:
+            squared = max(self.gaussian - times * other.gaussian, 1)
+        return Loss(renyi, pure, squared, self.plan)
+
+    def followed_by_others(self) -> "Loss":
+        """Return the same as a part of what several plans cost."""
+        return Loss(self.renyi, self.pure, self.gaussian, SEVERAL)
 
     def of_plan(self, plan: bytes) -> "Loss":
         """Return the same as a part of one plan: added to what another plan cost, it is the loss of several."""
@@ -535,6 +548,9 @@ def _order(nano: int, delta: float) -> int:
 
 NOTHING = Loss((0 for _ in ORDERS), 0, 0)
 """The loss of releasing nothing: the identity of addition."""
+
+LEAST = Loss.of_pure(1)
+"""The smallest debit that a ledger writes: ε = 10⁻⁹. It keeps the seed of a helper's noise with a debit."""
 
 NOTHINGS = {GRID: NOTHING, RENYI_GRID: Loss(NOTHING.renyi, 0)}
 """What a ledger begins with, by how it adds up."""

@@ -88,7 +88,7 @@ class Evidence:
         if due is None:
             return None
         least = Loss.of_pure(max(due, 1))
-        return least if self.spent is None else _missing(before, least)
+        return least if self.spent is None else least.less(before, 1)
 
 
 @dataclass(frozen=True)
@@ -211,16 +211,6 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
     )
     copy.decide(made.signed(copy.identity, owner))
     return max(copy.spent().epsilon(cap.delta) - before.epsilon(cap.delta), 0.0)
-
-
-def _missing(before: Loss, least: Loss) -> Loss:
-    """Return what raises a loss to at least another, at every order; a row is free at none."""
-    renyi = (max(goal - one, 1) for one, goal in zip(before.renyi, least.renyi, strict=True))
-    assert least.pure is not None  # it is a pure loss
-    squared = None
-    if before.gaussian is not None and least.gaussian is not None:
-        squared = max(least.gaussian - before.gaussian, 1)
-    return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1), squared)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -49,7 +49,7 @@ from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, RowTerms
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, NANO, NOTHING, Budget, Loss, largest_pure, total
+from colonnade.privacy.accounting import GRID, LEAST, NANO, NOTHING, NOTHINGS, Budget, Loss, largest_pure, total
 
 SECOND = 1_000_000  # the ledger counts microseconds
 DEBITS_END = 3_600 * SECOND
@@ -117,6 +117,12 @@ class Holds:
             if unpaid:
                 holds.append(Hold(plan, requester, purpose, unpaid, bool(aligns)))
         return holds
+
+    def whole(self, plan: bytes) -> Loss | None:
+        """Return what a held plan costs, less the smallest debit for all its steps but one; ``None`` if nothing is held."""
+        found = self._file.run("SELECT steps FROM holds WHERE plan = ?", (plan,)).fetchone()
+        losses = [] if found is None else [loss for loss in _read(found[0]).values() if loss is not None]
+        return total(losses).less(LEAST, len(losses) - 1) if losses else None
 
     def giving_way(self, to: str, now: int) -> set[bytes]:
         """Return the plans of other requesters that give way to this one: they have had their turn and have no row yet."""
@@ -726,6 +732,7 @@ class SqliteLedger:
         with self._file.writing() as transaction:
             state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
+            cost = cost and self._paid_at_once(state, cost, terms.get("plan"))
             self._refuse_beyond_the_cap(state, cost, terms.get("plan"))
             about = self._chain.plans.refer(terms, state.version)
             facts = state.row(
@@ -734,6 +741,17 @@ class SqliteLedger:
             self._chain.append(facts, seed)
             transaction.at_risk = self._figure(facts.loss)
         return facts.sequence
+
+    def _paid_at_once(self, state: LedgerState, cost: Loss, plan: bytes | None) -> Loss:
+        """Return what a row is charged: where the first plan fits the cap only alone, all of it at its first row.
+
+        Such a plan makes use of all of δ. If it could be broken off, depending on its first answers, and another plan be begun,
+        that would be a choice which nobody has divided δ for (docs/proofs/gaussian-losses.md#plans).
+        """
+        whole = self._holds.whole(plan) if plan is not None and state.total.plan in (None, plan) else None
+        if whole is None or state.cap.holds(whole.followed_by_others()):
+            return cost
+        return whole if state.total == NOTHINGS[state.genesis.grid] else LEAST
 
     def _refuse_a_repeated(self, request_id: bytes) -> None:
         if self._chain.knows(request_id):

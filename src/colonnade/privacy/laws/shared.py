@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration
-from colonnade.privacy.accounting import NANO, Loss, Price, Unit
+from colonnade.privacy.accounting import LEAST, NANO, Loss, Price, Unit
 from colonnade.privacy.laws import (
     LARGEST_LAPLACE,
     LARGEST_MEAN,
@@ -26,9 +26,6 @@ from colonnade.privacy.laws import (
     NoiseFamily,
     Sampler,
 )
-
-LEAST = Loss.of_pure(1)
-"""The smallest debit that a ledger writes: ε = 10⁻⁹. It keeps the seed of a helper's noise with a debit."""
 
 Moved = int | Fraction
 """Δ₁ of Laplace noise, otherwise Δ₂², in units of the entries with the least noise."""
