@@ -318,7 +318,10 @@ class Line:
         if not isinstance(plan, Plan):  # an account is asked for by the hash of a plan
             return request
         if self.spoilt is not None and getattr(request, "turn", None) == self.spoilt:
-            spoilt = {sender: Blob(bytes(one.view)[:-1] + b"?") for sender, one in request.letters.items()}
+            spoilt = {
+                sender: Blob(bytes(one.view)[:-1] + bytes([one.view[-1] ^ 1]))
+                for sender, one in request.letters.items()
+            }
             request = msgspec.structs.replace(request, letters=spoilt)
         self.last = plan if self.change is None else self.change(plan)
         self._sent_for[messages.digest(plan)] = messages.digest(self.last)

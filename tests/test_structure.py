@@ -278,7 +278,7 @@ def test_who_opens_a_party_calls_nothing_of_its_ledger_but_how_it_is_opened():
     calls = [node.func for node in ast.walk(tree(PARTY / "party.py")) if isinstance(node, ast.Call)]
     calls = [call for call in calls if isinstance(call, ast.Attribute) and "ledger" in _written(call.value).lower()]
     assert "items" not in dir(SqliteLedger)  # of the mapping of names to ledgers
-    assert {call.attr for call in calls} <= {"open", "close", "now", "shown", "items", *OWNERS}
+    assert {call.attr for call in calls} <= {"open", "close", "items", *OWNERS}
 
 
 def test_what_may_be_read_of_a_ledger_writes_nothing():

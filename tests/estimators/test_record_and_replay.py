@@ -366,7 +366,7 @@ def stepped(tables, monkeypatch):
     with monkeypatch.context() as patch:
         shared = Watched(patch)
         fixed = lambda self: np.full(self._terms.columns, 0.1 * (len(self.opened) - 1))  # noqa: E731
-        patch.setattr(newton_steps._NewtonReading, "_next", fixed)
+        patch.setattr(newton_steps._NewtonReader, "_next", fixed)
         patch.setattr(relay, "os", SimpleNamespace(urandom=bytes))  # the name of a run enters its keys
         method = cn.methods.Newton(steps=3)
         exchanges, study = said(cn.LogisticRegression("bank.default", method=method, epsilon=1.0, delta=1e-5), tables)

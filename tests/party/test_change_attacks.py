@@ -1,11 +1,10 @@
-"""Attacks that read refusals: has a record changed, and whose? They fail here, and succeed on the behaviour they were found on.
+"""An attack that reads refusals: has a record changed? It fails here, and succeeds on the behaviour that it was found on.
 
 A coordinator has parties pay for a joint step and hangs up. Later, when the bank has a new table, it asks for the step again. The
 old party kept a hash of its columns with the reservation: it refused if and only if a value had changed. `as_it_was` brings that
-back, as a positive control: an attack that cannot succeed anywhere shows nothing.
+back, as a positive control in `test_what_refusals_tell`: an attack that cannot succeed anywhere shows nothing.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,15 +48,12 @@ def changed(frames: dict[str, pd.DataFrame], people: list[str]) -> dict[str, pd.
     return {**frames, "bank": bank}
 
 
-def opened(
-    frames: Mapping[str, pd.DataFrame], folder: Path, *, version: int = 1, aligned: bool = True
-) -> cn.Federation:
+def opened(frames: Mapping[str, pd.DataFrame], folder: Path, *, version: int = 1) -> cn.Federation:
     return cn.Federation.simulate(
         {name: cn.Party(frames[name], schema=SCHEMAS[name], version=version) for name in SCHEMAS},
         id="id",
         budget=cn.Budget(epsilon=1.0, delta=1e-6),
         ledger_dir=folder,
-        aligned=aligned,
         policies=dict.fromkeys(SCHEMAS, cn.Policy(alignments=("cohort",), max_alignments=100)),
     )
 
@@ -94,14 +90,6 @@ def reply_to(f: cn.Federation) -> str:
     except ColonnadeError as error:
         return f"{error.code}: {error.message}"
     return "answered"
-
-
-def on(f: cn.Federation, alignment: str, versions: Mapping[str, int]) -> cn.Federation:
-    """Ask about a kept order and a data version, whatever the parties say about themselves now."""
-    other = cn.Federation(f._driver.transport, parties=f.parties, compute_nodes=f._driver.computing.nodes)
-    order = {"alignment": alignment, "people": 1_000, "data_versions": dict(versions)}
-    other._driver = dataclasses.replace(other._driver, **order)
-    return other
 
 
 # The old behaviour ------------------------------------------------------------------------------------------------------------
@@ -147,6 +135,3 @@ def test_a_pending_step_does_not_tell_whether_a_record_has_changed(tmp_path):
     told = {moved: change_oracle(tmp_path / str(moved), moved=moved, version=2) for moved in (False, True)}
     assert told[False] == told[True]
     assert told[True].startswith("release-lost: ")
-
-
-# Whose record -----------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """The ledger keeps its invariants (`security.md`), and counts to the last nano-unit.
 
 The file and the process around it are in `test_ledger_file.py`, a state machine in `test_ledger_machine.py`, kills, races
-and full disks in `test_ledger_faults.py`, damage in `test_ledger_damage.py`, deliberate bugs in
-`test_ledger_seeded_bugs.py`.
+and full disks in `test_ledger_faults.py`, damage in `test_ledger_damage.py`, deliberate bugs in `tests/seeded`.
 """
 
 import itertools

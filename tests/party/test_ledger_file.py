@@ -3,10 +3,11 @@
 import os
 import shutil
 import stat
+import threading
 
 import pytest
 
-from colonnade.errors import BadInput, ColonnadeError, LedgerCorrupt, ProtocolError
+from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, LedgerCorrupt, ProtocolError
 from colonnade.party.ledger import file as ledger_file
 from colonnade.party.ledger import ledger as ledger_module
 from colonnade.party.ledger.ledger import SqliteLedger
@@ -334,3 +335,26 @@ def test_an_interrupt_inside_a_transaction_leaves_nothing_half_done(tmp_path, mo
                 ledger.debit(b"q", BODY, TENTH, label="x")
         assert view(ledger) == before
         ledger.debit(b"q", BODY, TENTH, label="x")
+
+
+def test_threads_that_share_a_ledger_share_its_budget(tmp_path):
+    with fresh(tmp_path, epsilon=1.0) as ledger:
+        outcomes = []
+
+        def spend(name):
+            for number in range(6):
+                try:
+                    ledger.debit(b"%s%d" % (name, number), BODY, TENTH, label="x")
+                    ledger.seal(b"%s%d" % (name, number), name)
+                    outcomes.append("paid")
+                except BudgetExceeded:
+                    outcomes.append("refused")
+
+        threads = [threading.Thread(target=spend, args=(name,)) for name in (b"a", b"b", b"c", b"d")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == ["paid"] * 10 + ["refused"] * 14
+        assert ledger.remaining() == 0
+        ledger.verify()

@@ -65,11 +65,13 @@ def number_of_reads(study: Callable[[cn.Federation], None]) -> int:
     return watch.reads
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        *((name, BadInput) for name in STUDIES),
+        *(
+            pytest.param(name, BadInput, marks=[] if name in ("local", "shares") else pytest.mark.full)
+            for name in STUDIES
+        ),
         ("local", ValueError),
         pytest.param("local", MemoryError, marks=pytest.mark.full),
     ],

@@ -305,6 +305,32 @@ def test_peers_refuse_a_party_whose_ledger_has_gone_back(site, tmp_path):
         assert federation.budget().spent.drop("bank").equals(spent.drop("bank"))
 
 
+@pytest.mark.full
+def test_a_new_key_comes_with_the_old_ledger(site, tmp_path):
+    """Rotating a key does not reset a budget, nor what peers remember."""
+    keep = tmp_path / "backup.sqlite"
+    with opened(site) as federation:
+        shutil.copy(site.members["bank"].path / "ledger.sqlite", keep)
+        counts().fit(federation)
+        counts().fit(federation, repeat=2)
+        spent = federation.budget("bank").spent
+    bank = site.members["bank"]
+    (bank.path / "identity.key").unlink()
+    path = bank.path / "identity.key"
+    path.touch(mode=0o600)
+    path.write_text("ab" * 32)
+    entry = msgspec.structs.replace(site.papers.members["bank"], identity=bank.identity().public.hex())
+    papers = msgspec.structs.replace(site.papers, members={**site.papers.members, "bank": entry}, signatures={})
+    site.papers_path.write_text(papers.text())
+    site.sign()
+    with opened(site) as federation:
+        assert federation.budget("bank").spent == spent
+        counts().fit(federation, repeat=3)
+    set_back(site, "bank", keep)
+    with opened(site) as federation, pytest.raises(LedgerCorrupt, match="gone back"):
+        counts().fit(federation, repeat=4)
+
+
 # A coordinator that forgets nothing -----------------------------------------------------------------------------------
 
 

@@ -278,9 +278,9 @@ def _objects(values: pd.Series) -> Any:
     """Python objects, each spelled by itself; the fast way is taken only where it gives the same."""
     if _all_text(values):
         return pa.array(values, type=pa.large_string(), from_pandas=True)
-    encoders = [None if _is_nothing(value) else value for value in values]
-    texts = pa.array([None if cell is None else _text(cell) for cell in encoders], type=pa.large_string())
-    numbers = pa.array([_number(cell) for cell in encoders], type=pa.float64())
+    cells = [None if _is_nothing(value) else value for value in values]
+    texts = pa.array([None if cell is None else _text(cell) for cell in cells], type=pa.large_string())
+    numbers = pa.array([_number(cell) for cell in cells], type=pa.float64())
     return pa.StructArray.from_arrays([texts, numbers], names=["text", "number"])
 
 

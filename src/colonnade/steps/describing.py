@@ -633,11 +633,10 @@ class GroupChain(_Groups, JointStep):
     def terms(cls, plan: Plan, steps: Steps) -> Joint:
         """Return the terms: exactly 2t + 1 nodes compute, and none of them is the coordinator."""
         nodes = plan.compute_nodes[: 2 * plan.threshold + 1]
-        if (
-            COORDINATOR in nodes
-        ):  # a node deals products again and could falsify them: the coordinator is not trusted with that
+        # a node deals products again and could falsify them: the coordinator is not trusted with that
+        if COORDINATOR in nodes:
             raise NotEnoughComputeNodes(
-                "Groups over three parties need three compute nodes or more, and the coordinator cannot be one of them.",
+                "Groups over three parties need 2t + 1 compute nodes, t being the threshold, and the coordinator cannot be one.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation).',
             )
         terms = _terms_of(steps, holders=3)

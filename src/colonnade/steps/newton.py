@@ -262,11 +262,10 @@ class NewtonTerms(LabelledTerms):
         holders = _holders(plan, steps)
         preferred = sorted(plan.compute_nodes, key=lambda node: (node == COORDINATOR, node not in holders))
         nodes = tuple(node for node in plan.compute_nodes if node in preferred[: 2 * plan.threshold + 1])
-        if (
-            COORDINATOR in nodes
-        ):  # a node deals products again and could falsify them: the coordinator is not trusted with that
+        # a node deals products again and could falsify them: the coordinator is not trusted with that
+        if COORDINATOR in nodes:
             raise NotEnoughComputeNodes(
-                "Newton steps need three compute nodes or more, and the coordinator cannot be one of them.",
+                "Newton steps need 2t + 1 compute nodes, t being the threshold, and the coordinator cannot be one of them.",
                 remedy='Add a node without data (compute_nodes=["helper"] in a simulation), or use method="secure".',
             )
         found = _with_room(plan, steps)
