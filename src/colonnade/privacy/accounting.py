@@ -381,6 +381,8 @@ class Loss:
                 squared, pures = self._mixed
                 if gaussian.delta_beside(squared, pures, 1.0) is None:
                     squared, pures = self.gaussian, ()
+                if squared == 0 and len(pures) == 1:
+                    return self.pure
                 certified = gaussian.nano_epsilon(squared, self._shares[0] * delta, pures)
                 candidates += [] if certified is None else [certified]
         return min(candidates, default=None)

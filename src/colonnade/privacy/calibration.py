@@ -50,6 +50,7 @@ from colonnade.privacy.accounting import (
 )
 
 _SIGNIFICANT_BITS = 32
+RAISE = "Raise epsilon or delta, or use a pure method (delta=0)."
 ROUNDINGS = 10**6
 """Units of μ², 10⁻¹⁸ in all, that are kept back: so many numbers of one release may be rounded up by less than one each."""
 LARGEST_SINH = 300.0
@@ -75,8 +76,13 @@ def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Frac
     0.03505
     """
     rho = _room(price, parts, besides)
+    if rho <= 0 and parts == 1 and besides == NOTHING:
+        raise BadInput("epsilon is too small for this delta: no noise that can be drawn would fit it.", remedy=RAISE)
     if rho <= 0:
-        raise _too_small(divided=parts > 1 or besides != NOTHING)
+        raise BadInput(
+            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
+            remedy=RAISE,
+        )
     return rho
 
 
@@ -90,23 +96,13 @@ def renyi_rho(price: Price) -> Fraction:
     _require_delta(price)
     rho = _renyi_room(price, 1, NOTHING)
     if rho <= 0:
-        raise _too_small(divided=False)
+        raise BadInput("epsilon is too small for this delta: no order admits such a release.", remedy=RAISE)
     return rho
 
 
 def _require_delta(price: Price) -> None:
     if price.delta == 0:
         raise BadInput("Gaussian noise needs a positive delta.", remedy="For example delta=1e-6, below 1/people.")
-
-
-def _too_small(*, divided: bool) -> BadInput:
-    remedy = "Raise epsilon or delta, or use a pure method (delta=0)."
-    if divided:
-        return BadInput(
-            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
-            remedy=remedy,
-        )
-    return BadInput("epsilon is too small for this delta: no noise that can be drawn would fit it.", remedy=remedy)
 
 
 def _room(price: Price, parts: int, besides: Loss) -> Fraction:

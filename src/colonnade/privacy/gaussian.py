@@ -51,7 +51,9 @@ BEYOND = 598.0
 """Thresholds that are not looked at have a chance of false alarms below e^−598, and each adds e^ε times that to δ at most."""
 SMALL_PURE = 1e-3
 """Below it μ of a pure ε is taken as ε·√(π/2), its limit, which is never below it."""
-LARGEST_NANO = 1 << 44
+MARGIN = 14.0
+"""e^−14 of δ is left for thresholds that are not looked at. So no Gaussian noise is made smaller for an ε above some hundreds."""
+LARGEST_NANO = 1 << 40
 """No ε beyond this one, in nano-units, is looked for."""
 SMOOTH = 5
 """From this variance of each share on, a sum of discrete Gaussians is one within 10⁻²⁰."""
@@ -192,7 +194,8 @@ def fits(squared: int, nano: int, delta: float, pures: tuple[int, ...] = ()) -> 
         return True
     if nano < 1:
         return False  # one nano-unit is always charged
-    found = delta_beside(squared, pures, (nano - 1) / 1e9)
+    largest = BEYOND + math.log(delta) - MARGIN  # what holds at a smaller ε holds at this one
+    found = delta_beside(squared, pures, min((nano - 1) / 1e9, largest))
     return found is not None and found <= delta * (1 - 1e-12)
 
 
