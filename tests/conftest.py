@@ -84,7 +84,7 @@ _folders: list[TemporaryFolder] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def _temporary_files_of_its_own() -> Iterator[None]:
-    """Whoever opens a simulation looks at all temporary folders of ours, and tests leave hundreds open until they end."""
+    """Opening a simulation looks at all our temporary folders, and tests leave hundreds of them open until they end."""
     _folders.append(TemporaryFolder())  # until the end: what one module keeps open another may use
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(_folders[-1].path))

@@ -64,6 +64,7 @@ from colonnade.steps.kind import (
     check_nodes,
     nothing_earlier,
     price_words,
+    require_width,
     secure_words,
     seed_parameter,
     whole_parameter,
@@ -209,8 +210,7 @@ class GradientStep(LabelledSteps):
         )
         if not features and row_bound < constant:
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
-        if self.terms.widths[step.party] != self.width:
-            raise PlanMismatch("The plan's width does not match this party's coded columns.")
+        require_width(self.terms.widths[step.party], self.width)
 
     @property
     def loss(self) -> Loss:
@@ -630,8 +630,7 @@ class SketchStep(StepKind):
             scale=whole_parameter(step.parameters, "scale"),
             row_bound=whole_parameter(step.parameters, "row_bound"),
         )
-        if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan's width does not match this party's coded columns.")
+        require_width(step.parameters.get("width"), self.coding.width)
 
     def law(self, price: Price) -> Mechanism:
         """Return discrete Gaussian noise on every entry."""

@@ -19,7 +19,16 @@ from colonnade.protocol.messages import LARGEST_FRAME
 from colonnade.runtime.event_log import Log
 from colonnade.service.party_folder import PartyFolder
 from colonnade.transport.direct import UnixEndpoint
-from colonnade.transport.flare import BLOCK, COORDINATOR_CELL, BlockAnswer, BlockCall, Line, Status, Verb
+from colonnade.transport.flare import (
+    ANSWER_SECONDS,
+    BLOCK,
+    COORDINATOR_CELL,
+    BlockAnswer,
+    BlockCall,
+    Line,
+    Status,
+    Verb,
+)
 from colonnade.transport.kit import WARNING_DAYS, Certificate, Kit, KitWatch
 from colonnade.transport.links import Link, Listener, Mailbox, PostOffice
 
@@ -358,8 +367,6 @@ class SiteRelay:
 
 READY = 30.0
 RECHECK = 60.0
-ANSWER_SECONDS = 3_600.0
-"""Seconds that a guard may work on one answer, as for a coordinator."""
 
 
 class MemberLinks:

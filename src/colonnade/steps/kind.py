@@ -608,6 +608,12 @@ def word_list(parameters: Mapping[str, Parameter], name: str) -> tuple[str, ...]
     return tuple(str(value) for value in values)
 
 
+def require_width(planned: object, coded: int) -> None:
+    """Refuse a plan that expects another number of columns than a party's columns are coded as."""
+    if planned != coded:
+        raise PlanMismatch("The plan's width does not match this party's coded columns.")
+
+
 def seed_parameter(parameters: Mapping[str, Parameter], default: str = "") -> bytes:
     """Return 32 public bytes from their hexadecimal form."""
     try:

@@ -71,6 +71,7 @@ from colonnade.steps.kind import (
     check_nodes,
     nothing_earlier,
     price_words,
+    require_width,
     secure_words,
     valid_scale,
     whole_list,
@@ -548,8 +549,7 @@ class NewtonSteps(LabelledSteps):
         self.coding = (
             FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
         )
-        if self.terms.widths[step.party] != self.width:
-            raise PlanMismatch("The plan's width does not match this party's coded columns.")
+        require_width(self.terms.widths[step.party], self.width)
         block = whole_list(step.parameters, "levels")
         if block and block not in tuple(self._categories(schema)):
             raise PlanMismatch("The levels that are not multiplied by weights are not those of a category here.")

@@ -53,6 +53,7 @@ from colonnade.steps.kind import (
     nothing_earlier,
     number_list,
     number_parameter,
+    require_width,
     seed_parameter,
     shared_price,
     whole_list,
@@ -91,8 +92,7 @@ class Gram(JointStep):
         else:
             signed = word_list(step.parameters, "signed")
             self.coding = FixedPoint(step.columns, schema, scale=scale, signed=signed, row_bound=row_bound)
-        if step.parameters.get("width") != self.coding.width:
-            raise PlanMismatch("The plan's width does not match this party's coded columns.")
+        require_width(step.parameters.get("width"), self.coding.width)
 
     @property
     def width(self) -> int:
@@ -225,8 +225,7 @@ def _union_terms(joint: Joint, step: Step, schema: Schema) -> tuple[UnionNoise, 
         signed=word_list(step.parameters, "signed"),
         row_bound=whole_parameter(step.parameters, "row_bound"),
     )
-    if step.parameters.get("coded") != coding.width:  # the width of its rows was compared with the noise
-        raise PlanMismatch("The plan's width does not match this party's coded columns.")
+    require_width(step.parameters.get("coded"), coding.width)  # the width of its rows was compared with the noise
     return joint.noise, coding
 
 

@@ -418,6 +418,7 @@ def _open(name: str, address: str, credentials: dict[str, str], host: str) -> An
 
 PATIENCE = 45.0
 ANSWER_SECONDS = 3_600.0
+"""Seconds that a guard may work on one answer: a coordinator waits so long for it, and so does the guard's own relay."""
 BLOCK_SECONDS = 20.0
 PAUSE = 0.2
 ATTEMPTS = 5

@@ -561,7 +561,9 @@ class LocalClustering:
     >>> mechanism.release(rows, ExactSampler(SystemRandomness())).shape, mechanism.loss
     ((2, 1), Loss(epsilon=1))
 
-    Notes ----- The release is a conversation. `ClusteringQueries` knows public facts only, and asks questions. Each is a
+    Notes
+    -----
+    The release is a conversation. `ClusteringQueries` knows public facts only, and asks questions. Each is a
     partition of the people that follows from earlier *answers*, a reference point per cell and a radius. The answer is the
     number of people in each cell and the sum of their displacements from its reference, clipped to the radius, both with
     integer noise. Under zero-out one person leaves one cell: one count changes by 1, and that cell's sum by a vector of length
