@@ -46,7 +46,8 @@ def _plan() -> Plan:
 def plan_by(method: object) -> Plan:
     """A real plan for the test federation."""
     with federation(PEOPLE) as f:
-        return cn.LogisticRegression(TARGET, method=method, epsilon=1.0, delta=1e-5).prepared(f, 1)[1]
+        study = cn.LogisticRegression(TARGET, method=method, epsilon=1.0, delta=1e-5, standardise="off")
+        return study.prepared(f, 1)[1]
 
 
 def _private(party: str) -> PrivateNewtonSteps:

@@ -45,6 +45,7 @@ INTERCEPT = "intercept"
 INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."
 LISTED_BOUNDS = 8
 """How many columns' bounds the head of a summary lists before it counts the rest."""
+STANDARDISE = OneOf(("auto", "off"))
 COLUMNS = {
     "coefficient": "{:.5g}",
     "privacy error": "{:.3g}",
@@ -159,6 +160,12 @@ class HasCoefficients:
     """What is estimated, in words, unless the method has an ``estimand`` of its own."""
 
     _inference: list[Inference] | None
+    standardise: Any = "off"
+
+    @property
+    def standardises(self) -> bool:
+        """Whether a first release finds how far numbers spread, and the study reads them so (`colonnade.steps.spreads`)."""
+        return bool(self.standardise == "auto")
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of the coefficients with their errors, as a statistician would print it.
@@ -301,12 +308,17 @@ class HasCoefficients:
 
     def _clipped(self) -> dict[str, str]:
         """Return a word about columns that are read between narrower bounds than declared, if there are any."""
-        read = self.plan_.read_columns()
+        clipped, read = vars(self).get("clipped_", {}), self.plan_.read_columns()
         names = [name for name, column in self.schema_.items() if name in read and column.is_number]
+        names = [name for name in names if not self.standardises or name in clipped]
         if not names:
             return {}
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return {"clipped": f"{names[0]}{more} to narrower bounds than declared; everything is about the clipped table"}
+        listed = [f"{name} {clipped[name].in_words()}" if name in clipped else name for name in names[:LISTED_BOUNDS]]
+        more = [f"and {len(names) - LISTED_BOUNDS} more"] if len(names) > LISTED_BOUNDS else []
+        return {
+            "clipped": "; ".join([*listed, *more])
+            + ": narrower than declared, and everything is about the clipped table"
+        }
 
     def _with_inference(
         self, learned: dict[str, Any], moments: Moments, infer: Callable[..., RegressionInference | None]
@@ -541,6 +553,11 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         How the levels of a category are written in ``coef_`` and in tables: ``"full"`` as they were fitted, ``"reference"`` as
         differences from the first level, ``"sum"`` as differences from the average of the levels. Predictions are the same.
         Tables and intervals of ``"full"``, which has no unique coefficients, are those of ``"reference"``.
+    standardise
+        ``"auto"``: a tenth of the price goes to a first release of each number's mean and spread, and the study reads numbers in
+        these units. That helps wherever bounds are wider than what values spread over. Values far from the mean are clipped:
+        the less, the more people and the larger ε, and not at all at a large one. `summary` says where. ``"off"``: numbers are
+        read between their declared bounds. Not for ``"sketch"``, ``"functional"``, ``"coreset"``.
     epsilon, delta
         The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
@@ -567,6 +584,8 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         Whether ε determines each coefficient.
     feature_names_in_ : array
         The names that the coefficients belong to.
+    clipped_ : dict
+        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip them too.
     privacy_, transcript_, receipt_
         Privacy statement, message log and receipt.
 
@@ -623,11 +642,12 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
         "coding": OneOf(CODINGS),
+        "standardise": STANDARDISE,
         "penalty": OneOf((None, "l2", "l1", "elasticnet")),
         "size": Optional(Either(Whole(1), OneOf(("auto",)))),
     }
     essential: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "feature_names_in_", "_coded", "_columns")
-    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_inference")
+    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_inference", "clipped_")
     estimand = "least squares on clipped values, without shrinking or penalty; residuals of one variance"
 
     def __init__(
@@ -638,6 +658,7 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         method: GivenMethod = "secure",
         ridge: float = 0.0,
         coding: Coding = "full",
+        standardise: Literal["auto", "off"] = "auto",
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
@@ -650,6 +671,7 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         self.columns = columns
         self.ridge = ridge
         self.coding = coding
+        self.standardise = standardise
         self.penalty = penalty
         self.size = size
         self.allow_nonprivate = allow_nonprivate
@@ -694,6 +716,11 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         How the levels of a category are written in ``coef_`` and in tables: ``"full"`` as they were fitted, ``"reference"`` as
         differences from the first level, ``"sum"`` as differences from the average of the levels. Predictions are the same.
         Tables and intervals of ``"full"``, which has no unique coefficients, are those of ``"reference"``.
+    standardise
+        ``"auto"``: a tenth of the price goes to a first release of each number's mean and spread, and the study reads numbers in
+        these units. That helps wherever bounds are wider than what values spread over. Values far from the mean are clipped:
+        the less, the more people and the larger ε, and not at all at a large one. `summary` says where. ``"off"``: numbers are
+        read between their declared bounds. Not for ``"functional"``, ``"gradient"``.
     epsilon, delta
         The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
@@ -715,6 +742,8 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         Whether ε determines each coefficient; of surrogates, for two classes.
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
+    clipped_ : dict
+        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip them too.
     privacy_, transcript_, receipt_
         Privacy statement, message log and receipt.
 
@@ -772,9 +801,10 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
         "coding": OneOf(CODINGS),
+        "standardise": STANDARDISE,
     }
     essential: ClassVar[tuple[str, ...]] = (*LinearRegression.essential, "classes_")
-    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference")
+    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference", "clipped_")
     estimand = "the method's quadratic surrogate on clipped values, not the maximum-likelihood estimate"
 
     def __init__(
@@ -785,6 +815,7 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         method: GivenMethod = "newton",
         ridge: float = 0.0,
         coding: Coding = "full",
+        standardise: Literal["auto", "off"] = "auto",
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
@@ -794,6 +825,7 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         self.columns = columns
         self.ridge = ridge
         self.coding = coding
+        self.standardise = standardise
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the coefficients of the surrogate, and their errors."""

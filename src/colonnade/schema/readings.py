@@ -1,4 +1,4 @@
-"""What declared columns are read as: a number or a date in bins, two columns together, and where a value is missing."""
+"""What declared columns are read as: a number in bins or around a centre, two columns together, and where a value is missing."""
 
 import math
 from collections.abc import Sequence
@@ -290,3 +290,66 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
 
     def __repr__(self) -> str:
         return f"Indicator({self.of!r})"
+
+
+class Centred(ColumnKind, frozen=True):
+    """A number that is coded around a centre of its own. A null record has the centre, and so is coded as 0.
+
+    No plan and no message holds one. A party makes it from a release of its own that its ledger keeps, and the coordinator from
+    the same release (`colonnade.steps.spreads`).
+
+    Parameters
+    ----------
+    of
+        The number between its bounds, to which values are clipped.
+    least, most
+        What is mapped to −1 and 1: one of them is a bound, and the other one is as far from the centre.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Numeric
+    >>> centred = Centred(Numeric(0, 50), -30.0, 50.0)
+    >>> centred.midpoint, centred.half_range, (centred.low, centred.high)
+    (10.0, 40.0, (0.0, 50.0))
+    """
+
+    is_number: ClassVar[bool] = True
+    is_centred: ClassVar[bool] = True
+
+    of: Number
+    least: float
+    most: float
+
+    @property
+    def low(self) -> float:
+        """The lower bound."""
+        return self.of.low
+
+    @property
+    def high(self) -> float:
+        """The upper bound."""
+        return self.of.high
+
+    @property
+    def coded_bounds(self) -> tuple[float, float]:
+        """The numbers that are mapped to −1 and 1."""
+        return self.least, self.most
+
+    @property
+    def midpoint(self) -> float:
+        """The centre, which a null record has."""
+        return self.least / 2 + self.most / 2
+
+    @property
+    def half_range(self) -> float:
+        """How far from the centre a number is that is coded as 1."""
+        return self.most / 2 - self.least / 2
+
+    @property
+    def underlying(self) -> Number:
+        """The number between its bounds."""
+        return self.of
+
+    def refines(self, declared: ColumnKind) -> bool:
+        """Return whether a declared column may be read as this one: its bounds lie inside."""
+        return self.of == declared or self.of.refines(declared)

@@ -77,6 +77,7 @@ from colonnade.steps.kind import (
     whole_list,
     whole_parameter,
 )
+from colonnade.steps.spreads import Standardised
 
 LARGEST_WIDTH = 20_000
 
@@ -528,8 +529,9 @@ class NewtonSteps(LabelledSteps):
     channel: ClassVar[StepChannel] = StepChannel.SHARES
     conversation: ClassVar[str] = "newton"
     together: ClassVar[bool] = True
-    parameters: ClassVar[frozenset[str]] = frozenset(
-        {"scale", "row_bound", "width", "target", "level", "levels", "family", "window", "parts"}
+    parameters: ClassVar[frozenset[str]] = (
+        frozenset({"scale", "row_bound", "width", "target", "level", "levels", "family", "window", "parts"})
+        | Standardised.parameters
     )
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -546,8 +548,18 @@ class NewtonSteps(LabelledSteps):
             raise SchemaMismatch("The target of Newton steps is a category that has the level asked for.")
         if row_bound < constant + (1 if features else 0):
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
+        self.standardised = Standardised.of(plan, step, schema)
+        number_bound = None if self.standardised is None else self.standardised.number_bound
         self.coding = (
-            FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
+            FixedPoint(
+                features,
+                schema,
+                scale=self.terms.scale,
+                row_bound=row_bound - constant,
+                number_bound=number_bound,
+            )
+            if features
+            else None
         )
         require_width(self.terms.widths[step.party], self.width)
         block = whole_list(step.parameters, "levels")

@@ -19,17 +19,18 @@ paid for it. The time is for two cores like those of docs/explanation/scale.md, 
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import Driver, Findings, JointResult, StudyRecord, open_in_tiles, open_jointly
+from colonnade.coordinator.protocols.standardising import Standardising
 from colonnade.errors import BadInput
 from colonnade.estimation.moment_summaries import MomentSummary, PairEstimates
 from colonnade.estimation.moments import (
@@ -156,6 +157,13 @@ DEFAULT_SCALE = {"gaussian": 4096, "skellam": 64}
 Array = NDArray[np.float64]
 
 
+class StandardisedMoments(NamedTuple):
+    """Moments, and the columns that they are of as they were read."""
+
+    moments: Moments
+    columns: Mapping[str, Column]
+
+
 @dataclass(frozen=True)
 class GramRelease:
     """One joint opening of second moments.
@@ -179,6 +187,8 @@ class GramRelease:
         γ; by default 4,096 (64 for Skellam).
     row_norms
         Party to the length to which it clips its coded rows; by default nothing needs clipping.
+    standardising
+        The release by which numbers are standardised; its price is not in ``price``.
     """
 
     columns: Mapping[str, Column]
@@ -187,6 +197,7 @@ class GramRelease:
     noise: NoiseFamily = "gaussian"
     scale: int | None = None
     row_norms: Mapping[str, float] | None = None
+    standardising: Standardising | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.noise, str) or self.noise not in DEFAULT_SCALE:
@@ -233,13 +244,19 @@ class GramRelease:
         return DEFAULT_SCALE[self.noise] if self.scale is None else self.scale
 
     def steps(self) -> tuple[Step, ...]:
-        """Return one step per party: its part in the matrix."""
-        return tuple(self._step(party) for party in self.parties)
+        """Return one step per party: its part in the matrix; before them, those that standardise its columns."""
+        first = () if self.standardising is None else self.standardising.steps()
+        return (*first, *(self._step(party) for party in self.parties))
 
     def rounds(self, plan: Plan) -> Rounds:
-        """Open the matrix and read it as moments."""
-        opened = yield from open_jointly(plan, "gram")
-        return self.read(opened)
+        """Open the matrix and read it as moments; of standardised columns also say how they were read."""
+        if self.standardising is None:
+            opened = yield from open_jointly(plan, "gram")
+            return self.read(opened)
+        centred = yield from self.standardising.rounds(plan)
+        read = replace(self, columns={**self.columns, **centred}, standardising=None)
+        moments = yield from read.rounds(plan)
+        return StandardisedMoments(moments, read.columns)
 
     def read(self, opened: JointResult) -> Moments:
         """Put the opened entries and the parties' own parts together."""
@@ -253,6 +270,11 @@ class GramRelease:
     def _step(self, party: str) -> Step:
         own = columns_at(party, self.columns)
         asked = columns_at(party, self.signed)
+        bound = row_bound(self.row_norms, party, len(own), self.gamma)
+        saved, standardised = 0, {}
+        if self.standardising is not None:
+            saved = self.standardising.saved(party, self.gamma)
+            standardised = self.standardising.parameters(party, self.gamma)
         return products.Gram.ask(
             name="gram",
             party=party,
@@ -260,9 +282,10 @@ class GramRelease:
             parameters={
                 "scale": self.gamma,
                 "signed": tuple(name for name in own if name in asked),  # in one order: equal studies have equal plans
-                "row_bound": row_bound(self.row_norms, party, len(own), self.gamma),
+                "row_bound": min(bound, self.gamma**2 * len(own) - saved),
                 "width": self._widths[party],
                 "noise": self.noise,
+                **standardised,
             },
             price=self.price,
         )

@@ -15,7 +15,7 @@ smooth. A row holds zeros and ones, so it needs no fixed-point scale.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import Relay, conclude_all, shares_of
-from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease, StandardisedMoments
+from colonnade.coordinator.protocols.standardising import Standardising
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
@@ -72,10 +73,13 @@ class NewtonFit:
         The coded columns, the constant one first.
     classes
         One for two levels, else one per level.
+    columns
+        The columns as they were read, the target among them.
     """
 
     features: tuple[Feature, ...]
     classes: tuple[NewtonClass, ...]
+    columns: Mapping[str, Column]
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class NewtonStudy:
         γ.
     family
         What is fitted.
+    standardising
+        The release by which numbers are standardised, out of the same price.
     """
 
     columns: Mapping[str, Column]
@@ -110,6 +116,7 @@ class NewtonStudy:
     window: int = WINDOW
     scale: int = SCALE
     family: Family = DEFAULT
+    standardising: Standardising | None = None
 
     def __post_init__(self) -> None:
         self.family.require_target(self.target, self._aimed)
@@ -151,7 +158,7 @@ class NewtonStudy:
         """The moments to start from."""
         signed = () if self._aimed.is_number or self._aimed.size > 2 else (self.target,)
         scale = self.scale if self.people <= MANY else min(self.scale, START_SCALE)
-        return GramRelease(self.columns, self._prices.gram, signed, scale=scale)
+        return GramRelease(self.columns, self._prices.gram, signed, scale=scale, standardising=self.standardising)
 
     def steps(self) -> tuple[Step, ...]:
         """Return each party's part in the moments and in the rounds of every class."""
@@ -160,12 +167,14 @@ class NewtonStudy:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments, take all rounds, or return what the parties have kept of them."""
-        moments = yield from self.gram.rounds(plan)
+        moments, read = (yield from self.gram.rounds(plan)), self
+        if isinstance(moments, StandardisedMoments):
+            moments, read = moments.moments, replace(self, columns=moments.columns)
         classes = []
         for level in self.levels:
-            found = yield from self._class(plan, level, moments)
+            found = yield from read._class(plan, level, moments)  # noqa: SLF001  # its own class
             classes.append(found)
-        return NewtonFit(self.features, tuple(classes))
+        return NewtonFit(read.features, tuple(classes), read.columns)
 
     def gradient_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in one entry of the last gradient, a sum over people."""
@@ -224,7 +233,8 @@ class NewtonStudy:
 
     @cached_property
     def _prices(self) -> NewtonPrices:
-        return self.division.prices(self.price, len(self.levels))
+        price = self.price if self.standardising is None else self.standardising.rest
+        return self.division.prices(price, len(self.levels))
 
     def aim(self, moments: Moments, level: int) -> Array:
         """Return weights over the columns of the moments that add up to the target, read at a level."""
@@ -261,13 +271,17 @@ class NewtonStudy:
         own = columns_at(party, self.columns)
         target = ColumnName.of(self.target).column if party == self.holder else ""
         levels = self._most_levels
+        saved, standardised = 0, {}
+        if self.standardising is not None:
+            saved = self.standardising.saved(party, self.scale)
+            standardised = self.standardising.parameters(party, self.scale)
         return NewtonSteps.ask(
             name=step_name(level),
             party=party,
             columns=own,
             parameters={
                 "scale": self.scale,
-                "row_bound": self.scale**2 * len(own),  # the constant column takes the target's place in the count
+                "row_bound": self.scale**2 * len(own) - saved,  # the constant column takes the target's place in it
                 "width": coded_widths(self.features).get(party, 0) + bool(target),
                 "target": target,
                 "level": level,
@@ -275,6 +289,7 @@ class NewtonStudy:
                 **family_term(self.family),
                 "window": self.window,
                 "parts": self.division.parts,
+                **standardised,
             },
             price=self._prices.rounds,
         )

@@ -14,6 +14,7 @@ from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.coordinator.protocols.moment_releases import Load, gram_load, require_memory
+from colonnade.coordinator.protocols.standardising import Reach, Standardising, clipped_columns
 from colonnade.errors import BadInput
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation import regression
@@ -26,7 +27,7 @@ from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, parties_of
-from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
+from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, is_conversation, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Direct
 
@@ -75,7 +76,11 @@ class MomentMethod(Method["MomentStudy"]):
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
-        return study.learn_from_moments(value, study.design(federation.describe()))
+        if not isinstance(value, moment_releases.StandardisedMoments):
+            return study.learn_from_moments(value, study.design(federation.describe()))
+        clipped = clipped_columns(value.columns, federation.describe())
+        learned = study.learn_from_moments(value.moments, study.design({**federation.describe(), **clipped}))
+        return {**learned, "clipped_": clipped}
 
 
 class Secure(MomentMethod):
@@ -118,7 +123,20 @@ class Secure(MomentMethod):
         elif study.reads_wide(design):
             kind = moment_releases.WideRelease
         signed = (study.target,) if design.has_two_classes else ()  # one column of signs instead of two of indicators
-        algorithm = kind(design.columns, price, signed, self.noise, self.scale, self.row_norms)
+        standardising = None
+        if study.standardises and kind is moment_releases.GramRelease and self.row_norms is None:
+            standardising = Standardising.of(
+                design.columns, price, self.unit(study), federation.people, Reach(4.0, 0.2)
+            )
+        algorithm = kind(
+            design.columns,
+            price if standardising is None else standardising.rest,
+            signed,
+            self.noise,
+            self.scale,
+            self.row_norms,
+            standardising,
+        )
         if self._is_wide(algorithm):
             require_memory(self._load(algorithm, federation), len(algorithm.features) - 1)
         return algorithm
@@ -158,7 +176,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
 def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
     """Return the terms of a study's joint step."""
     plan = study.method.draft(study, algorithm, federation)
-    return read_joint(plan, plan.steps[0].name)
+    return read_joint(plan, next(step.name for step in plan.steps if is_conversation(step)))
 
 
 def logistic_attributes(model: regression.LogisticFit, coded: Sequence[Feature], design: "Design") -> dict[str, Any]:
@@ -315,15 +333,19 @@ class Newton(MomentMethod):
         columns = study.design(federation.describe()).columns
         division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
+        standardising = None
+        if study.standardises:
+            standardising = Standardising.of(columns, price, self.unit(study), federation.people, Reach(4.0, 0.2))
         return newton_steps.NewtonStudy(
-            columns, study.target, price, federation.people, division, self.window, scale, study.family
+            columns, study.target, price, federation.people, division, self.window, scale, study.family, standardising
         )
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: newton_steps.NewtonFit
     ) -> dict[str, Any]:
         """Return the model of the final weights, and what noise leaves them uncertain by."""
-        design = study.design(federation.describe())
+        clipped = clipped_columns(value.columns, federation.describe())
+        design = study.design({**federation.describe(), **clipped})
         names, into = coefficients_to_own_units(value.features[1:])
         values = np.array([into @ np.append(one.weights[1:], one.weights[0]) for one in value.classes])
         found = [
@@ -334,7 +356,7 @@ class Newton(MomentMethod):
         errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
         learned = logistic_attributes(model, value.features[1:], design)
-        return {**learned, "_inference": [one.written for one in found]}
+        return {**learned, "_inference": [one.written for one in found], "clipped_": clipped}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
