@@ -165,7 +165,7 @@ class HasCoefficients:
     @property
     def standardises(self) -> bool:
         """Whether a first release finds how far numbers spread, and the study reads them so (`colonnade.steps.spreads`)."""
-        return bool(self.standardise == "auto")
+        return bool(self.standardise == "auto" and not vars(self).get("ridge"))
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of the coefficients with their errors, as a statistician would print it.
@@ -308,17 +308,15 @@ class HasCoefficients:
 
     def _clipped(self) -> dict[str, str]:
         """Return a word about columns that are read between narrower bounds than declared, if there are any."""
-        clipped, read = vars(self).get("clipped_", {}), self.plan_.read_columns()
-        names = [name for name, column in self.schema_.items() if name in read and column.is_number]
-        names = [name for name in names if not self.standardises or name in clipped]
+        clipped = vars(self).get("clipped_", {})
+        tightened = self.plan_.read_columns() if not self.standardises else set()
+        names = [name for name, column in self.schema_.items() if column.is_number and name in {*clipped, *tightened}]
         if not names:
             return {}
-        listed = [f"{name} {clipped[name].in_words()}" if name in clipped else name for name in names[:LISTED_BOUNDS]]
+        listed = [f"{name} {clipped.get(name, self.schema_[name]).in_words()}" for name in names[:LISTED_BOUNDS]]
         more = [f"and {len(names) - LISTED_BOUNDS} more"] if len(names) > LISTED_BOUNDS else []
-        return {
-            "clipped": "; ".join([*listed, *more])
-            + ": narrower than declared, and everything is about the clipped table"
-        }
+        words = "narrower than declared, and everything is about the clipped table"
+        return {"clipped": f"{'; '.join([*listed, *more])}: {words}"}
 
     def _with_inference(
         self, learned: dict[str, Any], moments: Moments, infer: Callable[..., RegressionInference | None]
@@ -557,7 +555,7 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         ``"auto"``: a tenth of the price goes to a first release of each number's mean and spread, and the study reads numbers in
         these units. That helps wherever bounds are wider than what values spread over. Values far from the mean are clipped:
         the less, the more people and the larger ε, and not at all at a large one. `summary` says where. ``"off"``: numbers are
-        read between their declared bounds. Not for ``"sketch"``, ``"functional"``, ``"coreset"``.
+        read between their declared bounds, as with ``ridge``, which is about these. For ``"secure"`` alone.
     epsilon, delta
         The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
@@ -585,7 +583,8 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
     feature_names_in_ : array
         The names that the coefficients belong to.
     clipped_ : dict
-        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip them too.
+        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip explaining
+        columns too.
     privacy_, transcript_, receipt_
         Privacy statement, message log and receipt.
 
@@ -720,7 +719,7 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         ``"auto"``: a tenth of the price goes to a first release of each number's mean and spread, and the study reads numbers in
         these units. That helps wherever bounds are wider than what values spread over. Values far from the mean are clipped:
         the less, the more people and the larger ε, and not at all at a large one. `summary` says where. ``"off"``: numbers are
-        read between their declared bounds. Not for ``"functional"``, ``"gradient"``.
+        read between their declared bounds, as with ``ridge``, which is about these. For ``"newton"`` and ``"secure"``.
     epsilon, delta
         The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
@@ -743,7 +742,8 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
     clipped_ : dict
-        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip them too.
+        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip explaining
+        columns too.
     privacy_, transcript_, receipt_
         Privacy statement, message log and receipt.
 

@@ -214,7 +214,9 @@ class Study(BaseEstimator):
         self.transcript_ = findings.transcript
         self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
-        self.schema_ = {**_schema_of(plan, federation), **learned.get("clipped_", {})}
+        explained = getattr(self, "target", None)  # a model is measured on its target as it is declared
+        clipped = {name: column for name, column in learned.get("clipped_", {}).items() if name != explained}
+        self.schema_ = {**_schema_of(plan, federation), **clipped}
         self._fitted_on = weakref.ref(given._origin or given)  # one that only says a title may be gone soon
         return self
 

@@ -27,8 +27,9 @@ Schema(age=Numeric(18, 95), segment=Category(['basic', 'gold']))
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,14 +56,12 @@ __all__ = [
     "bins_between",
     "coded_around",
     "equal_bins",
+    "in_units_of",
     "kind_declared_by",
     "read_together",
 ]
 
-if TYPE_CHECKING:
-    Column = Measured | Category | Bins | Crossed | Indicator | Centred
-else:  # no plan and no message holds a number around a centre
-    Column = Measured | Category | Bins | Crossed | Indicator
+Column = Measured | Category | Bins | Crossed | Indicator
 """A column of any kind. Other packages ask the column (`colonnade.schema.column.ColumnKind`), and never of which kind it is."""
 
 
@@ -113,8 +112,12 @@ def coded_around(column: Column, least: float, most: float) -> Column:
     """
     narrow = column.narrowed(least, most)
     centre = least / 2 + most / 2 - (narrow.origin - column.origin)  # type: ignore[union-attr]  # what is narrowed is a number
-    half = max(narrow.high - centre, centre - narrow.low)
-    return Centred(narrow, centre - half, centre + half)  # type: ignore[arg-type]  # likewise
+    return Centred(narrow, centre, max(narrow.high - centre, centre - narrow.low))  # type: ignore[arg-type]  # likewise
+
+
+def in_units_of(column: Column, half: float) -> Column:
+    """Return a number that `coded_around` returned, with another distance from its centre coded as 1, as large or larger."""
+    return msgspec.structs.replace(column, half=half)
 
 
 def read_together(names: tuple[str, str], of: tuple[Column, Column]) -> Crossed:

@@ -292,7 +292,7 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
         return f"Indicator({self.of!r})"
 
 
-class Centred(ColumnKind, frozen=True):
+class Centred(Number, frozen=True):
     """A number that is coded around a centre of its own. A null record has the centre, and so is coded as 0.
 
     No plan and no message holds one. A party makes it from a release of its own that its ledger keeps, and the coordinator from
@@ -302,23 +302,22 @@ class Centred(ColumnKind, frozen=True):
     ----------
     of
         The number between its bounds, to which values are clipped.
-    least, most
-        What is mapped to −1 and 1: one of them is a bound, and the other one is as far from the centre.
+    centre, half
+        The number that is coded as 0, and how far from it one is that is coded as 1: no nearer than the bounds.
 
     Examples
     --------
     >>> from colonnade.schema import Numeric
-    >>> centred = Centred(Numeric(0, 50), -30.0, 50.0)
-    >>> centred.midpoint, centred.half_range, (centred.low, centred.high)
-    (10.0, 40.0, (0.0, 50.0))
+    >>> Centred(Numeric(0, 50), 10.0, 40.0).coded_bounds
+    (-30.0, 50.0)
     """
 
-    is_number: ClassVar[bool] = True
+    is_measured: ClassVar[bool] = False
     is_centred: ClassVar[bool] = True
 
     of: Number
-    least: float
-    most: float
+    centre: float
+    half: float
 
     @property
     def low(self) -> float:
@@ -333,20 +332,30 @@ class Centred(ColumnKind, frozen=True):
     @property
     def coded_bounds(self) -> tuple[float, float]:
         """The numbers that are mapped to −1 and 1."""
-        return self.least, self.most
+        return self.centre - self.half, self.centre + self.half
 
     @property
     def midpoint(self) -> float:
         """The centre, which a null record has."""
-        return self.least / 2 + self.most / 2
+        return self.centre
 
     @property
     def half_range(self) -> float:
         """How far from the centre a number is that is coded as 1."""
-        return self.most / 2 - self.least / 2
+        return self.half
 
     @property
-    def underlying(self) -> Number:
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return self.of.whole
+
+    @property
+    def fill(self) -> float | None:
+        """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
+        return self.of.fill
+
+    @property
+    def underlying(self) -> "Measured":
         """The number between its bounds."""
         return self.of
 

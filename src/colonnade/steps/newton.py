@@ -549,7 +549,7 @@ class NewtonSteps(LabelledSteps):
         if row_bound < constant + (1 if features else 0):
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
         self.standardised = Standardised.of(plan, step, schema)
-        number_bound = None if self.standardised is None else self.standardised.number_bound
+        number_bound = None if self.standardised is None else self.standardised.bound(self.terms.scale)
         self.coding = (
             FixedPoint(
                 features,

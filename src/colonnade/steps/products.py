@@ -97,7 +97,7 @@ class Gram(JointStep):
             self.coding = BoundedScores(step.columns, schema, step.parameters, scale=scale, row_bound=row_bound)
         else:
             signed = word_list(step.parameters, "signed")
-            number_bound = None if self.standardised is None else self.standardised.number_bound
+            number_bound = None if self.standardised is None else self.standardised.bound(scale)
             self.coding = FixedPoint(
                 step.columns, schema, scale=scale, signed=signed, row_bound=row_bound, number_bound=number_bound
             )

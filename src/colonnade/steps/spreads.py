@@ -12,7 +12,7 @@ anything is released. With the release fixed, a person's record decides that per
 as 0, whatever m is.
 
 *The norm.* A typical number is far below its reach. So a party's numbers are also scaled down together where their squared length
-exceeds ``number_bound``, an integer of the plan. Levels and signs are not touched.
+exceeds the plan's ``norm``. Levels and signs are not touched.
 
 Proof: docs/proofs/standardised-columns.md.
 """
@@ -28,8 +28,8 @@ from colonnade.errors import BadInput, PlanMismatch, ProtocolError
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws.additive import DiscreteGaussian
-from colonnade.schema import Column, Schema, coded_around
-from colonnade.steps.kind import Earlier, StepKind, nothing_earlier, number_parameter, whole_parameter
+from colonnade.schema import Column, Schema, coded_around, in_units_of
+from colonnade.steps.kind import Earlier, StepKind, nothing_earlier, number_parameter
 
 SPREADS = "spreads"
 """What the step is called in a plan."""
@@ -89,17 +89,18 @@ class Standardised:
     Parameters
     ----------
     plan, step, schema
-        The plan, the later step, and what is public about the party's columns.
+        The plan, the later step, and what is public about the party's columns. The step's ``reach`` is how many spreads from its
+        mean a number is clipped, ``norm`` the largest sum of squares of the party's coded numbers.
     """
 
-    parameters: ClassVar[frozenset[str]] = frozenset({"standardised", "reach", "number_bound"})
+    parameters: ClassVar[frozenset[str]] = frozenset({"standardised", "reach", "norm"})
 
     def __init__(self, plan: Plan, step: Step, schema: Schema) -> None:
         self.source = plan.step(step.party, str(step.parameters.get("standardised")))
         self.reach = number_parameter(step.parameters, "reach")
-        self.number_bound = whole_parameter(step.parameters, "number_bound")
-        if not 0 < self.reach <= LARGEST_REACH:
-            raise BadInput("The reach of standardised columns is positive, and of ordinary size.")
+        self.norm = number_parameter(step.parameters, "norm")
+        if min(self.reach, self.norm) < 1 or max(self.reach, self.norm) > LARGEST_REACH:
+            raise BadInput(f"The reach and the norm of standardised columns lie between 1 and {LARGEST_REACH:,.0f}.")
         self._check(plan, step, schema)
         self._declared = schema
         self._people = plan.people
@@ -123,6 +124,10 @@ class Standardised:
             return None
         return cls(plan, step, schema)
 
+    def bound(self, scale: int) -> int:
+        """Return the squared length that the party's numbers may not exceed, in integers."""
+        return number_bound(self.norm, scale)
+
     def schema(self, earlier: Earlier) -> Schema:
         """Return the party's columns as the step reads them, from what its own ledger has kept."""
         released = earlier(self.source.name).get("value")
@@ -131,53 +136,74 @@ class Standardised:
         assert self.source.price is not None  # or it would have released nothing
         variance = self._spreads.law(self.source.price).variance
         described = {name: self._declared[name] for name in self.source.columns}
-        return self._declared.read_as(centred_columns(described, released, self._people, variance, self.reach))
+        return self._declared.read_as(
+            centred_columns(described, released, self._people, variance, self.reach, self.norm)
+        )
+
+
+def number_bound(norm: float, scale: int) -> int:
+    """Return the squared length that a party's numbers may not exceed, in integers."""
+    return max(1, int(scale**2 * norm))
 
 
 def centred_columns(
-    columns: Mapping[str, Column], released: NDArray[Any], people: int, variance: float, reach: float
+    columns: Mapping[str, Column], released: NDArray[Any], people: int, variance: float, reach: float, norm: float
 ) -> dict[str, Column]:
-    """Return numbers as a standardised step reads them: a function of public facts and of what was released.
+    """Return one party's numbers as a standardised step reads them: a function of public facts and of what was released.
+
+    All of them are coded in one unit, a number of spreads. It is the reach, or less where declared bounds come before it: as
+    little as leaves every row within the norm, and every number within its unit.
 
     Parameters
     ----------
     columns
-        One party's numbers in the order of the release, by any name.
+        The numbers in the order of the release, by any name.
     released
         All sums, then all sums of squares.
     people
         How many people there are.
     variance
         Of the noise in each entry.
-    reach
-        How many spreads from the mean a number is clipped.
+    reach, norm
+        As in `Standardised`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from colonnade.schema import Numeric
-    >>> released = np.array([-0.5 * HEIGHT * 100, 0.26 * HEIGHT * 100]).astype(np.int64)  # mean −0.5, spread 0.1
-    >>> found = centred_columns({"income": Numeric(0, 1_000)}, released, 100, 0.0, 4.0)["income"]
+    >>> released = np.array([-50 * HEIGHT, 26 * HEIGHT])  # of 100 people: a mean of −0.5 and a spread of 0.1
+    >>> found = centred_columns({"income": Numeric(0, 1_000)}, released, 100, 0.0, 4.0, 1.0)["income"]
     >>> [round(float(bound), 3) for bound in (found.low, found.high, found.midpoint, found.half_range)]
     [50.0, 450.0, 250.0, 200.0]
     """
-    means, squares = (released / (people * float(HEIGHT))).reshape(2, -1)
+    means, squares = (released / (people * float(HEIGHT))).reshape(2, -1).tolist()
     noise = math.sqrt(variance) / (people * float(HEIGHT))
-    return {
-        name: _centred(column, float(mean), float(square), noise, reach)
-        for (name, column), mean, square in zip(columns.items(), means, squares, strict=True)
-    }
+    found, spreads = dict(columns), {}
+    for (name, column), mean, square in zip(columns.items(), means, squares, strict=True):
+        spread = _spread(mean, square, noise)
+        found[name] = _around(column, mean, min(reach * spread, 2.0))
+        if found[name].is_centred:
+            spreads[name] = spread * column.half_range
+    lengths = [found[name].half_range / spread for name, spread in spreads.items()]
+    unit = max(min(reach, math.hypot(*lengths) / math.sqrt(norm)), *lengths, 0.0)
+    return found | {name: in_units_of(found[name], unit * spread) for name, spread in spreads.items()}
 
 
-def _centred(column: Column, mean: float, square: float, noise: float, reach: float) -> Column:
-    """Return one number around its mean, both in parts of half the declared range.
+def _spread(mean: float, square: float, noise: float) -> float:
+    """Return a spread, in parts of half the declared range.
 
     The variance that was released may be below 0. It is raised by one standard deviation of its noise (the square's, and twice
     the mean's, times the mean), so that a spread is not taken for less than it may well be, and to a public part of the range.
     """
     mean = min(max(mean, -1.0), 1.0)
     variance = max(square - mean**2, 0.0) + noise * math.sqrt(1 + 4 * mean**2)
-    spread = max(math.sqrt(variance), NARROWEST)
-    centre, half = column.midpoint + mean * column.half_range, min(reach * spread, 2.0) * column.half_range
+    return min(max(math.sqrt(variance), NARROWEST), 1.0)
+
+
+def _around(column: Column, mean: float, distance: float) -> Column:
+    """Return a number clipped at a distance from its mean, both in parts of half the declared range."""
+    mean = min(max(mean, -1.0), 1.0)
+    centre, half = column.midpoint + mean * column.half_range, distance * column.half_range
     least, most = centre - half, centre + half
     if not math.isfinite(abs(least) + abs(most)):
         return column

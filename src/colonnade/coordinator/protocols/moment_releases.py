@@ -274,7 +274,7 @@ class GramRelease:
         saved, standardised = 0, {}
         if self.standardising is not None:
             saved = self.standardising.saved(party, self.gamma)
-            standardised = self.standardising.parameters(party, self.gamma)
+            standardised = self.standardising.parameters(party)
         return products.Gram.ask(
             name="gram",
             party=party,

@@ -167,9 +167,10 @@ class NewtonStudy:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments, take all rounds, or return what the parties have kept of them."""
-        moments, read = (yield from self.gram.rounds(plan)), self
-        if isinstance(moments, StandardisedMoments):
-            moments, read = moments.moments, replace(self, columns=moments.columns)
+        opened = yield from self.gram.rounds(plan)
+        moments, read = opened, self
+        if isinstance(opened, StandardisedMoments):
+            moments, read = opened.moments, replace(self, columns=opened.columns)
         classes = []
         for level in self.levels:
             found = yield from read._class(plan, level, moments)  # noqa: SLF001  # its own class
@@ -274,7 +275,7 @@ class NewtonStudy:
         saved, standardised = 0, {}
         if self.standardising is not None:
             saved = self.standardising.saved(party, self.scale)
-            standardised = self.standardising.parameters(party, self.scale)
+            standardised = self.standardising.parameters(party)
         return NewtonSteps.ask(
             name=step_name(level),
             party=party,

@@ -14,7 +14,14 @@ from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import moment_releases, newton_steps
 from colonnade.coordinator.protocols.moment_releases import Load, gram_load, require_memory
-from colonnade.coordinator.protocols.standardising import Reach, Standardising, clipped_columns
+from colonnade.coordinator.protocols.standardising import (
+    GRADIENTS,
+    PRODUCTS,
+    Rule,
+    Standardising,
+    clipped_columns,
+    reach_of,
+)
 from colonnade.errors import BadInput
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation import regression
@@ -56,6 +63,16 @@ class MomentMethod(Method["MomentStudy"]):
     def repaired(self, study: "MomentStudy", moments: Moments) -> Moments:
         """Return the moments that the model is computed from."""
         return moments
+
+    def standardising(
+        self, study: "MomentStudy", federation: Federation, price: Price, rule: Rule
+    ) -> Standardising | None:
+        """Return the first release of a study that standardises its numbers; ``None`` where it does not, or has none."""
+        if not study.standardises:
+            return None
+        columns = study.design(federation.describe()).columns
+        reach = reach_of(rule, columns, price, federation.people, federation._driver.collusion)
+        return Standardising.of(columns, price, self.unit(study), federation.people, reach)
 
     noise_is_fixed: ClassVar[bool] = True
     """Whether no data changes the noise of the covariance matrix. Otherwise there is more of it where columns vary."""
@@ -124,10 +141,8 @@ class Secure(MomentMethod):
             kind = moment_releases.WideRelease
         signed = (study.target,) if design.has_two_classes else ()  # one column of signs instead of two of indicators
         standardising = None
-        if study.standardises and kind is moment_releases.GramRelease and self.row_norms is None:
-            standardising = Standardising.of(
-                design.columns, price, self.unit(study), federation.people, Reach(4.0, 0.2)
-            )
+        if kind is moment_releases.GramRelease and self.row_norms is None:
+            standardising = self.standardising(study, federation, price, PRODUCTS)
         algorithm = kind(
             design.columns,
             price if standardising is None else standardising.rest,
@@ -333,9 +348,7 @@ class Newton(MomentMethod):
         columns = study.design(federation.describe()).columns
         division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
-        standardising = None
-        if study.standardises:
-            standardising = Standardising.of(columns, price, self.unit(study), federation.people, Reach(4.0, 0.2))
+        standardising = self.standardising(study, federation, price, GRADIENTS)
         return newton_steps.NewtonStudy(
             columns, study.target, price, federation.people, division, self.window, scale, study.family, standardising
         )
