@@ -50,8 +50,8 @@ class Spreads(StepKind):
 
     Sensitivity: a person adds u and u² to the two sums of a column, both at most `HEIGHT` in magnitude, and a null record adds 0
     to both. So zeroing a record out moves the vector of k columns by at most Δ₂² = 2k·HEIGHT². If it is replaced by another one,
-    (u − u′)² + (u² − u′²)² = (u − u′)²(1 + (u + u′)²) is at most 4, at u = −u′ = ±1: twice as much. Checked by
-    tests/party/test_spreads.py.
+    (u − u′)² + (u² − u′²)² = (u − u′)²(1 + (u + u′)²) is at most 4, at u = −u′ = ±1: twice as much. The square is that of the
+    rounded number, or rounding could add to it. Checked by tests/party/test_spreads.py.
     """
 
     name: ClassVar[str] = SPREADS

@@ -175,8 +175,10 @@ class PrivateSpreads(PrivateStep[spreads.Spreads]):
         sums, squares = np.split(nonprivate, 2)
         for place, name in enumerate(self.step.columns):
             unit = to_unit_range(table.values(name, start, stop), self.step.schema[name])
-            sums[place] += whole_numbers(unit, spreads.HEIGHT, scale=spreads.HEIGHT).sum()
-            squares[place] += whole_numbers(unit**2, spreads.HEIGHT, least=0, scale=spreads.HEIGHT).sum()
+            whole = whole_numbers(unit, spreads.HEIGHT, scale=spreads.HEIGHT)
+            square = (whole / spreads.HEIGHT) ** 2  # of the integer: a bound has both sums at their largest, or neither
+            sums[place] += whole.sum()
+            squares[place] += whole_numbers(square, spreads.HEIGHT, least=0, scale=spreads.HEIGHT).sum()
 
 
 @runtime_checkable
