@@ -147,6 +147,13 @@ class Standardising:
         count = len(columns_at(party, self.columns))
         return scale**2 * count - number_bound(self.norm(party), scale) if count else 0
 
+    def words(self) -> dict[str, str]:
+        """Return what a preview says about it."""
+        reach = f"{self.reach:.3g} spreads of its mean"
+        return {
+            "numbers": f"read within {reach}; at which values they are clipped is not known before the first release"
+        }
+
     def rounds(self, plan: Plan) -> Rounds:
         """Ask for the release, and return the numbers as later steps read them."""
         releases = yield from ask_all(plan, SPREADS)

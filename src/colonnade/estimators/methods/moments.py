@@ -5,6 +5,7 @@ mechanism across parties* (docs/references.md#functional).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from colonnade.coordinator.protocols.standardising import (
 from colonnade.errors import BadInput
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation import regression
-from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, newton_inference
 from colonnade.estimators.methods.method import Expectation, Method
@@ -89,7 +90,14 @@ class MomentMethod(Method["MomentStudy"]):
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
         """Return what the noise of the covariance matrix means for the estimator's result."""
         width = sum(one.kind != "intercept" and one.column != study.target for one in algorithm.features)
-        return study.expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
+        noise = self.moment_noise(study, algorithm, federation)
+        expected = study.expect_on_moments(width, noise, self.noise_is_fixed)
+        standardising = getattr(algorithm, "standardising", None)
+        if standardising is None:
+            return expected
+        least = float(np.sqrt(noise_floor(width, noise))) * standardising.reach  # a unit is the reach, or less
+        lost = f"combinations of columns whose standard deviation is below {least:.2g} (that of a single number is 1)"
+        return replace(expected, words={"lost in the noise": lost, **standardising.words()})
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
@@ -380,6 +388,8 @@ class Newton(MomentMethod):
             "noise in an entry of the last gradient": f"{deviation:.3g} people (a sum over {terms.people:,})",
             "rounds": f"{terms.rounds} per class: the curvature and {terms.rounds - 1} steps",
         }
+        if algorithm.standardising is not None:
+            words |= algorithm.standardising.words()
         warnings: tuple[str, ...] = ()
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with steps of its own"
