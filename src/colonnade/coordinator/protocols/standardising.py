@@ -61,7 +61,7 @@ def reach_of(rule: Rule, columns: Mapping[str, Column], price: Price, people: in
     Examples
     --------
     >>> from colonnade.schema import Numeric
-    >>> columns = {f"{party}.{name}": Numeric(0, 1) for party in ("a", "b", "c") for name in "xyz"}
+    >>> columns = {f"{owner}.{name}": Numeric(0, 1) for owner in "abc" for name in "xyz"}
     >>> [round(reach_of(GRADIENTS, columns, Price.of(epsilon, 1e-6), 50_000, 1), 1) for epsilon in (0.1, 1, 10, 100)]
     [2.0, 3.9, 10.8, 25.4]
     """
@@ -70,7 +70,7 @@ def reach_of(rule: Rule, columns: Mapping[str, Column], price: Price, people: in
     shares = parties / max(parties - min(collusion, parties - 1), 1)
     deviation = math.sqrt(shares / float(2 * ledger_rho(price)))
     deviation *= math.sqrt(rows) if rule is GRADIENTS else rows / math.sqrt(2)
-    return round(max(LEAST_REACH, rule.factor * (people / deviation) ** rule.power), 3)
+    return round(max(LEAST_REACH, rule.factor * math.pow(people / deviation, rule.power)), 3)
 
 
 @dataclass(frozen=True)
