@@ -18,6 +18,7 @@ from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
+from colonnade.privacy.laws.additive import DiscreteGaussian
 from colonnade.schema import Column
 from colonnade.steps.spreads import HEIGHT, NARROWEST, centred_columns
 from tests import kit
@@ -230,6 +231,7 @@ def test_nothing_is_answered_before_the_spreads_are_released() -> None:
 def test_the_released_sums_have_the_noise_of_their_law() -> None:
     """Known answer: Δ₂² = 2k·HEIGHT², and the deviation of the draws is that of the law; half of it would be found."""
     law = private("spreads").step.law(PRICE)
+    assert law.sigma_squared == DiscreteGaussian(PRICE, 6 * HEIGHT**2).sigma_squared
     assert law.loss.epsilon(PRICE.delta) <= PRICE.epsilon
     drawn = law.release(np.zeros(4_000, dtype=np.int64), kit.sampler("spreads")) / math.sqrt(law.variance)
     assert stats.kstest(drawn, "norm").pvalue > kit.ALPHA

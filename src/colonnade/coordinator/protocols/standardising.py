@@ -29,9 +29,9 @@ class Rule(NamedTuple):
     power: float
 
 
-GRADIENTS = Rule(0.07, 1 / 2)
+GRADIENTS = Rule(0.1, 1 / 2)
 """For sums of residuals times columns: noise in a coefficient grows with the reach."""
-PRODUCTS = Rule(0.35, 1 / 3)
+PRODUCTS = Rule(0.4, 1 / 3)
 """For sums of products of two columns: noise grows with its square."""
 LEAST_REACH = 2.0
 """However large the noise is: of a normal column one value in twenty lies beyond."""
@@ -63,7 +63,7 @@ def reach_of(rule: Rule, columns: Mapping[str, Column], price: Price, people: in
     >>> from colonnade.schema import Numeric
     >>> columns = {f"{owner}.{name}": Numeric(0, 1) for owner in "abc" for name in "xyz"}
     >>> [round(reach_of(GRADIENTS, columns, Price.of(epsilon, 1e-6), 50_000, 1), 1) for epsilon in (0.1, 1, 10, 100)]
-    [2.0, 3.9, 10.8, 25.4]
+    [2.0, 5.5, 15.4, 36.3]
     """
     parties = len(parties_of(columns))
     rows = 1 + len(columns)
