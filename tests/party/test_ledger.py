@@ -18,7 +18,7 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
-from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Budget, Loss, of_several
+from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, of_several
 from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
@@ -253,7 +253,12 @@ def test_a_loss_without_a_pure_part_never_fits_a_cap_without_delta(tmp_path):
 
 
 def test_spent_is_exactly_what_was_debited_to_the_last_nano_unit_at_every_order(tmp_path):
-    losses = [Loss.of_pure(1), Loss.of_pure(333_333_333), Loss.of_zcdp(Fraction(1, 7)), Loss((2**62,) * len(ORDERS), 5)]
+    losses = [
+        Loss.of_pure(1),
+        Loss.of_pure(333_333_333),
+        Loss.of_zcdp(Fraction(1, 7)),
+        Loss((2**62,) * len(ORDERS), 5, UNBOUNDED),
+    ]
     with fresh(tmp_path, epsilon=10.0, delta=1e-6) as ledger:
         for number, loss in enumerate(losses[:3]):
             ledger.debit(b"%d" % number, BODY, loss, label="x")

@@ -16,8 +16,8 @@ from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.chain import LedgerState, RowChain
 from colonnade.party.ledger.file import AlternatingFile, HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
-from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.party.ledger.rows import SCHEMAS, Ceiling, Head
+from colonnade.privacy.accounting import GRID, NOTHING, Loss
 from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
@@ -58,7 +58,7 @@ def _cap_check_compares_the_new_cost_alone(patch):
     patch.setattr(
         SqliteLedger,
         "_refuse_beyond_the_cap",
-        lambda self, tally, cost: (
+        lambda self, tally, cost, *more: (
             None if cost is None or tally.cap.holds(cost) else (_ for _ in ()).throw(ledger.BudgetExceeded(""))
         ),
     )
@@ -79,9 +79,9 @@ def _replaces_rows(patch):
 
 
 def _without_the_trigger(name, patch):
-    statements = tuple(statement for statement in SCHEMA if f"CREATE TRIGGER {name}" not in statement)
-    assert len(statements) == len(SCHEMA) - 1
-    patch.setattr(ledger_file, "SCHEMA", statements)
+    statements = tuple(statement for statement in SCHEMAS[GRID] if f"CREATE TRIGGER {name}" not in statement)
+    assert len(statements) == len(SCHEMAS[GRID]) - 1
+    patch.setitem(SCHEMAS, GRID, statements)
 
 
 def _forgets_the_order(honest, self, facts, stored):

@@ -50,7 +50,6 @@ from colonnade.privacy.accounting import (
 )
 
 _SIGNIFICANT_BITS = 32
-RAISE = "Raise epsilon or delta, or use a pure method (delta=0)."
 ROUNDINGS = 10**6
 """Units of μ², 10⁻¹⁸ in all, that are kept back: so many numbers of one release may be rounded up by less than one each."""
 LARGEST_SINH = 300.0
@@ -76,12 +75,10 @@ def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Frac
     0.03505
     """
     rho = _room(price, parts, besides)
-    if rho <= 0 and parts == 1 and besides == NOTHING:
-        raise BadInput("epsilon is too small for this delta: no noise that can be drawn would fit it.", remedy=RAISE)
     if rho <= 0:
         raise BadInput(
-            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
-            remedy=RAISE,
+            "epsilon is too small for this delta: it would pay for less than the ledger's smallest unit.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
         )
     return rho
 
@@ -96,7 +93,10 @@ def renyi_rho(price: Price) -> Fraction:
     _require_delta(price)
     rho = _renyi_room(price, 1, NOTHING)
     if rho <= 0:
-        raise BadInput("epsilon is too small for this delta: no order admits such a release.", remedy=RAISE)
+        raise BadInput(
+            "epsilon is too small for this delta: no order admits such a release.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
+        )
     return rho
 
 
@@ -155,9 +155,7 @@ def price_of_loss(loss: Loss, delta: float) -> Price:
 
 def _nano_of_rho(rho: Fraction, delta: float) -> int:
     """Return the largest ε in nano-units that admits at most ρ, and not nothing, at this δ; 0 if there is none."""
-    nano = gaussian.nano_epsilon(math.floor(2 * rho * gaussian.UNIT), delta)
-    if nano is None:
-        raise BadInput("So large a part of a price has no ε.", remedy="Lower epsilon.")
+    nano = budget_loss(rho).nano_epsilon(delta) or 0
     while nano > 0 and _room(Price(nano, delta), 1, NOTHING) > rho:
         nano -= 1
     return nano if nano > 0 and _room(Price(nano, delta), 1, NOTHING) > 0 else 0
