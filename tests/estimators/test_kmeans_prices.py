@@ -6,7 +6,7 @@ import pytest
 
 import colonnade as cn
 from colonnade.datasets import three_organisations
-from colonnade.privacy.accounting import Loss, Price
+from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import ledger_rho
 
 COLUMNS = ["bank.age", "bank.income", "telco.minutes", "telco.monthly_bill"]

@@ -4,6 +4,7 @@ The file and the process around it are in `test_ledger_file.py`, a state machine
 and full disks in `test_ledger_faults.py`, damage in `test_ledger_damage.py`, deliberate bugs in `tests/seeded`.
 """
 
+import gzip
 import itertools
 import os
 import sqlite3
@@ -18,7 +19,8 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
-from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, of_several
+from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, of_several, total
+from colonnade.privacy.calibration import budget_loss
 from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
@@ -268,6 +270,23 @@ def test_spent_is_exactly_what_was_debited_to_the_last_nano_unit_at_every_order(
         )
         with pytest.raises(BudgetExceeded):
             ledger.debit(b"3", BODY, losses[3], label="x")
+
+
+def test_a_ledger_of_0_2_0_keeps_its_rows_and_goes_on_as_it_began(tmp_path):
+    """It was written by that version: 0.25 in pure noise, then ρ of 1/50 and 1/70, 1.4187702 in all at δ = 10⁻⁶."""
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(gzip.decompress((Path(__file__).parent / "ledger-0.2.0.sqlite.gz").read_bytes()))
+    path.chmod(0o600)
+    with SqliteLedger.open(path) as ledger:
+        ledger.verify()
+        assert [entry.label for entry in ledger.entries()] == ["genesis", "histogram", "gram", "tables"]
+        assert ledger.head().nano == 1_418_770_200
+        assert ledger.remaining() >= 2.5812298
+        ledger.debit(b"new", BODY, budget_loss(Fraction(1, 100)), label="x")
+        curve = total([Loss.of_pure(250_000_000), *map(Loss.of_zcdp, (Fraction(1, n) for n in (50, 70, 100)))])
+        assert ledger.spent() == Loss(curve.renyi, None)
+        assert ledger.spent().epsilon(1e-6) == Loss(curve.renyi, None).epsilon(1e-6)
+        ledger.verify()
 
 
 @hypothesis.settings(max_examples=20)

@@ -95,7 +95,7 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
     --------
     >>> first, second = divided(Price.of(1.0, 1e-6), 15)
     >>> round(first.epsilon, 2), round(second.epsilon, 2)
-    (0.35, 0.92)
+    (0.36, 0.92)
     """
     if price.delta == 0:
         raise BadInput("A study in two stages needs a positive delta.", remedy="For example delta=1e-6.")

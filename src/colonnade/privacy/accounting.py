@@ -253,7 +253,7 @@ class Loss:
     >>> twice.epsilon(0.0)
     1.0
     >>> round(Loss.of_zcdp(Fraction(1, 32), gaussian.mu_squared(1, Fraction(16))).epsilon(1e-5), 4)
-    0.9411
+    0.929
     """
 
     __slots__ = ("_parts", "gaussian", "plan", "pure", "renyi")

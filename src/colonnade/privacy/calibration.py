@@ -72,7 +72,7 @@ def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Frac
     Examples
     --------
     >>> round(float(ledger_rho(Price.of(1.0, 1e-5))), 5)
-    0.03505
+    0.03593
     """
     rho = _room(price, parts, besides)
     if rho <= 0:
@@ -194,7 +194,7 @@ def gaussian_sigma_squared(price: Price, l2_sensitivity_squared: int | Fraction)
     Examples
     --------
     >>> round(float(gaussian_sigma_squared(Price.of(1.0, 1e-5), 1)) ** 0.5, 3)
-    3.774
+    3.742
     """
     return share_within(ledger_rho(price), _positive_exact(l2_sensitivity_squared, "l2_sensitivity_squared"))
 

@@ -207,7 +207,7 @@ def nano_epsilon(squared: int, delta: float, pures: tuple[int, ...] = ()) -> int
     Examples
     --------
     >>> nano_epsilon(UNIT, 1e-6) / 1e9  # μ = 1
-    4.886554211
+    4.886554119
     """
     if fits(squared, 0, delta, pures):
         return 0
