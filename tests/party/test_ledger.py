@@ -19,8 +19,8 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
-from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, of_several, total
-from colonnade.privacy.calibration import budget_loss
+from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, Price, of_several, total
+from colonnade.privacy.calibration import budget_loss, ledger_rho
 from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
@@ -302,7 +302,9 @@ def test_what_remains_can_really_be_spent(paid, curved, delta):
             ledger.debit(b"%d" % number, BODY, loss, label="x")
         rest = round(ledger.remaining() * NANO)
         if rest:
-            ledger.debit(b"rest", BODY, Loss.of_pure(rest), label="x")
+            curved = ledger.spent().pure is None
+            last = budget_loss(ledger_rho(Price(rest, delta))) if curved else Loss.of_pure(rest)
+            ledger.debit(b"rest", BODY, last, label="x")
             assert ledger.remaining() >= 0
 
 

@@ -49,7 +49,7 @@ from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, RowTerms
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, LEAST, NANO, NOTHING, NOTHINGS, Budget, Loss, largest_pure, total
+from colonnade.privacy.accounting import GRID, LEAST, NANO, NOTHING, NOTHINGS, Budget, Loss, largest_offer, total
 
 SECOND = 1_000_000  # the ledger counts microseconds
 DEBITS_END = 3_600 * SECOND
@@ -639,12 +639,12 @@ class SqliteLedger:
         return self._read().total
 
     def remaining(self) -> float:
-        """Return the largest pure ε that one more plan may cost within the cap.
+        """Return the largest ε that one more plan may offer within the cap: of Gaussian noise, or pure if all that was spent is.
 
-        Others may fit that cost more, because losses compose better than by adding their ε.
+        What was spent and what remains may add up to more than the cap, because losses compose better than by adding their ε.
         """
         state = self._read()
-        return largest_pure(state.total, state.cap.nano, state.cap.delta) / NANO
+        return largest_offer(state.total, state.cap.nano, state.cap.delta) / NANO
 
     def now(self) -> datetime:
         """Return what this ledger's clock shows."""
