@@ -603,4 +603,6 @@ def largest_offer(spent: Loss, nano_cap: int, delta: float) -> int:
         middle = (low + high) // 2
         more = Loss.of_zcdp(Fraction(middle, 2 * gaussian.UNIT), middle)
         low, high = (middle, high) if of_several((spent, more)).fits(nano_cap, delta) else (low, middle)
-    return max(pure, gaussian.nano_epsilon(low, delta) or 0)
+    return max(
+        pure, (gaussian.nano_epsilon(low, delta) or 1) - 1
+    )  # at the next unit a little more noise than that would be saved
