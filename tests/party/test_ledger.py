@@ -19,8 +19,9 @@ import pytest
 from colonnade.errors import BadInput, BudgetExceeded, ColonnadeError, ProtocolError, ReleaseLost
 from colonnade.party.ledger.ledger import Hold, SqliteLedger
 from colonnade.party.ledger.rows import Ceiling
-from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, Price, of_several, total
+from colonnade.privacy.accounting import LEAST, NANO, NOTHING, ORDERS, UNBOUNDED, Budget, Loss, Price, of_several, total
 from colonnade.privacy.calibration import budget_loss, ledger_rho
+from colonnade.protocol import messages
 from tests.party.ledger_children import BODY, set_cap
 from tests.party.ledger_samples import OTHER_BODY, TENTH, fresh, raw, view
 
@@ -287,6 +288,52 @@ def test_a_ledger_of_0_2_0_keeps_its_rows_and_goes_on_as_it_began(tmp_path):
         assert ledger.spent() == Loss(curve.renyi, None)
         assert ledger.spent().epsilon(1e-6) == Loss(curve.renyi, None).epsilon(1e-6)
         ledger.verify()
+        ledger.forfeit(Loss(LEAST.renyi, None), label="x")
+
+
+HALF = budget_loss(ledger_rho(Price.of(1.0, 1e-6), 2))
+"""Two of these fit (1, 10⁻⁶) as one plan, and not beside another plan."""
+
+
+def begun(ledger, steps=((b"first", HALF), (b"second", HALF))):
+    plan = messages.plan_digest(b"a plan")
+    ledger.keep_plan(plan, b"a plan")
+    ledger.hold(Hold(plan, "ana", "", dict(steps)))
+    ledger.sign_hold(plan)
+    ledger.begin_hold(plan, ledger.now().timestamp())
+    return plan
+
+
+def test_a_plan_that_fits_only_alone_is_paid_at_its_first_row_and_can_be_resumed(tmp_path):
+    with fresh(tmp_path, epsilon=1.0, delta=1e-6) as ledger:
+        plan = begun(ledger)
+        ledger.debit(b"first", BODY, HALF, label="x", plan=plan, together=True)
+        assert ledger.spent().epsilon(1e-6) == pytest.approx(1.0, abs=1e-8)
+        assert not ledger.entries()[-1].together  # it pays for other steps too
+        set_cap(ledger, Budget(epsilon=1.0, delta=1e-6))
+        assert begun(ledger) == plan
+        ledger.debit(b"second", BODY, HALF, label="x", plan=plan)
+        assert ledger.spent().epsilon(1e-6) <= 1.0
+        assert ledger.spent().covers(HALF * 2)
+        ledger.verify()
+
+
+@pytest.mark.parametrize("caps", [(10.0, 1.0), (1.0, 10.0)])
+def test_a_cap_that_changes_between_two_rows_leaves_the_plan_paid_once(tmp_path, caps):
+    with fresh(tmp_path, epsilon=caps[0], delta=1e-6) as ledger:
+        plan = begun(ledger)
+        ledger.debit(b"first", BODY, HALF, label="x", plan=plan)
+        set_cap(ledger, Budget(epsilon=caps[1], delta=1e-6))
+        ledger.debit(b"second", BODY, HALF, label="x", plan=plan)
+        assert ledger.spent().covers(HALF * 2)
+        assert ledger.spent().epsilon(1e-6) == pytest.approx(1.0, abs=1e-8)
+
+
+def test_a_mixed_plan_that_no_row_could_say_is_refused_before_anything_is_held(tmp_path):
+    gram = budget_loss(ledger_rho(Price.of(1.0, 1e-6)) * Fraction(28, 100))
+    assert (gram + Loss.of_pure(NANO // 2)).fits(NANO, 1e-6)
+    with fresh(tmp_path, epsilon=1.0, delta=1e-6) as ledger, pytest.raises(BudgetExceeded):
+        begun(ledger, ((b"first", gram), (b"second", Loss.of_pure(NANO // 2))))
 
 
 @hypothesis.settings(max_examples=20)

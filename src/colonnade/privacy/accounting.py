@@ -332,6 +332,17 @@ class Loss:
             squared = max(self.gaussian - times * other.gaussian, 1)
         return Loss(renyi, pure, squared, self.plan)
 
+    def covers(self, other: "Loss") -> bool:
+        """Return whether this loss is at least another in every figure that either has."""
+        if self.gaussian is None or other.gaussian is None or self.gaussian < other.gaussian:
+            return False
+        pure = other.pure is None or (self.pure is not None and self.pure >= other.pure)
+        return pure and all(map(operator.ge, self.renyi, other.renyi))
+
+    def as_kept(self) -> "Loss":
+        """Return the same as one row of a ledger says it: not what is Gaussian and what is pure."""
+        return Loss(self.renyi, self.pure, self.gaussian, self.plan)
+
     def followed_by_others(self) -> "Loss":
         """Return the same as a part of what several plans cost."""
         return Loss(self.renyi, self.pure, self.gaussian, SEVERAL)
@@ -381,12 +392,12 @@ class Loss:
             candidates.append(self._renyi_nano(delta))
             if self.gaussian is not None and self.gaussian < UNBOUNDED:
                 squared, pures = self._mixed
-                if gaussian.delta_beside(squared, pures, 1.0) is None:
-                    squared, pures = self.gaussian, ()
                 if squared == 0 and len(pures) == 1:
                     return self.pure
-                certified = gaussian.nano_epsilon(squared, self._shares[0] * delta, pures)
-                candidates += [] if certified is None else [certified]
+                mixed = () if gaussian.delta_beside(squared, pures, 1.0) is None else ((squared, pures),)
+                for parts in {*mixed, (self.gaussian, ())}:
+                    certified = gaussian.nano_epsilon(parts[0], self._shares[0] * delta, parts[1])
+                    candidates += [] if certified is None else [certified]
         return min(candidates, default=None)
 
     def _renyi_nano(self, delta: float) -> int:
@@ -421,7 +432,8 @@ class Loss:
                 low, high = (low, middle) if self.fits(nano, math.exp(middle)) else (middle, high)
             return math.exp(high)
         room = (_ALPHA - 1) * (epsilon - np.array(self.renyi, dtype=float) / NANO * (1 + 1e-12))
-        curve = float(np.exp((-room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)).min()) * (1 + 1e-9))
+        logs = -room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)
+        curve = math.exp(min(float(logs.min()), 0.0)) * (1 + 1e-9)
         found, nearest = [curve], max(epsilon - 1 / NANO, 0.0)
         if self.gaussian is not None:
             mixed = gaussian.delta_beside(*self._mixed, nearest)
@@ -595,14 +607,11 @@ def largest_offer(spent: Loss, nano_cap: int, delta: float) -> int:
     Where all that was spent is pure, a pure one. Otherwise one of Gaussian noise at the cap's δ: nearly all studies that have a δ
     are of that kind, and pure ones have less room beside them.
     """
-    pure = largest_pure(spent, nano_cap, delta)
     if spent.pure is not None or spent.gaussian is None:
-        return pure
+        return largest_pure(spent, nano_cap, delta)
     low, high = 0, gaussian.largest_mu_squared(nano_cap, delta)
     while high - low > 1 + (high >> 40):
         middle = (low + high) // 2
         more = Loss.of_zcdp(Fraction(middle, 2 * gaussian.UNIT), middle)
         low, high = (middle, high) if of_several((spent, more)).fits(nano_cap, delta) else (low, middle)
-    return max(
-        pure, (gaussian.nano_epsilon(low, delta) or 1) - 1
-    )  # at the next unit a little more noise than that would be saved
+    return (gaussian.nano_epsilon(low, delta) or 1) - 1  # one unit above, a little more would have to fit

@@ -50,8 +50,9 @@ from colonnade.privacy.accounting import (
 )
 
 _SIGNIFICANT_BITS = 32
-ROUNDINGS = 10**6
-"""Units of μ², 10⁻¹⁸ in all, that are kept back: so many numbers of one release may be rounded up by less than one each."""
+ROUNDINGS, KEPT_BACK = 10**6, 10**9
+"""Units of μ², 10⁻¹⁸: so many numbers of one release may be rounded up by less than one each. And 10⁻¹⁵, which a price keeps back
+for them and for some hundreds of rows that are charged the least of all."""
 LARGEST_SINH = 300.0
 """Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
 
@@ -109,7 +110,7 @@ def _room(price: Price, parts: int, besides: Loss) -> Fraction:
     """Return `ledger_rho` where it is positive; not more than 0 where nothing fits."""
     _require_delta(price)
     most = gaussian.largest_mu_squared(price.nano, price.delta)
-    own = Fraction((most - (besides.gaussian or 0)) // parts - ROUNDINGS, 2 * gaussian.UNIT)
+    own = Fraction((most - (besides.gaussian or 0)) // parts - KEPT_BACK, 2 * gaussian.UNIT)
     return own if besides == NOTHING else max(own, _renyi_room(price, parts, besides))
 
 
