@@ -62,11 +62,11 @@ class Opening:
     keyed_losses: tuple[Loss | None, ...] = (None,)
     score_holders: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
-    def of_plan(self, plan: bytes) -> "Opening":
-        """Return the same with its losses as parts of one plan, beside which there is another."""
+    def followed_by_others(self) -> "Opening":
+        """Return the same with its losses as parts of what several plans cost."""
 
         def tagged(losses: tuple[Loss | None, ...]) -> tuple[Loss | None, ...]:
-            return tuple(None if one is None else one.of_plan(plan) for one in losses)
+            return tuple(None if one is None else one.followed_by_others() for one in losses)
 
         return replace(
             self,

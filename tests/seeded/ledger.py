@@ -43,9 +43,9 @@ def _keeps_what_cannot_be_read_back(self, content):
         _kept(self, content)
 
 
-def _rounded_down(honest, loss):
-    cost = honest(loss)
-    return Loss((entry - 1 or 1 for entry in cost.renyi), cost.pure)
+def _rounded_down(honest, loss, grid):
+    cost = honest(loss, grid)
+    return Loss((entry - 1 or 1 for entry in cost.renyi), cost.pure, cost.gaussian)
 
 
 def _passes_what_it_cannot_compare(self, total):
@@ -113,7 +113,7 @@ BUGS = [
     ),
     Bug(
         "any cost is accepted",
-        replaced(ledger_rows, "checked_cost", lambda loss: loss),
+        replaced(ledger_rows, "checked_cost", lambda loss, grid: loss),
         partial(alone.test_a_cost_that_is_not_a_positive_loss_is_refused, cost=NOTHING),
     ),
     Bug(

@@ -191,10 +191,7 @@ def _traffic(first: Traffic | None, second: Traffic | None) -> Traffic | None:
 def _both(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:
     return replace(
         second,
-        openings=(
-            *(one.of_plan(b"first") for one in first.openings),
-            *(one.of_plan(b"second") for one in second.openings),
-        ),
+        openings=tuple(one.followed_by_others() for one in (*first.openings, *second.openings)),
         parties=tuple(dict.fromkeys((*second.parties, *first.parties))),
         study_delta=max(first.study_delta, second.study_delta),
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),
