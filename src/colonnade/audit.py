@@ -39,6 +39,7 @@ from scipy.stats import beta
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price, total
+from colonnade.privacy.gaussian import mu_squared_of_pure
 from colonnade.privacy.laws import Mechanism, Sampler
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.quantile_search import Ascending, Positions, QuantileSearch
@@ -349,8 +350,10 @@ def distribution_epsilon(losses: Sequence[Loss], delta: float) -> float | None:
 
 
 def _kind(loss: Loss) -> tuple[str, float]:
-    if loss.pure is not None:
+    if loss.pure is not None and loss.gaussian in (None, mu_squared_of_pure(loss.pure)):
         return "pure", loss.pure / NANO
+    if loss.mu is not None:
+        return "zcdp", loss.mu**2 / 2
     rho = loss.renyi[-1] / (float(ORDERS[-1]) * NANO)
     straight = all(
         abs(entry - rho * float(order) * NANO) <= 1 + 1e-12 * entry

@@ -21,7 +21,8 @@ from colonnade.privacy.accounting import Price, Unit
 from colonnade.schema import Column, ColumnName, Schema
 from colonnade.secure.keys import Identity, PublicIdentity, frame
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
+"""Of how steps are priced and coded. A ledger may hold plans of older versions; none is answered any more."""
 """The version of plans. 2 added the declared versions of the data, and calls a step's `kind` what 1 called `statistic`."""
 
 RELATION = "zero-out"
@@ -225,6 +226,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def steps_of(self, party: str) -> tuple[Step, ...]:
         """Return what one party is asked for."""
         return tuple(step for step in self.steps if step.party == party)
+
+    def require_current(self) -> None:
+        """Refuse a plan of another version: members that price it differently would not add the same noise."""
+        if self.version != PLAN_VERSION:
+            raise PlanMismatch(
+                f"The plan is of version {self.version}, and this member answers plans of version {PLAN_VERSION}.",
+                remedy="Upgrade all members and the coordinator together.",
+            )
 
     def require_named(self) -> None:
         """Refuse a plan that asks somebody whom it does not name.

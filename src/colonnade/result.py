@@ -10,14 +10,14 @@ fails. Previews, receipts and reports open with them.
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 
 import pandas as pd
 
 from colonnade.errors import BadInput
 from colonnade.plan import EVENT, RELATION
-from colonnade.privacy.accounting import NOTHING, Loss, Unit, total
+from colonnade.privacy.accounting import NOTHING, Loss, Unit, total, valid_delta
 
 COORDINATOR = "coordinator"
 COORDINATOR_ALONE = "assumes the coordinator colludes with no party"
@@ -61,6 +61,20 @@ class Opening:
     key_holders: tuple[str, ...] = ()
     keyed_losses: tuple[Loss | None, ...] = (None,)
     score_holders: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    def followed_by_others(self) -> "Opening":
+        """Return the same with its losses as parts of what several plans cost."""
+
+        def tagged(losses: tuple[Loss | None, ...]) -> tuple[Loss | None, ...]:
+            return tuple(None if one is None else one.followed_by_others() for one in losses)
+
+        return replace(
+            self,
+            losses=tagged(self.losses),
+            party_losses={party: tagged(losses) for party, losses in self.party_losses.items()},
+            replaced=tagged(self.replaced),
+            keyed_losses=tagged(self.keyed_losses),
+        )
 
     def replaced_loss_to(self, coalition: frozenset[str]) -> Loss | None:
         """Return what this opening tells a coalition if a record is replaced; ``None`` where nothing is known."""
@@ -151,12 +165,19 @@ class PrivacyStatement:
     relation: str = RELATION
 
     def epsilon(
-        self, *, observer: str | tuple[str, ...] = COORDINATOR, unit: Unit = "person", party: str | None = None
+        self,
+        delta: float | None = None,
+        *,
+        observer: str | tuple[str, ...] = COORDINATOR,
+        unit: Unit = "person",
+        party: str | None = None,
     ) -> float:
         """Return ε towards an observer; infinite where nothing is guaranteed.
 
         Parameters
         ----------
+        delta
+            The δ at which ε is wanted; the study's own if it is not given.
         observer
             ``"coordinator"``, a party's name, or a tuple of names that pool what they see.
         unit
@@ -165,16 +186,53 @@ class PrivacyStatement:
             With ``unit="party"``: whose record; the largest over all parties outside the coalition if not given.
         """
         losses = self._losses(self._coalition(observer), unit, party)
-        return math.inf if losses is None else max((loss.epsilon(self.study_delta) for loss in losses), default=0.0)
+        at = self.study_delta if delta is None else valid_delta(delta)
+        return math.inf if losses is None else max((loss.epsilon(at) for loss in losses), default=0.0)
 
     def delta(
-        self, *, observer: str | tuple[str, ...] = COORDINATOR, unit: Unit = "person", party: str | None = None
+        self,
+        epsilon: float | None = None,
+        *,
+        observer: str | tuple[str, ...] = COORDINATOR,
+        unit: Unit = "person",
+        party: str | None = None,
     ) -> float:
-        """Return the δ that goes with `epsilon`: 0 for a pure guarantee."""
+        """Return the δ that goes with `epsilon`: 0 for a pure guarantee; or the smallest δ at an ε of your own."""
         losses = self._losses(self._coalition(observer), unit, party)
+        if epsilon is not None:
+            if not 0 <= epsilon < math.inf:
+                raise BadInput("epsilon is not negative, and finite.", remedy="For example privacy_.delta(1.0).")
+            return 1.0 if losses is None else max((loss.delta(epsilon) for loss in losses), default=0.0)
         if losses is None or all(loss.pure is not None for loss in losses):
             return 0.0
         return self.study_delta
+
+    def mu(
+        self, *, observer: str | tuple[str, ...] = COORDINATOR, unit: Unit = "person", party: str | None = None
+    ) -> float | None:
+        """Return μ of Gaussian differential privacy towards an observer; ``None`` where none is known.
+
+        The records of two neighbouring tables are told apart no more easily than one draw of N(0, 1) from one of N(μ, 1).
+        """
+        losses = self._losses(self._coalition(observer), unit, party)
+        found = [None] if losses is None else [loss.mu for loss in losses]
+        return None if None in found else max((one for one in found if one is not None), default=0.0)
+
+    def misses(
+        self,
+        alarms: float,
+        *,
+        observer: str | tuple[str, ...] = COORDINATOR,
+        unit: Unit = "person",
+        party: str | None = None,
+    ) -> float:
+        """Return which share of people an observer misses, at least, whose test raises so many false alarms.
+
+        ``misses(0.05)`` is 0.9 if nobody can say of more than a tenth of the people that they are in the tables without saying
+        it of a twentieth of those who are not. Without any information it is 1 − alarms.
+        """
+        losses = self._losses(self._coalition(observer), unit, party)
+        return 0.0 if losses is None else min((loss.misses(alarms) for loss in losses), default=1 - alarms)
 
     def epsilon_if_replaced(self, *, observer: str | tuple[str, ...] = COORDINATOR) -> float:
         """Return ε for a person's whole record replaced by another one, at the same δ; infinite where it is not known."""
@@ -234,6 +292,7 @@ class PrivacyStatement:
                 "unit": unit,
                 "epsilon": self.epsilon(observer=observer, unit=unit),
                 "delta": self.delta(observer=observer, unit=unit),
+                "mu": math.nan if (mu := self.mu(observer=observer, unit=unit)) is None else mu,
                 "relation": self.relation,
                 "epsilon_if_replaced": self.epsilon_if_replaced(observer=observer) if unit == "person" else math.nan,
                 "mechanism": "; ".join(dict.fromkeys(opening.mechanism for opening in self.openings)),
@@ -251,7 +310,7 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         """Return the statement for reading: the trust picture, the table, and what it rests on."""
-        shown = self.table()[["observer", "unit", "epsilon", "delta", "epsilon_if_replaced"]]
+        shown = self.table()[["observer", "unit", "epsilon", "delta", "mu", "epsilon_if_replaced"]]
         figures = shown.to_string(index=False, na_rep="", float_format=figure)
         rests = [f"- {words}" for words in (f"may pool: {self.pooling}", *self.assumptions)]
         return "\n".join([*self.trust.lines, "", figures, "", *rests])

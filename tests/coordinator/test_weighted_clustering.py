@@ -23,7 +23,7 @@ from colonnade.estimation.tables import PairTableSet, maximum_entropy
 from colonnade.papers.estimation import response_rule, sketch_rule
 from colonnade.papers.laws import SKETCHES
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.calibration import budget_loss, ledger_rho
 from tests import kit
 
 EVERY_RULE = {**RULES, "sketch": sketch_rule(SKETCHES), "response": response_rule(1.0)}
@@ -153,12 +153,12 @@ def test_the_parts_add_up_to_the_price_and_leave_next_to_nothing(method, unit, p
     joint = method == "secure" and parties > 1
 
     def loss(part):
-        return Loss.of_zcdp(ledger_rho(part)) if part.delta else Loss.of_pure(part.nano)
+        return budget_loss(ledger_rho(part)) if part.delta else Loss.of_pure(part.nano)
 
     total = loss(prices.centres) * times + loss(prices.weights) * (1 if joint else times)
     assert total.fits(price.nano, price.delta)
     assert total.epsilon(price.delta) > 0.99 * price.epsilon
-    assert prices.weights.delta == (price.delta if joint else 0.0)
+    assert prices.weights.delta == (price.delta if method == "secure" else 0.0)
 
 
 @pytest.mark.every(2)

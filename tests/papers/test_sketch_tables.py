@@ -21,8 +21,8 @@ from colonnade.papers.estimation import (
     sketched_tables,
 )
 from colonnade.papers.laws import SKETCHES, PairSide, PartitionSketches, Sketching, sketching
-from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import budget_loss, ledger_rho
 from colonnade.privacy.randomness import SystemRandomness
 from colonnade.privacy.samplers import ExactSampler
 from tests import kit
@@ -159,7 +159,7 @@ def test_centres_and_sketches_add_up_to_the_price_and_leave_little(unit, parties
     prices = clustering_prices(price, parties, unit, SKETCH_RULE, split)
     bought = sketching(prices.weights, parties, unit)
     times = parties if unit == "person" else 1
-    total = Loss.of_zcdp(ledger_rho(prices.centres)) * times + bought.loss(unit)
+    total = budget_loss(ledger_rho(prices.centres)) * times + bought.loss(unit)
     assert total.fits(price.nano, price.delta)
     assert total.epsilon(price.delta) > 0.93 * price.epsilon
     assert isinstance(prices, ClusteringPrices)

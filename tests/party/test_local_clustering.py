@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from colonnade.audit import distinguish
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.calibration import budget_loss, ledger_rho
 from colonnade.privacy.laws.local_clustering import COUNTS, LocalClustering, Nearest, Query, clustering_schedule, fold
 from tests import kit
 
@@ -77,7 +77,7 @@ def test_the_questions_of_a_conversation_cost_exactly_the_budget(price, width, p
             spent += Fraction(sensitivity) / (2 * noise) if price.delta else Fraction(sensitivity) / noise
     assert spent <= budget
     assert spent > budget * Fraction(999, 1000)
-    assert mechanism.loss == (Loss.of_zcdp(budget) if price.delta else Loss.of_pure(price.nano))
+    assert mechanism.loss == (budget_loss(budget) if price.delta else Loss.of_pure(price.nano))
     assert mechanism.loss.fits(price.nano, price.delta)
 
 

@@ -13,6 +13,7 @@ from colonnade.errors import BadInput
 from colonnade.privacy import calibration as cal
 from colonnade.privacy import calibration as curves
 from colonnade.privacy.accounting import NANO, Loss, Price
+from colonnade.privacy.gaussian import ROUNDED, UNIT
 from tests.privacy.references import zcdp_rho
 
 prices = st.builds(Price, st.integers(20_000_000, 10**11), st.floats(-12, -1.5).map(lambda power: 10**power))
@@ -55,6 +56,14 @@ def test_parameters_that_cannot_be_meant_are_refused(bad: float) -> None:
 @given(prices)
 def test_the_ledgers_rho_fits_and_a_larger_one_does_not(price: Price) -> None:
     rho = cal.ledger_rho(price)
+    assert cal.budget_loss(rho).fits(price.nano, price.delta)
+    larger = rho * (1 + Fraction(1, 10**6)) + Fraction(2, NANO)
+    assert not Loss.of_curve(lambda _: 10_000.0, math.ceil(2 * larger * UNIT)).fits(price.nano, price.delta)
+
+
+@given(prices)
+def test_the_largest_rho_of_a_curve_fits_and_a_larger_one_does_not(price: Price) -> None:
+    rho = cal.renyi_rho(price)
     assert Loss.of_zcdp(rho).fits(price.nano, price.delta)
     assert not Loss.of_zcdp(rho * (1 + Fraction(1, 10**6)) + Fraction(2, NANO)).fits(price.nano, price.delta)
 
@@ -62,8 +71,8 @@ def test_the_ledgers_rho_fits_and_a_larger_one_does_not(price: Price) -> None:
 @given(prices, st.integers(1, 2**60))
 def test_gaussian_noise_at_a_caps_price_fits_a_fresh_ledger(price: Price, squared: int) -> None:
     variance = cal.gaussian_sigma_squared(price, squared)
-    assert Loss.of_zcdp(Fraction(squared) / (2 * variance)).fits(price.nano, price.delta)
-    assert variance <= squared / (2 * cal.ledger_rho(price)) * (1 + Fraction(1, 2**30))
+    assert cal.gaussian_loss(squared, variance).fits(price.nano, price.delta)
+    assert variance <= (squared / (2 * cal.ledger_rho(price)) + ROUNDED) * (1 + Fraction(1, 2**30))
     odd = variance.numerator >> (variance.numerator & -variance.numerator).bit_length() - 1
     assert odd.bit_length() <= 34
     assert variance.denominator & (variance.denominator - 1) == 0
@@ -79,7 +88,7 @@ def test_parties_shares_of_gaussian_noise_compose_to_the_promise(nano: int, delt
     price = Price(nano, delta)
     share = cal.gaussian_party_price(price, parties, "person")
     rho = cal.ledger_rho(share)
-    assert Loss.of_zcdp(parties * rho).fits(price.nano, delta)
+    assert (cal.budget_loss(rho) * parties).fits(price.nano, delta)
     assert parties * rho >= cal.ledger_rho(price) * (1 - Fraction(1, 10**4))
     assert cal.gaussian_party_price(price, parties, "party") == price
 
@@ -95,23 +104,22 @@ def test_every_rho_has_a_price_that_buys_it_and_no_more_at_this_delta_or_a_small
     bought = cal.ledger_rho(price)
     assert price.delta <= delta
     assert bought <= rho < bought + Fraction(1, NANO)
-    assert Loss.of_zcdp(bought).fits(price.nano, price.delta)
+    assert cal.budget_loss(bought).fits(price.nano, price.delta)
 
 
 @given(prices, st.integers(1, 9), st.integers(1, 10**7))
 def test_equal_parts_beside_another_loss_fit_a_price_together_and_larger_ones_do_not(
     price: Price, parts: int, other: int
 ) -> None:
-    besides = Loss.of_zcdp(Fraction(other, 10**12))
+    besides = cal.budget_loss(Fraction(other, 10**12))
     try:
         rho = cal.ledger_rho(price, parts, besides=besides)
     except BadInput:
-        least = Loss((1 for _ in besides.renyi), None)
-        assert not (least * parts + besides).fits(price.nano, price.delta)
+        assert not (cal.budget_loss(Fraction(1, NANO)) * parts + besides).fits(price.nano, price.delta)
         return
-    assert (Loss.of_zcdp(rho) * parts + besides).fits(price.nano, price.delta)
+    assert (cal.budget_loss(rho) * parts + besides).fits(price.nano, price.delta)
     larger = rho * (1 + Fraction(1, 10**6)) + Fraction(2, NANO)
-    assert not (Loss.of_zcdp(larger) * parts + besides).fits(price.nano, price.delta)
+    assert not (cal.budget_loss(larger) * parts + besides).fits(price.nano, price.delta)
 
 
 def test_gaussian_noise_without_delta_is_refused() -> None:
@@ -168,12 +176,12 @@ def test_exact_divergences_of_summed_discrete_gaussians_stay_below_the_bound(var
             assert exact <= order * bound * (1 + 1e-12)
 
 
-@given(prices, st.integers(1, 2**50), st.integers(1, 20), st.integers(1, 10**7))
-def test_shares_of_gaussian_noise_fit_a_fresh_ledger(price: Price, squared: int, shares: int, entries: int) -> None:
-    share = curves.gaussian_share_variance(price, squared, shares, entries)
-    rho = curves.summed_gaussian_rho(squared, share, shares, entries)
-    assert Loss.of_zcdp(rho).fits(price.nano, price.delta)
-    assert rho >= Fraction(squared) / (2 * shares * share)
+@given(prices, st.integers(1, 2**50), st.integers(1, 20))
+def test_shares_of_gaussian_noise_fit_a_fresh_ledger(price: Price, squared: int, shares: int) -> None:
+    share = curves.gaussian_share_variance(price, squared, shares)
+    loss = curves.gaussian_loss(squared, share, shares)
+    assert loss.fits(price.nano, price.delta)
+    assert loss.gaussian >= squared / (shares * share) * UNIT
 
 
 def test_a_curve_between_whole_orders_lies_below_its_chord_and_meets_it_at_whole_orders() -> None:

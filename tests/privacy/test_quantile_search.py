@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from colonnade.audit import distinguish
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.calibration import renyi_rho
 from colonnade.privacy.laws import quantile_search
 from colonnade.privacy.laws.quantile_search import (
     PLACES,
@@ -213,7 +213,7 @@ def test_the_curve_is_that_of_an_eighth_of_the_squared_step_and_never_above_the_
     gaussian = law(1.0, 0.25, 0.5, 0.75, delta=1e-6)
     assert gaussian.loss.pure is None
     assert gaussian.loss.epsilon(1e-6) <= 1.0
-    assert float(2 * gaussian.step**2 / 8) == pytest.approx(float(ledger_rho(Price.of(1.0, 1e-6))), rel=1e-6)
+    assert float(2 * gaussian.step**2 / 8) == pytest.approx(float(renyi_rho(Price.of(1.0, 1e-6))), rel=1e-6)
 
 
 # Positions ------------------------------------------------------------------------------------------------------------------

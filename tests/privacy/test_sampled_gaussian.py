@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import ORDERS, Loss, Price
 from colonnade.privacy.calibration import largest_step_rho, sampled_loss, sampled_part_loss
+from colonnade.privacy.gaussian import UNIT
 from tests.privacy.references import subsampled_rdp
 
 PRICE = Price.of(1.0, 1e-5)
@@ -62,7 +63,7 @@ def test_it_is_the_general_theorem_and_never_below_it(rho: float, rate: float, o
 def test_steps_add_up_and_sampling_everyone_is_no_sampling() -> None:
     one, many = sampled_loss(Fraction(1, 3), 0.02, 1), sampled_loss(Fraction(1, 3), 0.02, 1_000)
     assert all(several <= 1_000 * single for several, single in zip(many.renyi, one.renyi, strict=True))
-    assert sampled_loss(Fraction(1, 3), 1.0, 7) == Loss.of_zcdp(Fraction(7, 3))
+    assert sampled_loss(Fraction(1, 3), 1.0, 7) == Loss.of_zcdp(Fraction(7, 3), 7 * math.ceil(Fraction(2, 3) * UNIT))
     assert all(
         some <= everyone + 2 for some, everyone in zip(one.renyi, Loss.of_zcdp(Fraction(1, 3)).renyi, strict=True)
     )

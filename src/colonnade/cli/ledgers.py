@@ -197,7 +197,7 @@ def _second_opinion(found: "SqliteLedger") -> None:
     losses = [entry.loss for entry in found.entries() if entry.loss is not None]
     recorded = found.spent().epsilon(delta)
     screen.line(f"chain     {found.head().sequence + 1} rows check: pages, schema, hashes, answers, plans, cap")
-    screen.line(f"ledger    ε={recorded:.6g} at δ={delta:g}, Rényi curves and pure sums")
+    screen.line(f"ledger    ε={recorded:.6g} at δ={delta:g}, as it adds up")
     other = distribution_epsilon(losses, delta)
     if other is None:
         screen.line("opinion   none: it needs a row, a positive δ, and rows that are pure or zCDP")

@@ -398,6 +398,7 @@ class Runs:
 
 def check_membership(plan: Plan, member: Member, federation: str) -> None:
     """Refuse a plan whose members are not those of this federation, or one below its floor."""
+    plan.require_current()
     if plan.federation != federation:
         raise PlanMismatch("The plan was made for another federation.")
     members, shares = _members(HashedStep(messages.digest(plan), "", plan))

@@ -154,7 +154,7 @@ def plan_accounts(
 
 def losses_in(account: Accounted) -> list[Loss]:
     """Return the losses of an account, line by line; what is not private has none."""
-    return [Loss.from_bytes(entry.loss) for entry in account.entries if entry.loss is not None]
+    return [cost for entry in account.entries if (cost := entry.cost()) is not None]
 
 
 def _account_in(answers: Mapping[str, bytes], party: str, nonce: bytes, auditor: Auditor) -> Accounted:
@@ -864,9 +864,11 @@ def findings_of(outcome: Outcome, schemas: Mapping[str, Schema], *, title: str, 
     statement = statement_of(plan, outcome.quote, outcome.mechanisms, schemas, local=local)
     epsilon, delta = statement.epsilon(unit=plan.unit), statement.delta(unit=plan.unit)
     replaced = statement.epsilon_if_replaced() if plan.unit == "person" else math.inf
+    mu = statement.mu(unit=plan.unit)
     receipt = (
         f"{statement.trust}\n"
-        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)} per {plan.unit} towards the coordinator"
+        f"{title}: ε={_figure(epsilon)}, δ={_figure(delta)}{f', μ={_figure(mu)}' if mu and delta else ''} per {plan.unit} "
+        "towards the coordinator"
         f"{f' (ε={_figure(replaced)} if a record is replaced by another)' if math.isfinite(replaced) and replaced else ''}; "
         f"may pool: {statement.pooling}; {_paid(outcome)}; "
         f"{plan.people:,} people, {len(plan.parties)} {'party' if len(plan.parties) == 1 else 'parties'}, "

@@ -17,7 +17,7 @@ from colonnade.coordinator.protocols.moment_releases import MomentsRelease, rele
 from colonnade.coordinator.tightening import USUAL, Tightening, tighten
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
-from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, total
+from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, largest_offer, total
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
@@ -597,22 +597,13 @@ def account_row(reply: messages.Accounted) -> dict[str, object]:
     return {
         "party": reply.party,
         "spent": spent.epsilon(reply.cap_delta),
-        "remaining": _remaining_epsilon(spent, reply.cap_nano, reply.cap_delta),
+        "remaining": largest_offer(spent, reply.cap_nano, reply.cap_delta) / NANO,
         "epsilon": reply.cap_nano / NANO,
         "delta": reply.cap_delta,
         "releases": sum(entry.loss is not None for entry in reply.entries),
         "nonprivate": sum(entry.loss is None for entry in reply.entries),
         "spent_if_replaced": spent.epsilon_if_replaced(reply.cap_delta),
     }
-
-
-def _remaining_epsilon(spent: Loss, cap_nano: int, delta: float) -> float:
-    """Return the largest pure ε that one more release may cost, by the composition that ledgers use."""
-    low, high = 0, cap_nano
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if (spent + Loss.of_pure(middle)).fits(cap_nano, delta) else (low, middle - 1)
-    return low / NANO
 
 
 def budget_table(accounts: Mapping[str, messages.Accounted], party: str | None, unit: Unit) -> pd.DataFrame | pd.Series:
@@ -640,11 +631,13 @@ def _person_loss(accounts: Iterable[messages.Accounted]) -> Loss:
     joint: dict[str, Loss] = {}
     for reply in accounts:
         for entry in reply.entries:
-            if entry.loss is None:
+            loss = entry.cost()
+            if loss is None:
                 continue
-            loss = Loss.from_bytes(entry.loss)
             if entry.joint is None:
                 alone.append(loss)
             else:
-                joint[entry.joint] = max(joint.get(entry.joint, NOTHING), loss, key=lambda one: one.renyi)
+                joint[entry.joint] = max(
+                    joint.get(entry.joint, NOTHING), loss, key=lambda one: (one.renyi, one.gaussian or 0)
+                )
     return total([*alone, *joint.values()])

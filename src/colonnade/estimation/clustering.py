@@ -54,11 +54,11 @@ from colonnade.errors import BadInput
 from colonnade.estimation.tables import PairTableSet, maximum_entropy, project_to_simplex
 from colonnade.privacy.accounting import Loss, Price, Unit
 from colonnade.privacy.calibration import (
-    discrete_laplace_variance,
-    laplace_scale,
+    budget_loss,
     ledger_rho,
     price_of_rho,
 )
+from colonnade.privacy.laws.additive import count_noise
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, clustering_schedule, displacement_noise
 from colonnade.privacy.laws.tables import TableNoise
 
@@ -400,12 +400,11 @@ def clustering_prices(
         left = price.nano - times * centres.nano
         return ClusteringPrices(centres, Price(_positive(left if joint else left // times), 0.0))
     centres = price_of_rho(ledger_rho(price) * share / times, price.delta)
-    spent = Loss.of_zcdp(ledger_rho(centres)) * times
-    if joint and rule.own_price is not None:
+    spent = budget_loss(ledger_rho(centres)) * times
+    if parties > 1 and rule.own_price is not None:
         return ClusteringPrices(centres, rule.own_price(price, spent, parties, unit))
-    if joint:
-        return ClusteringPrices(centres, price_of_rho(ledger_rho(price, besides=spent), price.delta))
-    return ClusteringPrices(centres, Price(_largest_pure(price, spent, times), 0.0))
+    weights = ledger_rho(price, 1 if joint else times, besides=spent)
+    return ClusteringPrices(centres, price_of_rho(weights, price.delta))
 
 
 def weight_noise(
@@ -458,7 +457,7 @@ def _table_noise(clusters: int, people: int, parties: int, price: Price, unit: U
 
 
 def _histogram_noise(clusters: int, people: int, parties: int, price: Price, unit: Unit, collusion: int) -> float:  # noqa: ARG001
-    return math.sqrt(discrete_laplace_variance(laplace_scale(price, 1)))
+    return math.sqrt(count_noise(price, 1).variance)
 
 
 def _share(split: float) -> Fraction:
@@ -473,21 +472,6 @@ def _positive(nano: int) -> int:
     if nano < 1:
         raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
     return nano
-
-
-def _largest_pure(price: Price, spent: Loss, times: int) -> int:
-    """Return the largest pure ε of each of several releases, in nano-units and at most the study's, that fits beside a loss."""
-
-    def fits(nano: int) -> bool:
-        return (spent + Loss.of_pure(nano) * times).fits(price.nano, price.delta)
-
-    low, high = 1, price.nano
-    if not fits(low):
-        raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 RULES: Mapping[str, WeightRule] = {

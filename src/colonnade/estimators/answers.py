@@ -22,7 +22,7 @@ from colonnade.estimation.scoring import Metric
 from colonnade.estimators.model_file import STUDY_ATTRIBUTES
 from colonnade.estimators.presentation import presenter
 from colonnade.plan import Plan
-from colonnade.privacy.accounting import NOTHING, Loss, Unit
+from colonnade.privacy.accounting import NOTHING, Loss, Unit, of_several
 from colonnade.protocol.messages import Accounted
 from colonnade.result import COORDINATOR, PrivacyStatement
 from colonnade.schema import Column
@@ -143,7 +143,7 @@ def budget_after(accounts: Mapping[str, Accounted], charges: Mapping[str, Loss])
     """Return the parties' budgets as `Federation.budget` shows them, after further losses to some of them."""
     rows = []
     for party, reply in accounts.items():
-        spent = Loss.from_bytes(reply.spent) + charges.get(party, NOTHING)
+        spent = of_several((Loss.from_bytes(reply.spent), charges.get(party, NOTHING)))
         rows.append(account_row(msgspec.structs.replace(reply, spent=spent.to_bytes())))
     return pd.DataFrame(rows).set_index("party")
 

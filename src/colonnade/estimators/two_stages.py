@@ -18,7 +18,7 @@ from colonnade.coordinator.protocols.moment_releases import GramRelease
 from colonnade.errors import BadInput, BudgetExceeded, Cost
 from colonnade.estimators.answers import Preview, budget_after
 from colonnade.plan import Plan
-from colonnade.privacy.accounting import NOTHING, Price
+from colonnade.privacy.accounting import GAUSSIAN_PART, NOTHING, Price, of_several
 from colonnade.privacy.calibration import ledger_rho, price_of_rho
 from colonnade.protocol import messages
 from colonnade.result import PrivacyStatement
@@ -99,8 +99,9 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
     """
     if price.delta == 0:
         raise BadInput("A study in two stages needs a positive delta.", remedy="For example delta=1e-6.")
-    unit = ledger_rho(price, 100)
-    return price_of_rho(unit * share, price.delta), price_of_rho(unit * (100 - share), price.delta)
+    delta = GAUSSIAN_PART * price.delta  # two plans
+    unit = ledger_rho(Price(price.nano, delta), 100)
+    return price_of_rho(unit * share, delta), price_of_rho(unit * (100 - share), delta)
 
 
 # Both stages as one ----------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ def in_two_stages(
     plan, quote = first.plan, federation._driver.quote(first.plan)
     statement = statement_of(plan, quote, {}, federation._driver.columns.schemas, local=False)
     parties = dict.fromkeys((*plan.parties, *second.charges))
-    charges = {party: quote.charge(party) + second.charges.get(party, NOTHING) for party in parties}
+    charges = {party: of_several((quote.charge(party), second.charges.get(party, NOTHING))) for party in parties}
     unpaid = {
         party: {messages.request_identity(plan, party, step): quote.losses[party][step] for step in quote.unpaid[party]}
         for party in plan.parties
@@ -190,7 +191,7 @@ def _traffic(first: Traffic | None, second: Traffic | None) -> Traffic | None:
 def _both(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:
     return replace(
         second,
-        openings=(*first.openings, *second.openings),
+        openings=tuple(one.followed_by_others() for one in (*first.openings, *second.openings)),
         parties=tuple(dict.fromkeys((*second.parties, *first.parties))),
         study_delta=max(first.study_delta, second.study_delta),
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),

@@ -88,7 +88,7 @@ from numpy.typing import NDArray
 from sklearn import linear_model
 
 from colonnade.errors import BadInput, ProtocolError
-from colonnade.estimation.clustering import WeightRule, weighted_kmeans
+from colonnade.estimation.clustering import TOO_SMALL, WeightRule, weighted_kmeans
 from colonnade.estimation.tables import PairTableSet
 from colonnade.papers.laws import SketchLaw, sketching
 from colonnade.privacy.accounting import Loss, Price, Unit
@@ -830,7 +830,26 @@ def response_rule(sample: float) -> WeightRule:
         cell = people / clusters**2
         return math.sqrt((people * best_channel(clusters, price).v0 ** 2 + cell) / sample - cell)
 
-    return WeightRule(Fraction(1, 4), noise)
+    def own_price(price: Price, spent: Loss, parties: int, unit: Unit) -> Price:
+        """Return the largest pure ε of each party's reports that fits beside the centres: a report has no other."""
+        return Price(_largest_pure(price, spent, parties if unit == "person" else 1), 0.0)
+
+    return WeightRule(Fraction(1, 4), noise, own_price=own_price)
+
+
+def _largest_pure(price: Price, spent: Loss, times: int) -> int:
+    """Return the largest pure ε of each of several releases, in nano-units and at most the study's, that fits beside a loss."""
+
+    def fits(nano: int) -> bool:
+        return (spent + Loss.of_pure(nano) * times).as_kept().fits(price.nano, price.delta)
+
+    low, high = 1, price.nano
+    if not fits(low):
+        raise BadInput(TOO_SMALL, remedy="Raise epsilon.")
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 _TERMS = 24

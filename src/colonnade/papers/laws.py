@@ -59,6 +59,7 @@ from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.privacy import calibration
 from colonnade.privacy.accounting import NOTHING, Loss, Price, Unit, nano_up
 from colonnade.privacy.calibration import laplace_scale
+from colonnade.privacy.gaussian import mu_squared, mu_squared_of_pure
 from colonnade.privacy.laws import Description, KeyedStream, RowBlocks, Sampler
 from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
 from colonnade.privacy.laws.shared import SharedNoise
@@ -205,7 +206,8 @@ class Sketching:
         """Return the loss of independent cell sketches that each gain or lose one element."""
         up, down = self.law.up, self.law.down
         curve = Loss.of_curve(lambda order: cells * max(_divergence(order, up, down), _divergence(order, down, up)))
-        return Loss(curve.renyi, nano_up(cells * max(up, down)))
+        each = mu_squared_of_pure(nano_up(max(up, down)))
+        return Loss(curve.renyi, nano_up(cells * max(up, down)), cells * each)
 
 
 @lru_cache(maxsize=256)
@@ -683,7 +685,7 @@ class GradientNoise(SharedNoise):
         part = self.worst / whole if self.unit == "party" else None
         sampled = (self.rate, self.steps) if self.secret else (1.0, self.participations)
         most = calibration.largest_step_rho(self.price, *sampled, part)
-        return self.drawable(calibration.share_within(most, whole, self.honest, self.columns))
+        return self.drawable(calibration.share_within(most, whole, self.honest))
 
     def loss(self, *, colluders: int = 0, party: str | None = None) -> Loss | None:
         """Return what all steps cost a person's record, whole or at one party; ``None`` if no noise is left.
@@ -698,11 +700,16 @@ class GradientNoise(SharedNoise):
         if self.secret and colluders == 0:
             everybody = len(self.parties)
             whole = self._step_rho(everybody, None)
+            squared = mu_squared(self.moved(party), self.share, everybody)
             if party is None:
-                return calibration.sampled_loss(whole, self.rate, self.steps)
-            return calibration.sampled_part_loss(whole, self._step_rho(everybody, party), self.rate, self.steps)
+                return calibration.sampled_loss(whole, self.rate, self.steps, squared)
+            return calibration.sampled_part_loss(
+                whole, self._step_rho(everybody, party), self.rate, self.steps, squared
+            )
         shares = len(self.parties) - (colluders if self.secret else max(colluders, self.collusion))
-        return None if shares < 1 else Loss.of_zcdp(self._step_rho(shares, party) * self.participations)
+        if shares < 1:
+            return None
+        return calibration.gaussian_loss(self.moved(party), self.share, shares, self.columns) * self.participations
 
     def _step_rho(self, shares: int, party: str | None) -> Fraction:
         return calibration.summed_gaussian_rho(self.moved(party), self.share, shares, self.columns)

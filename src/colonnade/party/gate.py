@@ -396,7 +396,8 @@ class Gate:
             bool(aligning),
         )
         if unpaid or tells:
-            self._authorise(plan, total(losses[name] for name in unpaid), discloses=tells)
+            cost = total(losses[name] for name in unpaid).of_plan(hashed)
+            self._authorise(plan, cost, discloses=tells)
         (self._ledger.hold if hold else self._ledger.require_room)(held)
         if hold:
             self._agreed |= {(hashed, name): private for name, private in privates.items()}

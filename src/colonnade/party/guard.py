@@ -508,6 +508,7 @@ class Guard:
                 loss=None if entry.loss is None else entry.loss.to_bytes(),
                 joint=entry.label if entry.together else None,
                 words="" if narrator is None else narrator.row(entry).sentence(),
+                plan=entry.plan or b"",
             )
             for entry in ledger.entries(after=request.since)
             if entry.kind in ("debit", "reserve", "nonprivate") and request.plan in (b"", entry.plan)

@@ -37,20 +37,29 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from colonnade.errors import BadInput
-from colonnade.privacy.accounting import NANO, NOTHING, ORDERS, Loss, Price, Unit, conversion_nano, valid_unit
+from colonnade.privacy import gaussian
+from colonnade.privacy.accounting import (
+    NANO,
+    NOTHING,
+    ORDERS,
+    Loss,
+    Price,
+    Unit,
+    conversion_nano,
+    valid_unit,
+)
 
 _SIGNIFICANT_BITS = 32
+ROUNDINGS, KEPT_BACK = 10**6, 10**9
+"""Units of μ², 10⁻¹⁸: so many numbers of one release may be rounded up by less than one each. And 10⁻¹⁵, which a price keeps back
+for them and for some hundreds of rows that are charged the least of all."""
 LARGEST_SINH = 300.0
 """Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
 
 
 @lru_cache(maxsize=1024)
 def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Fraction:
-    """Return the largest ρ, exactly, whose zCDP curve on the ledger's grid fits the price.
-
-    At order α the curve's integer is ⌈ρα·10⁹⌉ and the price admits it if it is at most ``nano - t_α``, ``t_α`` the
-    conversion's integer. So the answer is the greatest of ``(nano - t_α)/(α·10⁹)``, no search needed. Of several equal
-    releases, beside another loss ``b_α``, each has ``⌊(nano - t_α - b_α)/parts⌋``.
+    """Return the largest ρ = μ²/2, exactly, of Gaussian noise that fits the price.
 
     Parameters
     ----------
@@ -64,26 +73,48 @@ def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Frac
     Examples
     --------
     >>> round(float(ledger_rho(Price.of(1.0, 1e-5))), 5)
-    0.03055
+    0.03593
     """
-    if price.delta == 0:
-        raise BadInput("Gaussian noise needs a positive delta.", remedy="For example delta=1e-6, below 1/people.")
     rho = _room(price, parts, besides)
-    if rho <= 0 and parts == 1 and besides == NOTHING:
-        raise BadInput(
-            "epsilon is too small for this delta: no order of the ledger's grid admits any Gaussian release.",
-            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
-        )
     if rho <= 0:
         raise BadInput(
-            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
+            "epsilon is too small for this delta: it would pay for less than the ledger's smallest unit.",
             remedy="Raise epsilon or delta, or use a pure method (delta=0).",
         )
     return rho
 
 
+@lru_cache(maxsize=1024)
+def renyi_rho(price: Price) -> Fraction:
+    """Return the largest ρ, exactly, whose zCDP curve on the ledger's grid fits the price: of what has no Gaussian noise.
+
+    At order α the curve's integer is ⌈ρα·10⁹⌉ and the price admits it if it is at most ``nano - t_α``, ``t_α`` the
+    conversion's integer. So the answer is the greatest of ``(nano - t_α)/(α·10⁹)``, no search needed.
+    """
+    _require_delta(price)
+    rho = _renyi_room(price, 1, NOTHING)
+    if rho <= 0:
+        raise BadInput(
+            "epsilon is too small for this delta: no order admits such a release.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
+        )
+    return rho
+
+
+def _require_delta(price: Price) -> None:
+    if price.delta == 0:
+        raise BadInput("Gaussian noise needs a positive delta.", remedy="For example delta=1e-6, below 1/people.")
+
+
 def _room(price: Price, parts: int, besides: Loss) -> Fraction:
     """Return `ledger_rho` where it is positive; not more than 0 where nothing fits."""
+    _require_delta(price)
+    most = gaussian.largest_mu_squared(price.nano, price.delta)
+    own = Fraction((most - (besides.gaussian or 0)) // parts - KEPT_BACK, 2 * gaussian.UNIT)
+    return own if besides == NOTHING else max(own, _renyi_room(price, parts, besides))
+
+
+def _renyi_room(price: Price, parts: int, besides: Loss) -> Fraction:
     terms = zip(ORDERS, conversion_nano(price.delta), besides.renyi, strict=True)
     return max(((price.nano - term - other) // parts) / (order * NANO) for order, term, other in terms)
 
@@ -96,12 +127,12 @@ def price_of_rho(rho: Fraction, delta: float) -> Price:
 
     Examples
     --------
-    >>> price_of_rho(Fraction(1, 50), 1e-6)
-    Price(nano=899938505, delta=1e-06)
+    >>> price_of_rho(Fraction(1, 50), 1e-6).epsilon < 0.85
+    True
     >>> price_of_rho(Fraction(1, 10**6), 1e-3).delta < 1e-3
     True
     """
-    if rho * ORDERS[-1] * NANO < 1:
+    if 2 * rho * gaussian.UNIT < 1:
         raise BadInput(
             "A part of this price is below the ledger's smallest unit.",
             remedy="Raise epsilon, or divide it between fewer parts.",
@@ -125,8 +156,7 @@ def price_of_loss(loss: Loss, delta: float) -> Price:
 
 def _nano_of_rho(rho: Fraction, delta: float) -> int:
     """Return the largest ε in nano-units that admits at most ρ, and not nothing, at this δ; 0 if there is none."""
-    nano = Loss.of_zcdp(rho).nano_epsilon(delta)
-    assert nano is not None  # δ is positive
+    nano = budget_loss(rho).nano_epsilon(delta) or 0
     while nano > 0 and _room(Price(nano, delta), 1, NOTHING) > rho:
         nano -= 1
     return nano if nano > 0 and _room(Price(nano, delta), 1, NOTHING) > 0 else 0
@@ -160,14 +190,14 @@ def laplace_scale(price: Price, l1_sensitivity: int | Fraction) -> Fraction:
 
 
 def gaussian_sigma_squared(price: Price, l2_sensitivity_squared: int | Fraction) -> Fraction:
-    """Return the σ² = Δ₂²/2ρ of discrete Gaussian noise, ρ from `ledger_rho`; rounded up to 32 significant bits.
+    """Return the least σ² of discrete Gaussian noise, to 32 significant bits, that keeps within the price.
 
     Examples
     --------
     >>> round(float(gaussian_sigma_squared(Price.of(1.0, 1e-5), 1)) ** 0.5, 3)
-    4.045
+    3.742
     """
-    return round_up(_positive_exact(l2_sensitivity_squared, "l2_sensitivity_squared") / (2 * ledger_rho(price)))
+    return share_within(ledger_rho(price), _positive_exact(l2_sensitivity_squared, "l2_sensitivity_squared"))
 
 
 def discrete_laplace_variance(scale: float | Fraction) -> float:
@@ -231,12 +261,18 @@ def skellam_rdp(order: float, l1_sensitivity: float, l2_sensitivity_squared: flo
     return between_whole_orders(at, order)
 
 
+FINE = 16
+"""A variance of discrete Gaussian noise that is as good as that of a continuous one: κ² there is 0.53 % above its inverse."""
+SMALLEST_SHARE = Fraction(1, 4)
+"""Below it nothing is known about the sum of discrete Gaussians of this variance [Kairouz–Liu–Steinke 2021]."""
+
+
 def sum_correction(share_variance: float | Fraction, shares: int) -> float:
     """Return τ = 10·Σ_{k<N} exp(-2π²s²·k/(k+1)): how far N summed discrete Gaussians of variance s² are from one.
 
     Kairouz–Liu–Steinke 2021; s ≥ 1/2. Below 1e-15 from s = 2.
     """
-    if not share_variance >= Fraction(1, 4):
+    if not share_variance >= SMALLEST_SHARE:
         raise BadInput("A share of discrete Gaussian noise needs a variance of at least 1/4.")
     if type(shares) is not int or shares < 1:
         raise BadInput("Noise has a positive whole number of shares.")
@@ -273,25 +309,52 @@ def summed_gaussian_rho(
     return plain * (1 + Fraction(math.floor(inflation * 2**64) + 1, 2**64))
 
 
-def gaussian_share_variance(
-    price: Price, l2_sensitivity_squared: int | Fraction, shares: int, entries: int
-) -> Fraction:
+def gaussian_loss(
+    l2_sensitivity_squared: int | Fraction, share_variance: Fraction, shares: int = 1, entries: int = 1
+) -> Loss:
+    """Return the loss of discrete Gaussian noise, of one party or in shares; parameters as in `summed_gaussian_rho`."""
+    rho = summed_gaussian_rho(l2_sensitivity_squared, share_variance, shares, entries)
+    return Loss.of_zcdp(rho, gaussian.mu_squared(l2_sensitivity_squared, share_variance, shares))
+
+
+def counting_height(rho: Fraction) -> int:
+    """Return in how many steps a person is counted, a power of two, where ρ is for a count: one if the noise is several people.
+
+    From a variance of `FINE` on, the steps of discrete noise cost less than 0.3 % of it.
+    """
+    height = 1
+    while height**2 < FINE * 2 * rho:
+        height *= 2
+    return height
+
+
+def budget_loss(rho: Fraction) -> Loss:
+    """Return the loss of Gaussian releases that divide ρ = μ²/2 between them, each noised by `share_within`."""
+    return Loss.of_zcdp(rho, math.ceil(2 * rho * gaussian.UNIT) + ROUNDINGS)
+
+
+def gaussian_share_variance(price: Price, l2_sensitivity_squared: int | Fraction, shares: int) -> Fraction:
     """Return the least variance of a share, to 32 bits, with which ``shares`` of them keep within the price."""
-    start = round_up(gaussian_sigma_squared(price, l2_sensitivity_squared) / shares)
-    return _grown(start, ledger_rho(price), l2_sensitivity_squared, shares, entries)
+    return share_within(ledger_rho(price), l2_sensitivity_squared, shares)
 
 
-def share_within(rho: Fraction, l2_sensitivity_squared: int | Fraction, shares: int, entries: int) -> Fraction:
-    """Return the least variance of a share, to 32 bits, with which ``shares`` of them cost at most ρ."""
-    start = round_up(Fraction(l2_sensitivity_squared) / (2 * rho * shares))
-    return _grown(start, rho, l2_sensitivity_squared, shares, entries)
+def share_within(rho: Fraction, l2_sensitivity_squared: int | Fraction, shares: int = 1) -> Fraction:
+    """Return the least variance of a share, to 32 bits, with which ``shares`` of them cost at most ρ = μ²/2."""
 
+    def suffices(share: Fraction) -> bool:
+        return gaussian.shared_step(*share.as_integer_ratio(), shares) <= step
 
-def _grown(share: Fraction, most: Fraction, moved: int | Fraction, shares: int, entries: int) -> Fraction:
-    share, step = max(share, Fraction(1, 4)), Fraction(1, 2**31)
-    while summed_gaussian_rho(moved, share, shares, entries) > most:
-        share, step = round_up(share * (1 + step)), step * 2
-    return share
+    step = 2 * rho / Fraction(l2_sensitivity_squared)  # κ² may be so much
+    low = round_up(max(1 / (step * shares), SMALLEST_SHARE if shares > 1 else Fraction(0)))
+    if suffices(low):
+        return low
+    high = round_up(max(low, 1 / (step * shares) + gaussian.ROUNDED / shares))
+    while not suffices(high):
+        low, high = high, 2 * high
+    while high - low > high / 2**12 and high * shares <= gaussian.LARGEST_TABLE:  # beyond, it is exact
+        middle = round_up((low + high) / 2)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
 
 
 Array = NDArray[np.float64]
@@ -303,7 +366,7 @@ _FEW = tuple(order for order in _WHOLE if order > 256)  # a table for all orders
 _FEWEST = 2
 
 
-def sampled_loss(rho: Fraction, rate: float, steps: int) -> Loss:
+def sampled_loss(rho: Fraction, rate: float, steps: int, squared: int | None = None) -> Loss:
     """Return the loss of ``steps`` steps, each ρ-zCDP on a fresh sample, to an observer who cannot see the samples.
 
     Parameters
@@ -314,20 +377,23 @@ def sampled_loss(rho: Fraction, rate: float, steps: int) -> Loss:
         The probability with which each person is in a step's sample, independently.
     steps
         How many.
+    squared
+        μ² of one step, in the ledger's units: 2ρ where nothing else is said.
 
     Examples
     --------
-    >>> sampled_loss(Fraction(1, 2), 1.0, 3) == Loss.of_zcdp(Fraction(3, 2))
+    >>> sampled_loss(Fraction(1, 2), 1.0, 3) == Loss.of_zcdp(Fraction(3, 2), 3 * gaussian.UNIT)
     True
     """
     _check(rate, steps)
+    everybody = _unsampled(rho, steps, squared)
     if rate == 1:
-        return Loss.of_zcdp(rho * steps)
+        return Loss.of_zcdp(rho * steps, everybody)
     bounds = dict(zip(_WHOLE, (_whole_orders(float(rho), rate) * steps * (1 + PAD)).tolist(), strict=True))
-    return Loss.of_curve(lambda order: between_whole_orders(bounds.__getitem__, order))
+    return Loss.of_curve(lambda order: between_whole_orders(bounds.__getitem__, order), everybody)
 
 
-def sampled_part_loss(rho: Fraction, part: Fraction, rate: float, steps: int) -> Loss:
+def sampled_part_loss(rho: Fraction, part: Fraction, rate: float, steps: int, squared: int | None = None) -> Loss:
     """Return the same for a part of a record, while the rest of the record takes part.
 
     Parameters
@@ -336,15 +402,21 @@ def sampled_part_loss(rho: Fraction, part: Fraction, rate: float, steps: int) ->
         What one step would cost the whole record, for certain in the sample.
     part
         The same for the part.
-    rate, steps
+    rate, steps, squared
         As in `sampled_loss`.
     """
     _check(rate, steps)
+    everybody = _unsampled(part, steps, squared)
     if rate == 1:
-        return Loss.of_zcdp(part * steps)
+        return Loss.of_zcdp(part * steps, everybody)
     bounds = np.minimum(_part_orders(float(rho), rate), float(part) * np.array(_WHOLE, dtype=float))
     found = dict(zip(_WHOLE, (bounds * steps * (1 + PAD)).tolist(), strict=True))
-    return Loss.of_curve(lambda order: between_whole_orders(found.__getitem__, order))
+    return Loss.of_curve(lambda order: between_whole_orders(found.__getitem__, order), everybody)
+
+
+def _unsampled(rho: Fraction, steps: int, squared: int | None) -> int:
+    """Return μ² of all steps if everybody took part in each: a sample can only hide more."""
+    return steps * (math.ceil(2 * rho * gaussian.UNIT) if squared is None else squared)
 
 
 @lru_cache(maxsize=256)

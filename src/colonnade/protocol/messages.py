@@ -32,6 +32,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from colonnade.errors import Busy, ColonnadeError, ProtocolError, error_for
 from colonnade.plan import About, Plan, Step
+from colonnade.privacy.accounting import Loss
 from colonnade.schema import Column, Schema
 from colonnade.secure.keys import LARGEST_LETTER, OVERHEAD
 
@@ -269,13 +270,22 @@ class Described(Message, frozen=True, tag="described"):
 class AccountLine(Message, frozen=True):
     """One line of a party's account. ``joint`` names the opening that several parties paid for together.
 
-    ``words`` say when, what, who asked, at what price and to whom; empty unless they were asked for.
+    ``words`` say when, what, who asked, at what price and to whom; empty unless they were asked for. ``plan`` is the hash of the
+    plan that the line belongs to: the noise of one plan was fixed before its first release, and is added up as such.
     """
 
     label: str
     loss: bytes | None
     joint: str | None = None
     words: str = ""
+    plan: bytes = b""
+
+    def cost(self) -> Loss | None:
+        """Return what the line cost, as a part of its plan; ``None`` for what is not private."""
+        if self.loss is None:
+            return None
+        found = Loss.from_bytes(self.loss)
+        return found.of_plan(self.plan) if self.plan else found.followed_by_others()
 
 
 class Accounted(Message, frozen=True, tag="accounted"):
@@ -443,13 +453,13 @@ def released(reply: Reply, *, party: str, step: str) -> Released:
     return reply
 
 
-def planned_value(release: Released, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """Return the array of a release; refuse any other shape or type than the plan's."""
+def planned_value(release: Released, shape: tuple[int, ...], *dtypes: DTypeLike) -> NDArray[Any]:
+    """Return the array of a release; refuse any other shape or type than the plan's, and what is not finite."""
     value = release.array("value")
-    if value.shape != shape or value.dtype != dtype:
+    if value.shape != shape or value.dtype not in dtypes or not np.isfinite(value).all():
         raise ProtocolError(
             f"Party {release.party!r} sent {value.dtype} values of shape {value.shape}; "
-            f"the plan says {np.dtype(dtype)} of shape {shape}."
+            f"the plan says finite {' or '.join(str(np.dtype(one)) for one in dtypes)} of shape {shape}."
         )
     return value
 

@@ -425,6 +425,7 @@ OBSERVED = {
     "unit": "unit",
     "epsilon": "ε",
     "delta": "δ",
+    "mu": "μ",
     "epsilon_if_replaced": "ε if replaced",
 }
 
@@ -439,9 +440,37 @@ def observers_section(study: Reported) -> Html:
     """Return who could see what: ε and δ for every observer and unit."""
     note = (
         "“ε if replaced” is the same guarantee for a record replaced by another one instead of by nothing, where it is known. "
-        "Names joined by + pool what they see."
+        "“μ” says the same as Gaussian differential privacy: a record is told apart no more easily than one draw of N(0, 1) from "
+        "one of N(μ, 1). Names joined by + pool what they see."
     )
-    return join([tag("h3", "Who could see what"), _observers(study.privacy_), tag("p", note, klass="soft")])
+    parts = [tag("h3", "Who could see what"), _observers(study.privacy_), tag("p", note, klass="soft")]
+    return join([*parts, _trade_off(study.privacy_)])
+
+
+def _trade_off(privacy: PrivacyStatement) -> Html:
+    """Return the whole guarantee as a curve: which false alarms and which misses the best test of the coordinator has."""
+    if isinf(privacy.epsilon()):
+        return Html("")
+    shares = [step / 40 for step in range(41)]
+    curve = " ".join(f"{20 + 160 * one:.1f},{180 - 160 * privacy.misses(one):.1f}" for one in shares)
+    drawing = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 215" width="260" font-family="sans-serif" font-size="9">'
+        '<rect x="20" y="20" width="160" height="160" fill="none" stroke="#999"/>'
+        '<line x1="20" y1="20" x2="180" y2="180" stroke="#999" stroke-dasharray="3"/>'
+        f'<polyline points="{curve}" fill="none" stroke="#1f5fa8" stroke-width="2"/>'
+        '<text x="60" y="196">false alarms, 0 to 1</text>'
+        '<text x="-140" y="13" transform="rotate(-90)">misses, 0 to 1</text></svg>'
+    )
+    image = tag(
+        "img",
+        src=f"data:image/svg+xml;base64,{base64.b64encode(drawing.encode()).decode()}",
+        alt="The trade-off between false alarms and misses of the best test for one person's record",
+    )
+    words = (
+        "The whole guarantee: no test by the coordinator for one person's record gets below the blue line. The dashed line is "
+        f"guessing. With 5 % false alarms it misses at least {100 * privacy.misses(0.05):.1f} % of the people."
+    )
+    return tag("figure", image, tag("figcaption", words))
 
 
 def assumptions_section(study: Reported) -> Html:

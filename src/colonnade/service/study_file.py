@@ -36,7 +36,7 @@ from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.party import StandIn
 from colonnade.party.table.sources import memory_limit
 from colonnade.plan import About
-from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.privacy.accounting import NOTHING, Loss, of_several
 from colonnade.protocol.messages import Accounted
 from colonnade.runtime.private_files import replace_file
 from colonnade.schema import Schema
@@ -523,7 +523,8 @@ class FilePreview:
 
     def _fits(self, party: str) -> bool:
         reply = self.accounts[party]
-        return (Loss.from_bytes(reply.spent) + self.charges[party]).fits(reply.cap_nano, reply.cap_delta)
+        after = of_several((Loss.from_bytes(reply.spent), self.charges[party]))
+        return after.fits(reply.cap_nano, reply.cap_delta)
 
 
 def preview_studies(studies: Iterable[StudyEntry], federation: "cn.Federation") -> FilePreview:
@@ -531,9 +532,9 @@ def preview_studies(studies: Iterable[StudyEntry], federation: "cn.Federation") 
     previews = tuple((entry, _preview(entry, federation)) for entry in studies)
     accounts = federation._driver.accounts()
     unpaid: dict[str, dict[bytes, Loss]] = {party: {} for party in accounts}
-    for _, preview in previews:
+    for number, (_, preview) in enumerate(previews):
         for party, steps in preview.unpaid.items():
-            unpaid[party] |= steps
+            unpaid[party] |= {key: loss.of_plan(b"plan %d" % number) for key, loss in steps.items()}
     charges = {party: sum(steps.values(), start=NOTHING) for party, steps in unpaid.items()}
     return FilePreview(previews, accounts, charges)
 

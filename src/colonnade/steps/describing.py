@@ -38,7 +38,7 @@ from colonnade.errors import BadInput, NotEnoughComputeNodes, PlanMismatch, Sche
 from colonnade.plan import Parameter, Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, count_noise, replaced_count_loss
 from colonnade.privacy.laws.quantile_search import LARGEST_CELLS, LARGEST_SCALES, Positions, QuantileSearch
 from colonnade.privacy.laws.shared import SharedNoise
 from colonnade.privacy.laws.tables import GroupNoise
@@ -197,18 +197,7 @@ class ColumnCounts(StepKind):
 
     def replaced_loss(self, loss: Loss) -> Loss | None:
         """Return twice the loss: twice as many cells move, by one each."""
-        return Loss.of_pure(2 * loss.pure) if loss.pure is not None else loss * 2
-
-
-def count_noise(price: Price, cells: int) -> DiscreteLaplace | DiscreteGaussian:
-    """Return the noise of counts, by the number of cells that one person is in.
-
-    Examples
-    --------
-    >>> count_noise(Price.of(1.0), 2), count_noise(Price.of(1.0, 1e-6), 2).name
-    (DiscreteLaplace(scale=2), 'discrete Gaussian')
-    """
-    return DiscreteLaplace(price, cells) if price.delta == 0 else DiscreteGaussian(price, cells)
+        return replaced_count_loss(loss)
 
 
 @dataclass(frozen=True)
@@ -351,7 +340,7 @@ class GroupPart:
     values
         Its columns that are added up.
     height
-        The height of an indicator: w at a party with values, otherwise 1.
+        The height of an indicator: w at a party with values, or where nobody has any, otherwise 1.
     helps
         Whether it holds no column and adds noise alone.
     """
@@ -407,7 +396,10 @@ class GroupTerms:
         first = next(iter(steps.values()))
         scale = valid_scale(first.parameters.get("scale"), LARGEST_SHORT_SCALE)
         height = whole_parameter(first.parameters, "height", LARGEST_SHORT_SCALE)
-        terms = cls(tuple(GroupPart.read(step) for step in steps.values()), scale, height)
+        parts = tuple(GroupPart.read(step) for step in steps.values())
+        if not any(part.values for part in parts):
+            parts = tuple(replace(part, height=height) for part in parts)
+        terms = cls(parts, scale, height)
         if not 1 <= len(terms.holders) <= MOST_HOLDERS:
             raise BadInput(
                 f"Groups take columns of at most {MOST_HOLDERS} parties.",
@@ -448,8 +440,8 @@ class GroupTerms:
 
     @property
     def count_height(self) -> int:
-        """H = w^m."""
-        return math.prod([self.height] * self.valued)
+        """H = w^m; of counts alone every holder's indicator has height w."""
+        return math.prod([self.height] * (self.valued if self.values else len(self.holders)))
 
     @property
     def value_height(self) -> int:
@@ -460,7 +452,7 @@ class GroupTerms:
     def largest(self) -> tuple[int, int]:
         """The largest shared integer, and the largest product of what it is multiplied by."""
         if not self.values:
-            return 1, 1
+            return self.height, math.prod([self.height] * (len(self.holders) - 1))
         return max(self.scale, self.height), math.prod([self.height] * (self.valued - 1))
 
     def noise(self, price: Price, unit: str, collusion: int) -> GroupNoise:
@@ -567,7 +559,7 @@ class _Groups:
 
     def _describe(self, step: Step, schema: Schema, terms: GroupTerms) -> None:
         self.by = word_list(step.parameters, "by")
-        self.part = GroupPart.read(step)
+        self.part = next(part for part in terms.parts if part.party == step.party)
         self.group_terms = terms
         if self.part.helps:
             self._owner = step.party  # a helper pays for nothing but its share of the noise
@@ -696,4 +688,5 @@ class GroupTotals(_Groups, StepKind):
         """Return the loss times what Δ₁, or Δ₂², grows by, rounded up."""
         assert self.price is not None  # or there is no loss
         noise = self.group_terms.noise(self.price, "person", 0)
-        return loss * math.ceil(Fraction(noise.replaced, noise.moved()))
+        times = math.ceil(Fraction(noise.replaced, noise.moved()))
+        return loss * times if loss.pure is None else Loss.of_pure(times * loss.pure)

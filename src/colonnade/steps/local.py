@@ -25,7 +25,7 @@ from colonnade.errors import BadInput, PlanMismatch, ProtocolError, SchemaMismat
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteLaplace, count_noise, replaced_count_loss
 from colonnade.privacy.laws.local_clustering import LARGEST_CLUSTERS, LocalClustering
 from colonnade.privacy.laws.response import RandomizedResponse, best_channel
 from colonnade.protocol import messages
@@ -198,11 +198,11 @@ class HistogramStep(StepKind):
     """Counts of one party's category (`colonnade.steps.local`).
 
     Sensitivity: under zero-out one person leaves one cell, which changes by exactly one (a missing record is in no cell), so
-    Δ₁ = 1. Checked by tests/party/test_statistics.py.
+    Δ₁ = Δ₂ = 1. Checked by tests/party/test_statistics.py.
     """
 
     name: ClassVar[str] = "histogram"
-    title: ClassVar[str] = "histogram with discrete Laplace noise"
+    title: ClassVar[str] = "histogram with discrete noise"
     parameters: ClassVar[frozenset[str]] = MEMBERSHIP
     sensitivity: ClassVar[int] = 1
 
@@ -212,8 +212,8 @@ class HistogramStep(StepKind):
         self.size = self.category.size
 
     def law(self, price: Price) -> Mechanism:
-        """Return discrete Laplace noise of scale 1/ε."""
-        return DiscreteLaplace(price, self.sensitivity)
+        """Return discrete Laplace noise at δ = 0, else discrete Gaussian noise."""
+        return count_noise(price, self.sensitivity)
 
     @property
     def release_bytes(self) -> int:
@@ -221,8 +221,8 @@ class HistogramStep(StepKind):
         return 8 * self.size
 
     def replaced_loss(self, loss: Loss) -> Loss | None:
-        """Return twice the loss: two cells move."""
-        return None if loss.pure is None else Loss.of_pure(2 * loss.pure)
+        """Return twice the loss: two cells move, by one each."""
+        return replaced_count_loss(loss)
 
 
 class Reports(StepKind):

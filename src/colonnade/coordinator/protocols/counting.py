@@ -31,7 +31,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,9 +46,9 @@ from colonnade.estimation.moment_summaries import GroupFigures, Span
 from colonnade.estimation.shape_belief import TargetCounts
 from colonnade.estimation.tables import PairTableSet, table_of_pairs
 from colonnade.plan import Parameter, Plan, Step
-from colonnade.privacy.accounting import NANO, Price
-from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale, ledger_rho, price_of_rho
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.accounting import Price
+from colonnade.privacy.calibration import counting_height, ledger_rho, price_of_rho
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, count_noise
 from colonnade.privacy.laws.quantile_search import QuantileSearch
 from colonnade.privacy.laws.response import Channel, best_channel
 from colonnade.privacy.laws.tables import GroupNoise, value_to_count
@@ -67,7 +66,6 @@ from colonnade.steps.describing import (
     GroupTerms,
     GroupTotals,
     QuantilePositions,
-    count_noise,
 )
 from colonnade.steps.kind import read_joint
 
@@ -248,7 +246,7 @@ class IndependentCounts:
     @property
     def noise(self) -> float:
         """The variance of the noise in a number of a histogram."""
-        return discrete_laplace_variance(laplace_scale(self.price, 1))
+        return count_noise(self.price, 1).variance
 
     def variance(self, counts: Array) -> Array:
         """Return the variance of each count, if these are the true ones."""
@@ -256,7 +254,7 @@ class IndependentCounts:
 
     def _margin(self, releases: Mapping[str, Released], index: int) -> NDArray[np.int64]:
         group = self.layout.groups[index]
-        return planned_value(releases[group.party], (group.size,), np.int64)
+        return planned_value(releases[group.party], (group.size,), np.int64, np.float64)
 
 
 def reports_of(party: str, release: Released) -> NDArray[np.uint8]:
@@ -373,26 +371,24 @@ class TargetTables:
         return ColumnName.of(self.target)
 
     @cached_property
-    def prices(self) -> tuple[Price, Price]:
-        """The price of a table on shares, and that of a histogram: parts of ρ."""
-        rho = ledger_rho(self.price, len(self.explaining))
-        return price_of_rho(rho, self.price.delta), _pure(rho)
+    def table_price(self) -> Price:
+        """The price of each table: an equal part of ρ."""
+        return price_of_rho(ledger_rho(self.price, len(self.explaining)), self.price.delta)
 
     def steps(self) -> tuple[Step, ...]:
         """Return one or two steps per column."""
         found: list[Step] = []
-        joint, alone = self.prices
         for name, column in self.explaining.items():
             party, own = ColumnName.of(name)
             step = _step_name(name)
             if party == self.holder.party:
                 columns = (self.holder.column, own)
-                found.append(local.HistogramStep.ask(name=step, party=party, columns=columns, price=alone))
+                found.append(local.HistogramStep.ask(name=step, party=party, columns=columns, price=self.table_price))
                 continue
             for owner, its, width in ((self.holder.party, self.holder.column, 2), (party, own, column.size)):
                 found.append(
                     products.PairTables.ask(
-                        name=step, party=owner, columns=(its,), parameters={"width": width}, price=joint
+                        name=step, party=owner, columns=(its,), parameters={"width": width}, price=self.table_price
                     )
                 )
         return tuple(found)
@@ -405,7 +401,7 @@ class TargetTables:
             if party == self.holder.party:
                 replies = yield from ask_all(plan, step)
                 table = _histogram(replies[party], (2, column.size))
-                variances.append(discrete_laplace_variance(laplace_scale(self.prices[1], 1)))
+                variances.append(count_noise(self.table_price, 1).variance)
             else:
                 opened = yield from open_jointly(plan, step)
                 table = pair_tables_of(opened).tables[0, 1]
@@ -420,17 +416,9 @@ def table_deviation(price: Price, columns: int) -> float:
     Examples
     --------
     >>> round(table_deviation(Price.of(1.0, 1e-6), 10))
-    20
+    19
     """
     return math.sqrt(columns / float(ledger_rho(price)))
-
-
-def _pure(rho: Fraction) -> Price:
-    """Return the largest pure price that costs at most ρ."""
-    nano = math.isqrt(int(2 * rho * NANO**2))
-    if nano < 1:
-        raise BadInput("Epsilon is too small for this many tables: nothing is left for each.", remedy="Raise epsilon.")
-    return Price(nano, 0.0)
 
 
 def _step_name(name: str) -> str:
@@ -438,7 +426,7 @@ def _step_name(name: str) -> str:
 
 
 def _histogram(reply: Released, shape: tuple[int, int]) -> Array:
-    counts = planned_value(reply, (shape[0] * shape[1],), np.int64)
+    counts = planned_value(reply, (shape[0] * shape[1],), np.int64, np.float64)
     return np.asarray(counts.reshape(shape), dtype=np.float64)
 
 
@@ -458,7 +446,14 @@ class Heights(NamedTuple):
     def best(cls, values: int, parties: int) -> "Heights":
         """Return the heights that make means precise, by the number of values and of parties."""
         scale = SCALES[parties]
-        return cls(scale, max(1, round(scale / value_to_count(values)))) if values else cls(1, 1)
+        return cls(scale, max(1, round(scale / value_to_count(values))))
+
+    @classmethod
+    def of_counts(cls, price: Price, holders: int) -> "Heights":
+        """Return the heights of counts alone: small noise takes finer steps, and every holder's indicator has a part of them."""
+        if price.delta == 0:
+            return cls(1, 1)
+        return cls(1, math.ceil(counting_height(ledger_rho(price)) ** (1 / holders) - 1e-9))
 
 
 def helpers_for(holders: tuple[str, ...], parties: tuple[str, ...], collusion: int) -> tuple[str, ...]:
@@ -525,7 +520,9 @@ class GroupRelease:
     @property
     def heights(self) -> Heights:
         """γ and w."""
-        return Heights.best(len(self.values), len(parties_of(self.values)))
+        if self.values:
+            return Heights.best(len(self.values), len(parties_of(self.values)))
+        return Heights.of_counts(self.price, len(self.holders))
 
     @property
     def cells(self) -> int:
@@ -696,7 +693,7 @@ class ColumnTables:
         found = {}
         for party, release in releases.items():
             own = self._own(party)
-            value = planned_value(release, (sum(column.cells for column in own.values()),), np.int64)
+            value = planned_value(release, (sum(column.cells for column in own.values()),), np.int64, np.float64)
             parts = np.split(value, np.cumsum([column.cells for column in own.values()])[:-1])
             for (name, column), part in zip(own.items(), parts, strict=True):
                 found[str(ColumnName(party, name))] = CountedTable(column, part, self.noise(party), self.people)

@@ -192,7 +192,7 @@ class VerticalClustering:
         return np.clip(centres.astype(np.float64) / SCALE, -1.0, 1.0)
 
     def _margin(self, release: Released) -> Array:
-        margin = planned_value(release, (self.local_clusters,), np.int64)
+        margin = planned_value(release, (self.local_clusters,), np.int64, np.float64)
         return margin.astype(np.float64)
 
 

@@ -38,7 +38,7 @@ from colonnade.party.ledger.decisions import Forfeit
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.party.ledger.rows import Head
-from colonnade.privacy.accounting import NANO, Loss
+from colonnade.privacy.accounting import NANO, Loss, largest_pure, of_several
 from colonnade.runtime.private_files import sync_folder
 from colonnade.secure.keys import Identity
 
@@ -88,7 +88,7 @@ class Evidence:
         if due is None:
             return None
         least = Loss.of_pure(max(due, 1))
-        return least if self.spent is None else _missing(before, least)
+        return least if self.spent is None else least.less(before, 1)
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
     missing = max(evidence.sequence - head.sequence, 0)
     cap, known = copy.budget, evidence.charge(copy)
     charge = known
-    if known is None or not (before + known).fits(cap.nano, cap.delta):
-        room = _largest_that_fits(copy, before)
+    if known is None or not of_several((before, known)).fits(cap.nano, cap.delta):
+        room = largest_pure(before, cap.nano, cap.delta)
         charge = Loss.of_pure(room) if room else None
     if charge is not None:
         copy.forfeit(charge, label="forfeit: released after the back-up, δ counts twice")
@@ -211,26 +211,6 @@ def _charge(copy: SqliteLedger, evidence: Evidence, owner: Identity, now: int) -
     )
     copy.decide(made.signed(copy.identity, owner))
     return max(copy.spent().epsilon(cap.delta) - before.epsilon(cap.delta), 0.0)
-
-
-def _missing(before: Loss, least: Loss) -> Loss:
-    """Return what raises a loss to at least another, at every order; a row is free at none."""
-    renyi = (max(goal - one, 1) for one, goal in zip(before.renyi, least.renyi, strict=True))
-    assert least.pure is not None  # it is a pure loss
-    return Loss(renyi, None if before.pure is None else max(least.pure - before.pure, 1))
-
-
-def _largest_that_fits(ledger: SqliteLedger, spent: Loss) -> int:
-    """Return the largest pure loss, in nano-ε, that still fits under the cap; 0 if none does."""
-    cap = ledger.budget
-    low, high = 0, cap.nano
-    while low < high:
-        middle = (low + high + 1) // 2
-        if (spent + Loss.of_pure(middle)).fits(cap.nano, cap.delta):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _copy(source: Path, target: Path) -> None:

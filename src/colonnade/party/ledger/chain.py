@@ -25,7 +25,7 @@ from colonnade.party.ledger.decisions import Forfeit, read_decision
 from colonnade.party.ledger.file import LedgerFile
 from colonnade.party.ledger.rows import Entry, Facts, Kind
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, NOTHING, Budget, Loss
+from colonnade.privacy.accounting import LOSS_BYTES, NOTHINGS, RENYI_GRID, Budget, Loss
 from colonnade.protocol import messages
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ class LedgerState:
             salt = _salt(genesis.salt)
         except (msgspec.MsgspecError, BadInput):
             raise rows.corrupt(0) from None
-        if (genesis.format, genesis.grid) != (rows.FORMAT, GRID):
+        if genesis.format != rows.FORMAT or genesis.grid not in LOSS_BYTES:
             raise LedgerCorrupt(
                 "This ledger has another format or another grid of orders; nothing was released.",
                 remedy="Open it with the version that wrote it: losses on different grids cannot be added.",
             )
-        return cls(genesis, genesis.cap, 0, digest, NOTHING, salt=salt)
+        return cls(genesis, genesis.cap, 0, digest, NOTHINGS[genesis.grid], salt=salt)
 
     def then(self, facts: Facts, stored_hash: object) -> "LedgerState":
         """Check the next row and add it. The caller asks for `within_cap` after the last one."""
@@ -110,9 +110,11 @@ class LedgerState:
             raise rows.corrupt(facts.sequence)
         if facts.kind in rows.CHARGED and facts.loss is not None:
             loss = rows.read_loss(facts.loss)
+            if (loss.gaussian is None) != (self.genesis.grid == RENYI_GRID):
+                raise rows.corrupt(facts.sequence)
             if rows.least_entry(loss) < 1 or (facts.least, facts.pure) != (rows.least_entry(loss), loss.pure):
                 raise rows.corrupt(facts.sequence)
-            return dataclasses.replace(self, total=self.total + loss)
+            return dataclasses.replace(self, total=self.after(loss, facts.plan))
         if facts.kind == "cap":
             decision = read_decision(facts.detail)
             if decision is not None and decision.signer(self.genesis.ledger) is None:
@@ -141,6 +143,10 @@ class LedgerState:
             raise rows.corrupt(facts.sequence)
         return dataclasses.replace(self, salt=salt)
 
+    def after(self, loss: Loss, plan: bytes | None) -> Loss:
+        """Return the total with one more row."""
+        return self.total + rows.of_its_plan(loss, plan, self.sequence + 1)
+
     def within_cap(self) -> "LedgerState":
         """Refuse a ledger that has spent more than its cap."""
         if not self.cap.holds(self.total):
@@ -155,7 +161,7 @@ class LedgerState:
     @property
     def nano(self) -> int:
         """The total ε at the cap's δ in nano-units, rounded up."""
-        nano = _certified(self.total, self.cap.delta)
+        nano = _certified(self.total, self.total.plan, self.cap.delta)
         assert nano is not None  # a total without any ε at this δ is not within the cap
         return nano
 
@@ -178,7 +184,9 @@ class LedgerState:
     ) -> Facts:
         """Return the row that comes next."""
         pure, least, curve = (
-            (None, None, None) if loss is None else (loss.pure, rows.least_entry(loss), loss.to_bytes())
+            (None, None, None)
+            if loss is None
+            else (loss.pure, rows.least_entry(loss), loss.to_bytes(self.genesis.grid))
         )
         kept = None if seed is None or request is None else rows.seed_hash(request, seed)
         return Facts(
@@ -213,7 +221,7 @@ def _salt(text: str) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _certified(total: Loss, delta: float) -> int | None:
+def _certified(total: Loss, plan: bytes | None, delta: float) -> int | None:  # noqa: ARG001  # equal totals may be of several plans
     """Every message says where the ledger stands, and most of them find it where it was."""
     return total.nano_epsilon(delta)
 

@@ -34,6 +34,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from urllib.parse import quote
@@ -41,7 +42,8 @@ from urllib.parse import quote
 import msgspec
 
 from colonnade.errors import BadInput, ColonnadeError, DiskFull, LedgerCorrupt, ProtocolError, disk_is_full
-from colonnade.party.ledger.rows import APPLICATION, FORMAT, LATER, SCHEMA, Head
+from colonnade.party.ledger.rows import APPLICATION, FORMAT, LATER, SCHEMAS, Head
+from colonnade.privacy.accounting import GRID
 from colonnade.runtime.private_files import replacing, sync_folder
 
 PRAGMAS = {"journal_mode": "delete", "synchronous": 3, "fullfsync": 1, "secure_delete": 1, "mmap_size": 0}
@@ -225,6 +227,18 @@ class TransactionCost:
     at_risk: Mapping[str, float] | None = None
 
 
+_LAID_OUT = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+
+
+@lru_cache
+def _laid_out(grid: str) -> list[tuple[str, ...]]:
+    """Return what a ledger's file holds that adds up in this way."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as model:
+        for statement in SCHEMAS[grid]:
+            model.execute(statement)
+        return model.execute(_LAID_OUT).fetchall()
+
+
 class LedgerFile:
     """A connection to one ledger's file.
 
@@ -278,7 +292,7 @@ class LedgerFile:
         """Write the schema (inside a transaction of the caller)."""
         self.run(f"PRAGMA application_id = {APPLICATION}")
         self.run(f"PRAGMA user_version = {FORMAT}")
-        for statement in SCHEMA:
+        for statement in SCHEMAS[GRID]:
             self.run(statement)
 
     def missing(self) -> list[str]:
@@ -334,12 +348,8 @@ class LedgerFile:
         """Refuse a damaged file, and one whose tables or triggers are not exactly ours (inside a transaction)."""
         sound = [row[0] for row in self.run("PRAGMA integrity_check(1)")] == ["ok"]
         header = tuple(self.run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        query = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
-        with contextlib.closing(sqlite3.connect(":memory:")) as model:
-            for statement in SCHEMA:
-                model.execute(statement)
-            ours = model.execute(query).fetchall()
-        if not sound or header != (APPLICATION, FORMAT) or self.run(query).fetchall() != ours:
+        found = self.run(_LAID_OUT).fetchall()
+        if not sound or header != (APPLICATION, FORMAT) or found not in map(_laid_out, SCHEMAS):
             raise LedgerCorrupt("The file is damaged, or is not a ledger of this format; nothing was released.")
 
     def __reduce__(self) -> NoReturn:

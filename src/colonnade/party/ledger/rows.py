@@ -29,7 +29,7 @@ import msgspec
 from colonnade.errors import BadInput, LedgerCorrupt
 from colonnade.party.ledger.decisions import CapDecision, Decision, read_decision
 from colonnade.plan import About
-from colonnade.privacy.accounting import NANO, ORDERS, Budget, Loss
+from colonnade.privacy.accounting import LOSS_BYTES, NANO, RENYI_GRID, Budget, Loss
 
 FORMAT = 3
 BEFORE_THE_FIRST = bytes(32)
@@ -259,6 +259,11 @@ def read_loss(data: bytes) -> Loss:
     return Loss.from_bytes(data)
 
 
+def of_its_plan(loss: Loss, plan: bytes | None, sequence: int) -> Loss:
+    """Return what a row costs as a part of its plan; a row without one is a plan of its own."""
+    return loss.of_plan(plan or b"row %d" % sequence)
+
+
 def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
     """Show a row, with what was said about its study."""
     cap, decision = None, read_decision(facts.detail) if facts.kind == "cap" else None
@@ -273,7 +278,7 @@ def as_entry(facts: Facts, sealed: bool, about: About | None = None) -> Entry:
         facts.label,
         datetime.fromtimestamp(facts.written / 1_000_000, tz=UTC),
         facts.request,
-        None if facts.loss is None else read_loss(facts.loss),
+        None if facts.loss is None else of_its_plan(read_loss(facts.loss), facts.plan, facts.sequence),
         cap.budget if cap else None,
         sealed,
         facts.body,
@@ -322,14 +327,17 @@ def _seed_matches(facts: Facts, seed: object) -> bool:
     return facts.seed_hash == seed_hash(facts.request, seed)
 
 
-def checked_cost(loss: object) -> Loss:
+def checked_cost(loss: object, grid: str) -> Loss:
     """Return what a row costs; refuse anything that is not a `Loss`, and positive at every order."""
     if type(loss) is not Loss:
         raise BadInput("A cost is a Loss.")
-    checked = Loss(loss.renyi, loss.pure)  # again, since the attributes of a Loss can be assigned to
+    checked = Loss(
+        loss.renyi, loss.pure, loss.gaussian
+    )  # as it will be read; and attributes of a Loss can be assigned to
     figures = checked.renyi if checked.pure is None else (*checked.renyi, checked.pure)
-    if not all(0 < figure <= LARGEST_FIGURE for figure in figures):
-        raise BadInput("A cost is positive at every order.", remedy="Nothing is released for nothing.")
+    known = bool(checked.gaussian) or grid == RENYI_GRID
+    if not known or not all(0 < figure <= LARGEST_FIGURE for figure in figures):
+        raise BadInput("A cost is positive at every order, and has a μ².", remedy="Nothing is released for nothing.")
     return checked
 
 
@@ -378,8 +386,7 @@ TURNS = """CREATE TABLE turns (
 LATER = {"holds": HOLDS, "loaded": LOADED, "turns": TURNS}
 """Tables that a file of 0.2.0 does not have."""
 
-TABLES = (
-    f"""CREATE TABLE entries (
+_ENTRIES = """CREATE TABLE entries (
     sequence INTEGER PRIMARY KEY CHECK (sequence >= 0 AND (sequence = 0) = (kind = 'genesis')),
     kind TEXT NOT NULL CHECK (kind IN ('genesis', 'cap', 'debit', 'reserve', 'nonprivate', 'opening', 'key', 'alignment',
         'list', 'version', 'forfeit', 'migrated')),
@@ -389,7 +396,7 @@ TABLES = (
     written INTEGER NOT NULL CHECK (typeof(written) = 'integer' AND written >= 0),
     pure INTEGER CHECK (pure IS NULL OR (typeof(pure) = 'integer' AND pure > 0)),
     least INTEGER CHECK (least IS NULL OR (typeof(least) = 'integer' AND least > 0)),
-    loss BLOB CHECK (loss IS NULL OR (typeof(loss) = 'blob' AND length(loss) = {16 * (len(ORDERS) + 1)})),
+    loss BLOB CHECK (loss IS NULL OR (typeof(loss) = 'blob' AND length(loss) = {loss_bytes})),
     detail TEXT CHECK (detail IS NULL OR typeof(detail) = 'text'),
     seed_hash BLOB CHECK (seed_hash IS NULL OR (typeof(seed_hash) = 'blob' AND length(seed_hash) = 32)),
     previous BLOB NOT NULL CHECK (typeof(previous) = 'blob' AND length(previous) = 32),
@@ -413,7 +420,9 @@ TABLES = (
     CHECK ((together IS NULL) = (event_level IS NULL) AND (together IS NOT NULL OR (plan IS NULL AND version IS NULL))),
     CHECK ((about IS NULL OR plan IS NOT NULL) AND (plan IS NULL OR request IS NOT NULL)),
     CHECK (version IS NOT NULL OR kind <> 'version')
-)""",
+)"""
+
+TABLES = (
     """CREATE TABLE plans (
     hash BLOB PRIMARY KEY NOT NULL CHECK (typeof(hash) = 'blob' AND length(hash) = 32),
     content BLOB NOT NULL CHECK (typeof(content) = 'blob')
@@ -467,4 +476,5 @@ END"""
     ),
 )
 
-SCHEMA = (*TABLES, *TRIGGERS)
+SCHEMAS = {grid: (_ENTRIES.format(loss_bytes=size), *TABLES, *TRIGGERS) for grid, size in LOSS_BYTES.items()}
+"""The tables of a ledger, by how it adds up: a loss with μ² is longer."""

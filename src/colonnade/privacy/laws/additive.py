@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import NANO, ORDERS, Loss, Price
-from colonnade.privacy.calibration import discrete_laplace_variance, gaussian_sigma_squared, laplace_scale
+from colonnade.privacy.calibration import (
+    counting_height,
+    discrete_laplace_variance,
+    gaussian_loss,
+    gaussian_sigma_squared,
+    laplace_scale,
+    ledger_rho,
+)
 from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, Sampler
 
 
@@ -97,8 +104,8 @@ class DiscreteGaussian:
     Parameters
     ----------
     price
-        What the release may cost, with δ > 0; σ² follows from the ledger's own curve, so the release fits a ledger
-        whose cap is the price.
+        What the release may cost, with δ > 0; σ² follows from what a ledger counts, so the release fits a ledger whose cap is
+        the price.
     l2_sensitivity_squared
         Δ₂²: the largest sum of squared changes of the vector's entries between neighbours.
 
@@ -108,7 +115,7 @@ class DiscreteGaussian:
     >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
     >>> round(float(mechanism.sigma_squared) ** 0.5, 3), mechanism.loss.epsilon(1e-5) <= 1.0
-    (4.045, True)
+    (3.742, True)
     >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
     dtype('int64')
 
@@ -122,8 +129,8 @@ class DiscreteGaussian:
     Privacy
     -------
     Guarantee
-        ρ-zCDP with ρ = Δ₂²/2σ², and so (ε, δ)-DP at the price by the ledger's conversion.
-        Proof: docs/proofs/discrete-gaussian.md.
+        μ-GDP with μ = κ·Δ₂, κ at most a little above 1/σ, and so (ε, δ)-DP at the price (docs/proofs/gaussian-losses.md); and
+        ρ-zCDP with ρ = Δ₂²/2σ² (docs/proofs/discrete-gaussian.md).
     Neighbours
         Those for which Δ₂ was computed; in this library zero-out.
     Adversary
@@ -141,7 +148,7 @@ class DiscreteGaussian:
 
     def __init__(self, price: Price, l2_sensitivity_squared: int | Fraction) -> None:
         self.sigma_squared = _drawable(gaussian_sigma_squared(price, l2_sensitivity_squared), LARGEST_SIGMA_SQUARED)
-        self.loss = Loss.of_zcdp(Fraction(l2_sensitivity_squared) / (2 * self.sigma_squared))
+        self.loss = gaussian_loss(l2_sensitivity_squared, self.sigma_squared)
 
     @property
     def variance(self) -> float:
@@ -159,3 +166,69 @@ class DiscreteGaussian:
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma_squared={self.sigma_squared})"
+
+
+class GaussianCounts(DiscreteGaussian):
+    """Discrete Gaussian noise on counts, in steps of a part of a person where the noise is small.
+
+    Noise of less than a few people on whole numbers costs more than a continuous Gaussian of the same variance: its steps are
+    seen. In steps of 1/height it costs the same (docs/proofs/gaussian-losses.md#bound).
+
+    Parameters
+    ----------
+    price
+        What the release may cost, with δ > 0.
+    cells
+        In how many cells one person is, by one each.
+
+    Examples
+    --------
+    >>> GaussianCounts(Price.of(1.0, 1e-6), 1).height, GaussianCounts(Price.of(10.0, 1e-6), 1).height
+    (1, 8)
+
+    Privacy
+    -------
+    Guarantee
+        That of `DiscreteGaussian`: a count times the height is a whole number that a person moves by the height
+        (docs/proofs/gaussian-losses.md#bound).
+    Neighbours
+        Zero-out: a person leaves so many cells.
+    Adversary
+        Anybody who reads the released counts.
+    Numerics
+        Integer noise on integers; the height is a power of two, so dividing by it is exact.
+    Checked by
+        tests/privacy/test_mechanisms.py, tests/audit/test_distinguish.py
+    """
+
+    __slots__ = ("height",)
+
+    def __init__(self, price: Price, cells: int) -> None:
+        self.height = counting_height(ledger_rho(price) / cells)
+        super().__init__(price, cells * self.height**2)
+
+    @property
+    def variance(self) -> float:
+        """A bound on the variance of each count's noise, in people."""
+        return float(self.sigma_squared) / self.height**2
+
+    def release(self, nonprivate: NDArray[Any], sampler: Sampler) -> NDArray[Any]:
+        """Return the counts with noise: whole numbers, or in steps of 1/height."""
+        noisy = super().release(_whole(nonprivate) * self.height, sampler)
+        return noisy if self.height == 1 else noisy / self.height
+
+
+def count_noise(price: Price, cells: int) -> DiscreteLaplace | GaussianCounts:
+    """Return the noise of counts in which one person is in so many cells.
+
+    Examples
+    --------
+    >>> count_noise(Price.of(1.0), 2), count_noise(Price.of(1.0, 1e-6), 2).name
+    (DiscreteLaplace(scale=2), 'discrete Gaussian')
+    """
+    return DiscreteLaplace(price, cells) if price.delta == 0 else GaussianCounts(price, cells)
+
+
+def replaced_count_loss(loss: Loss) -> Loss:
+    """Return what counts cost if a record is replaced by another: twice as many cells move, by one each."""
+    return Loss.of_pure(2 * loss.pure) if loss.pure is not None else loss * 2

@@ -236,7 +236,8 @@ class CoefficientNoise(SharedNoise):
         if self.bottom_up:
             loss = self.loss()
             assert loss is not None  # so few colluders
-            return loss * 2
+            assert loss.pure is not None  # Laplace noise
+            return Loss.of_pure(2 * loss.pure)
         scale = min(self._scales.values())  # top-down they are all equal
         return Loss.of_pure(math.ceil(self.gamma**2 * self.replaced_moved() / scale * NANO))
 

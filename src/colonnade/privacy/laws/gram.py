@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.accounting import Loss, Price, Unit, total
-from colonnade.privacy.calibration import gaussian_share_variance, skellam_rdp, summed_gaussian_rho
+from colonnade.privacy.accounting import Loss, Price, Unit
+from colonnade.privacy.calibration import gaussian_share_variance, renyi_rho, skellam_rdp
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
 from colonnade.privacy.laws.shared import SharedNoise, diagonal, words_of_products
 
@@ -114,7 +114,7 @@ class GramNoise(SharedNoise):
     def share(self) -> Fraction:
         """s², exactly: of a discrete Gaussian its parameter, of Skellam noise twice its mean."""
         if self.family == "gaussian":
-            share = gaussian_share_variance(self.price, self.worst, self.honest, self.entries)
+            share = gaussian_share_variance(self.price, self.worst, self.honest)
         else:
             share = self._skellam_share()
         return self.drawable(share, 2 * self.honest)  # the largest is the own diagonal, V = 2·s²·(P − c)
@@ -176,7 +176,7 @@ class GramNoise(SharedNoise):
             return loss.fits(self.price.nano, self.price.delta)
 
         worst = self.worst
-        low = high = math.ceil(gaussian_share_variance(self.price, worst, self.honest, 1))
+        low = high = math.ceil(worst / (2 * renyi_rho(self.price) * self.honest))
         while not fits(high):
             low, high = high, 2 * high
         while high - low > max(1, high >> 20):
@@ -287,10 +287,7 @@ class UnionNoise(SharedNoise):
     def share(self) -> Fraction:
         """s²: the variance of one party's share of an entry of variance V/2; twice that where the entry has V."""
         moved = sum(map(self.moved_by, self._parts), Fraction(0))
-        share = gaussian_share_variance(self.price, moved, self.honest, sum(map(self.entries_of, self._parts)))
-        while not self._whole(share).fits(self.price.nano, self.price.delta):  # three losses, each rounded up
-            share *= 1 + Fraction(1, 2**30)
-        return self.drawable(share, 2)
+        return self.drawable(gaussian_share_variance(self.price, moved, self.honest), 2)
 
     @property
     def opened_variance(self) -> float:
@@ -308,7 +305,3 @@ class UnionNoise(SharedNoise):
     def draw_share(self, entries: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise: s² per entry, twice that where the entry has variance V."""
         return self._draw_doubled(self.share, entries, self.doubled, sampler)
-
-    def _whole(self, share: Fraction) -> Loss:
-        rho = (summed_gaussian_rho(self.moved_by(p), share, self.honest, self.entries_of(p)) for p in self._parts)
-        return total(map(Loss.of_zcdp, rho))

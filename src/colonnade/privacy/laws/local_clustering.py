@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.calibration import discrete_laplace_variance, ledger_rho, round_up
+from colonnade.privacy.calibration import budget_loss, discrete_laplace_variance, ledger_rho, share_within
 from colonnade.privacy.laws import LARGEST_LAPLACE, LARGEST_SIGMA_SQUARED, Description, KeyedStream, RowBlocks, Sampler
 
 Integers = NDArray[np.int64]
@@ -570,19 +570,19 @@ class LocalClustering:
     at most the radius (twice its square with the squares of the first question, which are no longer than the displacements),
     whatever the earlier answers were. With shares w of the budget, C of each for counts, question i is therefore
 
-    * Gaussian, ``σ² = Δ₂²/(2ρ·w_i(1-C))`` on sums and ``1/(2ρ·w_i·C)`` on counts: ``w_iρ``-zCDP;
+    * Gaussian, the least σ² with ``κ²Δ₂² ≤ 2ρ·w_i(1-C)`` on sums and ``κ² ≤ 2ρ·w_i·C`` on counts: μ-GDP with ``μ² = 2w_iρ``;
     * Laplace, scales ``Δ₁/(ε·w_i(1-C))`` and ``1/(ε·w_i·C)``: ``w_iε``-DP,
 
     for every fixed sequence of earlier answers. Shares are exact rationals that add up to 1, so adaptive composition gives
-    ρ-zCDP or ε-DP, known before a row is read although partitions, references and radii follow from answers. Cells, displacements
-    and clipping are functions of one row in integers, so no rounding in one
-    person's favour moves another's cell. The centres are a function of the answers.
+    ``μ² = 2ρ`` or ε-DP, known before a row is read although partitions, references and radii follow from answers. Cells,
+    displacements and clipping are functions of one row in integers, so no rounding in one person's favour moves another's
+    cell. The centres are a function of the answers.
 
     Privacy
     -------
     Guarantee
-        Pure ε-DP at δ = 0: the shares wᵢε of all questions add up to ε. Otherwise ρ-zCDP, Σwᵢρ = ρ, and so (ε, δ)-DP at the
-        price by the ledger's conversion. Proof: docs/proofs/local-clustering.md.
+        Pure ε-DP at δ = 0: the shares wᵢε of all questions add up to ε. Otherwise μ-GDP with μ² = 2ρ = Σ2wᵢρ,
+        and so (ε, δ)-DP at the price. Proof: docs/proofs/local-clustering.md.
     Neighbours
         Zero-out: a person's row against no row at all. A missing record (0 in the first column) is in no cell.
     Adversary
@@ -612,7 +612,7 @@ class LocalClustering:
         self.schedule = clustering_schedule(len(lower), people, clusters, price)
         self.people = people
         self.budget = ledger_rho(price) if self.euclidean else price.exact
-        self.loss = Loss.of_zcdp(self.budget) if self.euclidean else Loss.of_pure(price.nano)
+        self.loss = budget_loss(self.budget) if self.euclidean else Loss.of_pure(price.nano)
         self.name = f"private clustering ({self.schedule.method}), {self._law}"
         self._require_drawable()
 
@@ -684,7 +684,7 @@ class LocalClustering:
     def parameter(self, sensitivity: int, share: Fraction) -> Fraction:
         """Return σ² of Gaussian noise from Δ₂², or the scale of Laplace noise from Δ₁, for a share of the budget."""
         if self.euclidean:
-            return round_up(Fraction(sensitivity) / (2 * self.budget * share))
+            return share_within(self.budget * share, sensitivity)
         return Fraction(sensitivity) / (self.budget * share)
 
     def _draw(self, sensitivity: int, share: Fraction, shape: tuple[int, ...], sampler: Sampler) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration
-from colonnade.privacy.accounting import Loss, Price, Unit
+from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.shared import SharedNoise, diagonal
 
@@ -148,7 +148,7 @@ class NewtonNoise(SharedNoise):
                 worst = max(self.moved_by(number, party=party) for party in self.parties)
             else:
                 worst = self.moved_by(number, colluders=self.collusion)
-            share = calibration.share_within(most, worst, self.honest, self.entries_of(number))
+            share = calibration.share_within(most, worst, self.honest)
             self._found[number] = self.drawable(share, 2)
         return self._found[number]
 
@@ -172,8 +172,7 @@ class NewtonNoise(SharedNoise):
         moved = (factor * self.moved_by(number, colluders=colluders, party=party) for number in range(self.rounds))
         entries = map(self.entries_of, range(self.rounds))
         rounds = zip(moved, self.shares, entries, strict=True)
-        rho = sum(calibration.summed_gaussian_rho(far, share, left, some) for far, share, some in rounds)
-        return Loss.of_zcdp(Fraction(rho))
+        return total(calibration.gaussian_loss(far, share, left, some) for far, share, some in rounds)
 
     def describe(self, unit: float = 1.0) -> Description:
         """Return sensitivity and scale of the last step in words, in multiples of ``unit``."""

@@ -31,8 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
-from colonnade.privacy.accounting import Loss, Price
-from colonnade.privacy.calibration import ledger_rho
+from colonnade.privacy.accounting import NANO, Loss, Price
+from colonnade.privacy.calibration import renyi_rho
+from colonnade.privacy.gaussian import mu_squared_of_pure
 from colonnade.privacy.laws import Description, RowBlocks, Sampler
 
 Integers = NDArray[np.int64]
@@ -274,8 +275,9 @@ class QuantileSearch:
     Privacy
     -------
     Guarantee
-        Each question is η-DP, with a privacy loss in an interval of length η, and so η²/8-zCDP. Levels and columns add: pure ε at
-        δ = 0, else (ε, δ) by zCDP. Proof: docs/proofs/histograms.md#search.
+        Each question is η-DP, with a privacy loss in an interval of length η, and so η²/8-zCDP, and as Gaussian as a pure η/2
+        (docs/proofs/gaussian-losses.md#ranges). Levels and columns add: pure ε at δ = 0, else (ε, δ) by zCDP.
+        Proof: docs/proofs/histograms.md#search.
     Neighbours
         Zero-out: a person in no cell is in no question.
     Adversary
@@ -299,15 +301,15 @@ class QuantileSearch:
         if price.delta == 0:
             self.step = price.exact / asked
         else:
-            self.step = _root_below(8 * ledger_rho(price) / asked)
+            self.step = _root_below(8 * renyi_rho(price) / asked)
         if self.step < SMALLEST_STEP:
             raise BadInput(
                 "The quantiles would be noise alone.", remedy="Raise epsilon, or ask for fewer columns or quantiles."
             )
-        curve = Loss.of_zcdp(asked * self.step**2 / 8)
+        curve = Loss.of_zcdp(asked * self.step**2 / 8, asked * mu_squared_of_pure(math.ceil(self.step / 2 * NANO)))
         if price.delta == 0:
             pure = Loss.of_pure(price.nano)
-            curve = Loss((min(a, b) for a, b in zip(curve.renyi, pure.renyi, strict=True)), pure.pure)
+            curve = Loss((min(a, b) for a, b in zip(curve.renyi, pure.renyi, strict=True)), pure.pure, curve.gaussian)
         self.loss = curve
         self._rate = math.floor(Fraction(EXPONENT_PARTS) * self.step / 2 * (1 - Fraction(1, 2**30)) / LOG_TWO)
 

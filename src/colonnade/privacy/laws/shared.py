@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy import calibration
-from colonnade.privacy.accounting import NANO, Loss, Price, Unit
+from colonnade.privacy.accounting import LEAST, NANO, Loss, Price, Unit
 from colonnade.privacy.laws import (
     LARGEST_LAPLACE,
     LARGEST_MEAN,
@@ -26,9 +26,6 @@ from colonnade.privacy.laws import (
     NoiseFamily,
     Sampler,
 )
-
-LEAST = Loss.of_pure(1)
-"""The smallest debit that a ledger writes: ε = 10⁻⁹. It keeps the seed of a helper's noise with a debit."""
 
 Moved = int | Fraction
 """Δ₁ of Laplace noise, otherwise Δ₂², in units of the entries with the least noise."""
@@ -49,7 +46,8 @@ class SharedNoise:
     Privacy
     -------
     Guarantee
-        Discrete Gaussian shares of variance s²: ρ-zCDP with ρ = Δ₂²/(2·s²·shares), up to the correction for sums of discrete
+        Discrete Gaussian shares of variance s²: μ-GDP with μ² = κ²·Δ₂², κ² at most a little above 1/(s²·shares)
+        (docs/proofs/gaussian-losses.md), and ρ-zCDP with ρ = Δ₂²/(2·s²·shares), up to the correction for sums of discrete
         Gaussians (docs/proofs/gram.md). Pólya shares of discrete Laplace noise: pure ε-DP with ε = Δ₁/scale
         (docs/proofs/pair-tables.md). Each law says what Δ is, and proves it.
     Neighbours
@@ -124,7 +122,7 @@ class SharedNoise:
         """The variance of one party's share of a number; of Laplace noise the scale that P − c shares make up."""
         if self.family == "laplace":
             return self.drawable(calibration.laplace_scale(self.price, self.worst))
-        return self.drawable(calibration.gaussian_share_variance(self.price, self.worst, self.honest, self.entries))
+        return self.drawable(calibration.gaussian_share_variance(self.price, self.worst, self.honest))
 
     def drawable(self, share: Fraction, times: int = 1) -> Fraction:
         """Return a share, or refuse before the debit what samplers would refuse after it: a multiple of the share."""
@@ -209,5 +207,4 @@ def diagonal(columns: int) -> NDArray[np.int64]:
 @lru_cache(maxsize=1024)  # a statement asks for every coalition and every party, and most of these are alike
 def _gaussian_loss(moved: int, of: int, above: int, below: int, shares: int, entries: int) -> Loss:
     """Take fractions as whole numbers, because hashing a fraction takes longer than finding the loss."""
-    share = Fraction(above, below)
-    return Loss.of_zcdp(calibration.summed_gaussian_rho(Fraction(moved, of), share, shares, entries))
+    return calibration.gaussian_loss(Fraction(moved, of), Fraction(above, below), shares, entries)
