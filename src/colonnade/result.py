@@ -10,7 +10,7 @@ fails. Previews, receipts and reports open with them.
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 
 import pandas as pd
@@ -61,6 +61,20 @@ class Opening:
     key_holders: tuple[str, ...] = ()
     keyed_losses: tuple[Loss | None, ...] = (None,)
     score_holders: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    def followed_by_others(self) -> "Opening":
+        """Return the same with its losses as parts of what several plans cost."""
+
+        def tagged(losses: tuple[Loss | None, ...]) -> tuple[Loss | None, ...]:
+            return tuple(None if one is None else one.followed_by_others() for one in losses)
+
+        return replace(
+            self,
+            losses=tagged(self.losses),
+            party_losses={party: tagged(losses) for party, losses in self.party_losses.items()},
+            replaced=tagged(self.replaced),
+            keyed_losses=tagged(self.keyed_losses),
+        )
 
     def replaced_loss_to(self, coalition: frozenset[str]) -> Loss | None:
         """Return what this opening tells a coalition if a record is replaced; ``None`` where nothing is known."""

@@ -7,7 +7,7 @@ from scipy import stats
 from colonnade.audit import audit, distinguish
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, GaussianCounts
 from colonnade.privacy.laws.response import Channel, RandomizedResponse, best_channel
 from tests import kit
 
@@ -33,6 +33,12 @@ def gaussian(epsilon: float) -> tuple[Mechanism, Mechanism]:
     return mechanism, Mutant(weak, mechanism)
 
 
+def counts(epsilon: float) -> tuple[Mechanism, Mechanism]:
+    mechanism, weak = GaussianCounts(Price.of(epsilon, 1e-5), 1), GaussianCounts(Price.of(epsilon, 1e-5), 1)
+    weak.sigma_squared = weak.sigma_squared / 4
+    return mechanism, Mutant(weak, mechanism)
+
+
 def response(kind: str, epsilon: float) -> tuple[Mechanism, Mechanism]:
     channel = best_channel(5, Price.of(epsilon)) if kind == "best" else Channel(kind, 5, 1, round(epsilon * 1e9))
     mechanism = RandomizedResponse(channel)
@@ -45,6 +51,7 @@ CASES = {
     "laplace 2": lambda: laplace(2.0),
     "gaussian 1": lambda: gaussian(1.0),
     "gaussian 4": lambda: gaussian(4.0),
+    "counts 4": lambda: counts(4.0),
     "response 0.5": lambda: response("best", 0.5),
     "response 2": lambda: response("best", 2.0),
     "oue 1": lambda: response("oue", 1.0),

@@ -168,9 +168,9 @@ def generous():
 def test_with_almost_no_noise_regression_figures_are_the_exact_ones(generous):
     f, rows = generous
     model = cn.LinearRegression("telco.bill", epsilon=10.0, delta=1e-5).fit(f)
-    found = model.evaluate(f, epsilon=2_000.0, delta=1e-5)
+    found = model.evaluate(f, epsilon=500.0, delta=1e-5)
     for name, value in exact_regression(model, rows).items():
-        assert found[name].value == pytest.approx(value, rel=1e-2, abs=1e-2)
+        assert found[name].value == pytest.approx(value, rel=2e-2, abs=2e-2)
         assert found[name].covers(value)
 
 

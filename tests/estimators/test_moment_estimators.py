@@ -184,13 +184,13 @@ def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(name):
 
 @pytest.mark.every(3)
 @every_study
-def test_skellam_noise_keeps_the_promise_and_costs_a_little_more_noise(name):
+def test_skellam_noise_keeps_the_promise_and_is_priced_by_its_curve(name):
     with federation() as f:
         study = STUDIES[name](method=cn.methods.Secure(noise="skellam"), **PRICE).fit(f)
         skellam, gaussian = (f.moments(noise=noise, **PRICE).moments.variance for noise in ("skellam", "gaussian"))
         assert study.preview(f).statement.epsilon() == study.privacy_.epsilon()
     assert 0.999 < study.privacy_.epsilon() <= 1.0 + 1e-9
-    assert 1 <= skellam[1, 2] / gaussian[1, 2] < 1.01
+    assert 1.1 < skellam[1, 2] / gaussian[1, 2] < 1.2  # no μ is known of Skellam noise
 
 
 def test_shorter_rows_take_less_noise():

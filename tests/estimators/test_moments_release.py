@@ -251,7 +251,7 @@ def test_a_release_has_its_papers(both):
     f, release, people = both
     assert set(release.columns) == set(f.describe())
     assert release.moments.count == len(people)
-    assert release.privacy_.epsilon() == pytest.approx(GENEROUS["epsilon"], rel=1e-6)
+    assert 500 < release.privacy_.epsilon() <= GENEROUS["epsilon"]
     assert release.transcript_.bytes > 0
     assert release.plan_.task == "moments"
     assert "paid" in release.receipt_

@@ -83,7 +83,7 @@ def test_the_party_unit_promises_epsilon_at_every_party():
     with federation() as f:
         study = cn.PatternCount(THREE, method="independent", epsilon=1.0, unit="party").fit(f)
         assert f.budget("telco").spent == pytest.approx(1.0)
-        assert f.budget(unit="person").spent == pytest.approx(3.0)
+        assert f.budget(unit="person").spent == pytest.approx(3.0, rel=1e-4)  # δ of the cap pays for a little
     assert study.privacy_.epsilon(unit="party") == pytest.approx(1.0)
     assert study.privacy_.epsilon(unit="party", party="bank") == pytest.approx(1.0)
     assert study.privacy_.epsilon(unit="person") == pytest.approx(3.0)

@@ -31,7 +31,7 @@ def test_counts_are_non_negative_add_up_and_are_labelled_by_the_columns_asked_fo
     assert study.counts_.sum() == pytest.approx(300, rel=0.05)
     assert study.counts_.index.equals(truth(frames(), columns).index)
     assert (study.stderr_ > 0).all()
-    assert study.privacy_.epsilon() == pytest.approx(1.0, rel=1e-6)
+    assert 0.9999 <= study.privacy_.epsilon() <= 1.0
 
 
 @pytest.mark.every(2)
@@ -120,7 +120,7 @@ def test_the_party_unit_promises_epsilon_for_a_record_at_one_party(delta):
     with federation() as f:
         study = cn.PatternCount(THREE, epsilon=1.0, delta=delta, unit="party").fit(f)
         np.testing.assert_allclose(f.budget().spent, study.privacy_.epsilon(unit="party"), rtol=0.15)
-    assert study.privacy_.epsilon(unit="party") == pytest.approx(1.0, rel=1e-6)
+    assert 0.9999 <= study.privacy_.epsilon(unit="party") <= 1.0
     assert study.privacy_.epsilon(unit="person") > 1.1
 
 
@@ -133,6 +133,6 @@ def test_the_stated_error_grows_with_the_colluders_by_the_stated_factor(delta):
             spread.append(pair.stderr_.iloc[0] ** 2)
             assert pair.plan_.collusion == min(collusion, 1)  # one of two parties is all that may collude
             towards = pair.privacy_.epsilon(observer=("coordinator", "bank"))
-            assert (towards == pytest.approx(0.5)) if collusion else (towards > 0.5)
+            assert (0.4999 <= towards <= 0.5) if collusion else (towards > 0.5)
     assert spread[1] / spread[0] == pytest.approx(2, rel=0.01)
     assert spread[2] == spread[1]

@@ -104,6 +104,7 @@ FILLED_IN: dict[tuple[str, str], str] = {
     ("colonnade.conversations.memory", "party"): PLAN,
     ("colonnade.steps.describing", "column.indicates"): DECLARED,
     ("colonnade.party.gate", "cap"): LEDGER,
+    ("colonnade.plan", "self.version"): MESSAGE,
     ("colonnade.party.gate", "plan.price.delta"): PLAN,
     ("colonnade.party.gate", "self.terms.party"): DECLARED,
     ("colonnade.party.ledger.file", "name"): CONSTANT,

@@ -10,6 +10,7 @@ from colonnade.party.ledger.backup import Evidence, back_up, restore
 from colonnade.party.ledger.file import HeadMemory
 from colonnade.party.ledger.ledger import SqliteLedger
 from colonnade.privacy.accounting import NANO, Budget, Loss
+from colonnade.privacy.calibration import budget_loss
 from colonnade.secure.keys import Identity, PublicIdentity
 
 BODY = bytes(32)
@@ -216,12 +217,12 @@ def test_what_the_owner_says_was_spent_becomes_the_total_and_is_not_charged_on_t
 
 def test_what_the_owner_says_is_raised_to_what_was_seen_and_bounds_every_curve(path, tmp_path):
     """A pure loss of that ε dominates all that was released; so must the ledger, whatever is composed with it later."""
-    grown(path, Loss.of_zcdp(Fraction(1, 50)))
+    grown(path, budget_loss(Fraction(1, 50)))
     back_up(path, tmp_path / "copy.sqlite")
-    grown(path, Loss.of_pure(NANO))
+    grown(path, Loss.of_pure(NANO // 4))
     seen = head_of(path)
     path.unlink()
-    for said in (0.001, 2.0):
+    for said in (0.001, 1.0):
         put_back(tmp_path / "copy.sqlite", path, Evidence([seen], None, DELTA, spent=said), forfeit=True)
         with SqliteLedger.open(path) as ledger:
             least, total = Loss.of_pure(max(seen.nano, int(said * NANO))), ledger.spent()

@@ -12,7 +12,7 @@ import pytest
 
 from colonnade.errors import DiskFull, LedgerCorrupt, ReleaseLost
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.privacy.accounting import NANO, Budget, Loss, total
+from colonnade.privacy.accounting import NANO, Budget, Loss, of_several, total
 from tests import kit
 from tests.party.ledger_children import BODY, Nursery, answer_of, brief, seed_of
 from tests.party.ledger_samples import TENTH, flipped, make, place, view
@@ -203,11 +203,12 @@ def test_processes_racing_for_many_units_share_them_exactly(tmp_path, nursery):
         arguments = {"path": str(path), "start": time.time() + 0.15, "calls": 10, "nano": 20_000_000}
         outcomes = nursery.run(*(("races", {"name": f"p{number}-", **arguments}) for number in range(4)))
         reports = [report for outcome in outcomes for report in outcome.reports]
-        room = max(times for times in range(1, 41) if (Loss.of_pure(20_000_000) * times).fits(300_000_000, 1e-6))
+        one = Loss.of_pure(20_000_000)
+        room = max(times for times in range(1, 41) if of_several([one] * times).fits(300_000_000, 1e-6))
         assert 15 <= room < 40
         assert sorted(report[1] for report in reports if report[0] == "done") == list(range(1, room + 1))
         assert [report[1] for report in reports if report[0] == "refused"] == ["budget-exceeded"] * (40 - room)
-        assert ledger.spent() == Loss.of_pure(20_000_000) * room
+        assert ledger.spent() == of_several([one] * room)
         ledger.verify()
 
 

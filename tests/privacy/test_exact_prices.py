@@ -78,6 +78,19 @@ def test_ledgers_of_gaussian_plans_are_within_a_hundredth_of_privacy_loss_distri
     assert stated <= 1.01 * exact
 
 
+@pytest.mark.parametrize("scale", [1, 4, 30])
+def test_a_release_costs_less_than_by_opendps_curve_and_no_less_than_its_law_says(scale):
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    peer = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float), scale=float(scale))
+    by_curve = dp.c.make_zCDP_to_approxDP(peer).map(1.0).epsilon(DELTA)
+    places = np.arange(-40 * scale, 40 * scale + 1)
+    law = np.exp(-(places**2) / (2 * scale**2))
+    law /= law.sum()
+    exact = smallest_epsilon(lambda e: np.maximum(law[1:] - math.exp(e) * law[:-1], 0).sum())
+    assert exact <= gaussian_loss(1, Fraction(scale**2)).epsilon(DELTA) <= by_curve
+
+
 @pytest.mark.parametrize("pures", [(0.1,), (0.3,), (0.1, 0.1, 0.1), (0.5, 0.02)])
 @pytest.mark.parametrize("offer", [0.2, 1.0])
 def test_a_mixed_plan_costs_what_the_average_over_its_pure_losses_says(offer, pures):

@@ -12,7 +12,7 @@ from scipy import stats
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import Mechanism
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, GaussianCounts
 from colonnade.privacy.laws.response import Channel, RandomizedResponse
 from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.privacy.samplers import ExactSampler
@@ -31,6 +31,7 @@ CHANNELS = [
 ]
 ADDITIVE = [DiscreteLaplace(Price.of(0.5), 1), DiscreteLaplace(Price.of(2.0), Fraction(7, 3))]
 ADDITIVE += [DiscreteGaussian(Price.of(1.0, 1e-5), 1), DiscreteGaussian(Price.of(8.0, 1e-5), 4)]
+ADDITIVE += [GaussianCounts(Price.of(8.0, 1e-5), 2)]
 
 
 class Scripted:
@@ -90,6 +91,7 @@ def test_additive_noise_has_its_law_and_not_that_of_another_scale(
 ) -> None:
     value = 1_000_000_007
     noise = mechanism.release(np.full(SAMPLES, value), kit.sampler(f"additive {mechanism}")) - value
+    noise = (noise * getattr(mechanism, "height", 1)).astype(np.int64)
     values = np.arange(-400, 401)
     observed = np.bincount(np.clip(noise, -400, 400) + 400, minlength=801)
     p = {factor: kit.chi_square_p(observed, additive_law(mechanism, factor, values)) for factor in (0.9, 1.0, 1.1)}

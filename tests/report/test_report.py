@@ -92,8 +92,8 @@ def test_a_report_is_one_small_file_that_fetches_nothing_and_runs_nothing(name, 
     assert "@import" not in path.read_text()
     assert "default-src 'none'" in html.unescape(path.read_text())
     images = [address for address in page.addresses if address.startswith("data:")]
-    assert len(images) == 1
-    drawing = base64.b64decode(images[0].partition(",")[2]).decode()
+    assert 1 <= len(images) <= 2  # the study's own, and the trade-off between false alarms and misses
+    drawing = "".join(base64.b64decode(image.partition(",")[2]).decode() for image in images)
     assert "<script" not in drawing
     assert not re.search(r'(href|src)="(?!#|data:image/png;base64,)', drawing)
 

@@ -21,7 +21,7 @@ from colonnade.privacy import calibration as curves
 from colonnade.privacy import randomness, samplers
 from colonnade.privacy.accounting import Loss, Price
 from colonnade.privacy.laws import local_clustering, quantile_search, response
-from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace
+from colonnade.privacy.laws.additive import DiscreteGaussian, DiscreteLaplace, GaussianCounts
 from colonnade.privacy.laws.coefficients import CoefficientNoise
 from colonnade.privacy.laws.gram import GramNoise
 from colonnade.privacy.laws.local_clustering import LocalClustering
@@ -67,6 +67,12 @@ def _half_the_laplace_noise(honest, self, nonprivate, source):
 def _half_the_gaussian_noise(honest, self, nonprivate, source):
     weak = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
     weak.sigma_squared = self.sigma_squared / 4
+    return honest(weak, nonprivate, source)
+
+
+def _noise_of_whole_steps(honest, self, nonprivate, source):
+    weak = GaussianCounts(Price.of(8.0, 1e-5), 2)
+    weak.sigma_squared = self.sigma_squared / self.height**2
     return honest(weak, nonprivate, source)
 
 
@@ -211,6 +217,11 @@ BUGS = [
         "half the Gaussian noise",
         wrapped(DiscreteGaussian, "release", _half_the_gaussian_noise),
         partial(_ADDITIVE, laws.ADDITIVE[2]),
+    ),
+    Bug(
+        "counts in finer steps keep the noise of whole ones",
+        wrapped(GaussianCounts, "release", _noise_of_whole_steps),
+        partial(_ADDITIVE, laws.ADDITIVE[4]),
     ),
     Bug(
         "the truth is reported at twice the price",

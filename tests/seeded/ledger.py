@@ -16,8 +16,8 @@ from colonnade.party.ledger import rows as ledger_rows
 from colonnade.party.ledger.chain import LedgerState, RowChain
 from colonnade.party.ledger.file import AlternatingFile, HeadMemory, LedgerFile
 from colonnade.party.ledger.ledger import SqliteLedger
-from colonnade.party.ledger.rows import SCHEMA, Ceiling, Head
-from colonnade.privacy.accounting import NOTHING, Loss
+from colonnade.party.ledger.rows import SCHEMAS, Ceiling, Head
+from colonnade.privacy.accounting import GRID, NOTHING, Loss
 from tests.party import test_alternating_file as alternating
 from tests.party import test_head_memory as memory
 from tests.party import test_ledger as alone
@@ -43,9 +43,9 @@ def _keeps_what_cannot_be_read_back(self, content):
         _kept(self, content)
 
 
-def _rounded_down(honest, loss):
-    cost = honest(loss)
-    return Loss((entry - 1 or 1 for entry in cost.renyi), cost.pure)
+def _rounded_down(honest, loss, grid):
+    cost = honest(loss, grid)
+    return Loss((entry - 1 or 1 for entry in cost.renyi), cost.pure, cost.gaussian)
 
 
 def _passes_what_it_cannot_compare(self, total):
@@ -58,7 +58,7 @@ def _cap_check_compares_the_new_cost_alone(patch):
     patch.setattr(
         SqliteLedger,
         "_refuse_beyond_the_cap",
-        lambda self, tally, cost: (
+        lambda self, tally, cost, *more: (
             None if cost is None or tally.cap.holds(cost) else (_ for _ in ()).throw(ledger.BudgetExceeded(""))
         ),
     )
@@ -79,9 +79,9 @@ def _replaces_rows(patch):
 
 
 def _without_the_trigger(name, patch):
-    statements = tuple(statement for statement in SCHEMA if f"CREATE TRIGGER {name}" not in statement)
-    assert len(statements) == len(SCHEMA) - 1
-    patch.setattr(ledger_file, "SCHEMA", statements)
+    statements = tuple(statement for statement in SCHEMAS[GRID] if f"CREATE TRIGGER {name}" not in statement)
+    assert len(statements) == len(SCHEMAS[GRID]) - 1
+    patch.setitem(SCHEMAS, GRID, statements)
 
 
 def _forgets_the_order(honest, self, facts, stored):
@@ -113,7 +113,7 @@ BUGS = [
     ),
     Bug(
         "any cost is accepted",
-        replaced(ledger_rows, "checked_cost", lambda loss: loss),
+        replaced(ledger_rows, "checked_cost", lambda loss, grid: loss),
         partial(alone.test_a_cost_that_is_not_a_positive_loss_is_refused, cost=NOTHING),
     ),
     Bug(

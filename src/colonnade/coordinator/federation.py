@@ -17,7 +17,7 @@ from colonnade.coordinator.protocols.moment_releases import MomentsRelease, rele
 from colonnade.coordinator.tightening import USUAL, Tightening, tighten
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.plan import Step
-from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, largest_pure, total
+from colonnade.privacy.accounting import NANO, NOTHING, Budget, Loss, Price, Unit, largest_offer, total
 from colonnade.privacy.laws import NoiseFamily
 from colonnade.protocol import messages
 from colonnade.protocol.agreement import FederationAgreement
@@ -597,7 +597,7 @@ def account_row(reply: messages.Accounted) -> dict[str, object]:
     return {
         "party": reply.party,
         "spent": spent.epsilon(reply.cap_delta),
-        "remaining": largest_pure(spent, reply.cap_nano, reply.cap_delta) / NANO,
+        "remaining": largest_offer(spent, reply.cap_nano, reply.cap_delta) / NANO,
         "epsilon": reply.cap_nano / NANO,
         "delta": reply.cap_delta,
         "releases": sum(entry.loss is not None for entry in reply.entries),

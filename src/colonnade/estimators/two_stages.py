@@ -95,7 +95,7 @@ def divided(price: Price, share: int) -> tuple[Price, Price]:
     --------
     >>> first, second = divided(Price.of(1.0, 1e-6), 15)
     >>> round(first.epsilon, 2), round(second.epsilon, 2)
-    (0.35, 0.92)
+    (0.36, 0.92)
     """
     if price.delta == 0:
         raise BadInput("A study in two stages needs a positive delta.", remedy="For example delta=1e-6.")
@@ -191,7 +191,7 @@ def _traffic(first: Traffic | None, second: Traffic | None) -> Traffic | None:
 def _both(first: PrivacyStatement, second: PrivacyStatement) -> PrivacyStatement:
     return replace(
         second,
-        openings=(*first.openings, *second.openings),
+        openings=tuple(one.followed_by_others() for one in (*first.openings, *second.openings)),
         parties=tuple(dict.fromkeys((*second.parties, *first.parties))),
         study_delta=max(first.study_delta, second.study_delta),
         assumptions=tuple(dict.fromkeys((*first.assumptions, *second.assumptions))),

@@ -841,7 +841,7 @@ def _largest_pure(price: Price, spent: Loss, times: int) -> int:
     """Return the largest pure ε of each of several releases, in nano-units and at most the study's, that fits beside a loss."""
 
     def fits(nano: int) -> bool:
-        return (spent + Loss.of_pure(nano) * times).fits(price.nano, price.delta)
+        return (spent + Loss.of_pure(nano) * times).as_kept().fits(price.nano, price.delta)
 
     low, high = 1, price.nano
     if not fits(low):

@@ -31,6 +31,7 @@ samples are bounded under zero-out only.
 added before rounding up is at least ten times that, and a test compares with 60-digit arithmetic.
 """
 
+import bisect
 import math
 import operator
 from collections.abc import Callable, Iterable
@@ -196,9 +197,10 @@ ORDERS: tuple[Fraction, ...] = tuple(
 )
 """The grid of Rényi orders, the same in every ledger: 1⅛ … 1⅞, 2 … 9¾ by quarters, 10 … 256, then wide steps."""
 
-GAUSSIAN_PART, RENYI_PART = 7 / 8, 1 / 8
-"""How δ is divided between μ² and the Rényi curve of several plans. The first loses less than 1 % of ε, the second about 10 %:
-Gaussian noise is the rule, and what has none (quantiles, sketches, secret batches, pure reports) the exception."""
+GAUSSIAN_PART, RENYI_PART = 7 / 8, 1 / 16
+"""How δ is divided between μ² and the Rényi curve of several plans, the latter at either of two orders. The first loses less than
+1 % of ε, the second about 10 %: Gaussian noise is the rule, and what has none (quantiles, sketches, secret batches, pure reports)
+the exception."""
 
 SEVERAL = b""
 """In the place of a plan, for what several plans cost together."""
@@ -253,7 +255,7 @@ class Loss:
     >>> twice.epsilon(0.0)
     1.0
     >>> round(Loss.of_zcdp(Fraction(1, 32), gaussian.mu_squared(1, Fraction(16))).epsilon(1e-5), 4)
-    0.9411
+    0.929
     """
 
     __slots__ = ("_parts", "gaussian", "plan", "pure", "renyi")
@@ -330,6 +332,17 @@ class Loss:
             squared = max(self.gaussian - times * other.gaussian, 1)
         return Loss(renyi, pure, squared, self.plan)
 
+    def covers(self, other: "Loss") -> bool:
+        """Return whether this loss is at least another in every figure that either has."""
+        if self.gaussian is None or other.gaussian is None or self.gaussian < other.gaussian:
+            return False
+        pure = other.pure is None or (self.pure is not None and self.pure >= other.pure)
+        return pure and all(map(operator.ge, self.renyi, other.renyi))
+
+    def as_kept(self) -> "Loss":
+        """Return the same as one row of a ledger says it: not what is Gaussian and what is pure."""
+        return Loss(self.renyi, self.pure, self.gaussian, self.plan)
+
     def followed_by_others(self) -> "Loss":
         """Return the same as a part of what several plans cost."""
         return Loss(self.renyi, self.pure, self.gaussian, SEVERAL)
@@ -379,23 +392,28 @@ class Loss:
             candidates.append(self._renyi_nano(delta))
             if self.gaussian is not None and self.gaussian < UNBOUNDED:
                 squared, pures = self._mixed
-                if gaussian.delta_beside(squared, pures, 1.0) is None:
-                    squared, pures = self.gaussian, ()
                 if squared == 0 and len(pures) == 1:
                     return self.pure
-                certified = gaussian.nano_epsilon(squared, self._shares[0] * delta, pures)
-                candidates += [] if certified is None else [certified]
+                mixed = () if gaussian.delta_beside(squared, pures, 1.0) is None else ((squared, pures),)
+                for parts in {*mixed, (self.gaussian, ())}:
+                    certified = gaussian.nano_epsilon(parts[0], self._shares[0] * delta, parts[1])
+                    candidates += [] if certified is None else [certified]
         return min(candidates, default=None)
 
     def _renyi_nano(self, delta: float) -> int:
-        """Return the ε of the curve: of one plan at its best order, of several plans at the order that the ε itself decides."""
+        """Return the ε of the curve: of one plan at its best order, of several plans at the orders that the ε itself decides."""
         terms = conversion_nano(self._shares[1] * delta)
         found: int = max(0, min(map(operator.add, self.renyi, terms)))
         if self.plan != SEVERAL or self.gaussian is None:
             return found
-        while self.renyi[order := _order(found, self._shares[1] * delta)] + terms[order] > found:
-            found = max(found + found // 2**20 + 1, min(self.renyi[order] + terms[order], 2 * found + NANO))
+        while (least := self._least(found, self._shares[1] * delta)) > found:
+            found = max(found + found // 2**20 + 1, min(least, 2 * found + NANO))
         return found
+
+    def _least(self, nano: int, delta: float) -> int:
+        """Return the ε of the curve at the better of the two orders that a cap has chosen."""
+        terms = conversion_nano(delta)
+        return min(self.renyi[order] + terms[order] for order in _orders(nano, delta))
 
     def delta(self, epsilon: float) -> float:
         """Return the smallest certified δ at this ε, rounded up; 0 where the loss is pure and at most ε, at most 1.
@@ -414,7 +432,8 @@ class Loss:
                 low, high = (low, middle) if self.fits(nano, math.exp(middle)) else (middle, high)
             return math.exp(high)
         room = (_ALPHA - 1) * (epsilon - np.array(self.renyi, dtype=float) / NANO * (1 + 1e-12))
-        curve = float(np.exp((-room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)).min()) * (1 + 1e-9))
+        logs = -room + (_ALPHA - 1) * np.log1p(-1 / _ALPHA) - np.log(_ALPHA)
+        curve = math.exp(min(float(logs.min()), 0.0)) * (1 + 1e-9)
         found, nearest = [curve], max(epsilon - 1 / NANO, 0.0)
         if self.gaussian is not None:
             mixed = gaussian.delta_beside(*self._mixed, nearest)
@@ -493,8 +512,7 @@ class Loss:
                 return True
         if self.plan != SEVERAL or self.gaussian is None:
             return self._renyi_nano(delta) <= nano_cap
-        order = _order(nano_cap, self._shares[1] * delta)
-        return self.renyi[order] + conversion_nano(self._shares[1] * delta)[order] <= nano_cap
+        return self._least(nano_cap, self._shares[1] * delta) <= nano_cap
 
     def to_bytes(self, grid: str = GRID) -> bytes:
         """Return a fixed-width canonical form: the pure part, μ² (-1 for none), 1 for several plans, then the curve.
@@ -542,10 +560,14 @@ def conversion_nano(delta: float) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _order(nano: int, delta: float) -> int:
-    """Return the place of the order at which a cap admits most of a curve ρα: known from the cap, before any release."""
+def _orders(nano: int, delta: float) -> tuple[int, int]:
+    """Return the places of two orders that are known from a cap, before any release: at one it admits most of a curve ρα.
+
+    The other is twice that: pure losses have flat curves, and the sum of both kinds is smallest in between.
+    """
     terms = conversion_nano(delta)
-    return max(range(len(ORDERS)), key=lambda place: Fraction(nano - terms[place]) / ORDERS[place])
+    first = max(range(len(ORDERS)), key=lambda place: Fraction(nano - terms[place]) / ORDERS[place])
+    return first, min(bisect.bisect_left(ORDERS, 2 * ORDERS[first]), len(ORDERS) - 1)
 
 
 NOTHING = Loss((0 for _ in ORDERS), 0, 0)
@@ -577,3 +599,19 @@ def largest_pure(spent: Loss, nano_cap: int, delta: float) -> int:
             (middle, high) if of_several((spent, Loss.of_pure(middle))).fits(nano_cap, delta) else (low, middle - 1)
         )
     return low
+
+
+def largest_offer(spent: Loss, nano_cap: int, delta: float) -> int:
+    """Return the largest ε, in nano-units, that one more plan may offer within a cap; 0 if there is none.
+
+    Where all that was spent is pure, a pure one. Otherwise one of Gaussian noise at the cap's δ: nearly all studies that have a δ
+    are of that kind, and pure ones have less room beside them.
+    """
+    if spent.pure is not None or spent.gaussian is None:
+        return largest_pure(spent, nano_cap, delta)
+    low, high = 0, gaussian.largest_mu_squared(nano_cap, delta)
+    while high - low > 1 + (high >> 40):
+        middle = (low + high) // 2
+        more = Loss.of_zcdp(Fraction(middle, 2 * gaussian.UNIT), middle)
+        low, high = (middle, high) if of_several((spent, more)).fits(nano_cap, delta) else (low, middle)
+    return (gaussian.nano_epsilon(low, delta) or 1) - 1  # one unit above, a little more would have to fit

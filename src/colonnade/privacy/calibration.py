@@ -50,9 +50,9 @@ from colonnade.privacy.accounting import (
 )
 
 _SIGNIFICANT_BITS = 32
-RAISE = "Raise epsilon or delta, or use a pure method (delta=0)."
-ROUNDINGS = 10**6
-"""Units of μ², 10⁻¹⁸ in all, that are kept back: so many numbers of one release may be rounded up by less than one each."""
+ROUNDINGS, KEPT_BACK = 10**6, 10**9
+"""Units of μ², 10⁻¹⁸: so many numbers of one release may be rounded up by less than one each. And 10⁻¹⁵, which a price keeps back
+for them and for some hundreds of rows that are charged the least of all."""
 LARGEST_SINH = 300.0
 """Beyond it the square of sinh does not fit floating point, and equals a quarter of e^2x to every digit."""
 
@@ -73,15 +73,13 @@ def ledger_rho(price: Price, parts: int = 1, *, besides: Loss = NOTHING) -> Frac
     Examples
     --------
     >>> round(float(ledger_rho(Price.of(1.0, 1e-5))), 5)
-    0.03505
+    0.03593
     """
     rho = _room(price, parts, besides)
-    if rho <= 0 and parts == 1 and besides == NOTHING:
-        raise BadInput("epsilon is too small for this delta: no noise that can be drawn would fit it.", remedy=RAISE)
     if rho <= 0:
         raise BadInput(
-            "epsilon is too small for this delta to be divided: a part would be below the ledger's smallest unit.",
-            remedy=RAISE,
+            "epsilon is too small for this delta: it would pay for less than the ledger's smallest unit.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
         )
     return rho
 
@@ -96,7 +94,10 @@ def renyi_rho(price: Price) -> Fraction:
     _require_delta(price)
     rho = _renyi_room(price, 1, NOTHING)
     if rho <= 0:
-        raise BadInput("epsilon is too small for this delta: no order admits such a release.", remedy=RAISE)
+        raise BadInput(
+            "epsilon is too small for this delta: no order admits such a release.",
+            remedy="Raise epsilon or delta, or use a pure method (delta=0).",
+        )
     return rho
 
 
@@ -109,7 +110,7 @@ def _room(price: Price, parts: int, besides: Loss) -> Fraction:
     """Return `ledger_rho` where it is positive; not more than 0 where nothing fits."""
     _require_delta(price)
     most = gaussian.largest_mu_squared(price.nano, price.delta)
-    own = Fraction((most - (besides.gaussian or 0)) // parts - ROUNDINGS, 2 * gaussian.UNIT)
+    own = Fraction((most - (besides.gaussian or 0)) // parts - KEPT_BACK, 2 * gaussian.UNIT)
     return own if besides == NOTHING else max(own, _renyi_room(price, parts, besides))
 
 
@@ -155,9 +156,7 @@ def price_of_loss(loss: Loss, delta: float) -> Price:
 
 def _nano_of_rho(rho: Fraction, delta: float) -> int:
     """Return the largest ε in nano-units that admits at most ρ, and not nothing, at this δ; 0 if there is none."""
-    nano = gaussian.nano_epsilon(math.floor(2 * rho * gaussian.UNIT), delta)
-    if nano is None:
-        raise BadInput("So large a part of a price has no ε.", remedy="Lower epsilon.")
+    nano = budget_loss(rho).nano_epsilon(delta) or 0
     while nano > 0 and _room(Price(nano, delta), 1, NOTHING) > rho:
         nano -= 1
     return nano if nano > 0 and _room(Price(nano, delta), 1, NOTHING) > 0 else 0
@@ -196,7 +195,7 @@ def gaussian_sigma_squared(price: Price, l2_sensitivity_squared: int | Fraction)
     Examples
     --------
     >>> round(float(gaussian_sigma_squared(Price.of(1.0, 1e-5), 1)) ** 0.5, 3)
-    3.774
+    3.742
     """
     return share_within(ledger_rho(price), _positive_exact(l2_sensitivity_squared, "l2_sensitivity_squared"))
 

@@ -86,14 +86,17 @@ def _largest_step(variance: float, shares: int) -> float:
     places = np.arange(-half, half + 1)
     one = np.exp(-(places.astype(np.float64) ** 2) / (2 * variance))
     one /= one.sum()
-    law = one
-    for _ in range(shares - 1):  # sums of positive numbers: no digit is lost in the tails
-        law = np.convolve(law, one)[half : half + len(one)]
+    law = (places == 0).astype(np.float64)
+    for bit in f"{shares:b}":  # by doubling; sums of positive numbers, so no digit is lost in the tails
+        law = np.convolve(law, law)[half : half + len(one)]
+        law = np.convolve(law, one)[half : half + len(one)] if bit == "1" else law
     tails = np.cumsum(law[::-1])[::-1]
     last = half + 2 + math.ceil(REACH * deviation)
     upper = tails[half + 1 : last]  # P[X ≥ 1], P[X ≥ 2], …: the law is symmetric, so these are all there are
-    upper = upper[upper > 1e-270]
-    quantiles = -ndtri_exp(np.log(upper))
+    logs = np.log(upper[upper > 1e-270])
+    if not logs.size:  # below any noise that is drawn for an ε of some hundreds: one share is 1 and the others 0
+        logs = np.array([-0.5 / variance - shares * math.log(float(np.sum(np.exp(-(places**2.0) / (2 * variance)))))])
+    quantiles = -ndtri_exp(logs)
     return float(max(2 * quantiles[0], np.diff(quantiles).max(initial=0.0)))
 
 
@@ -182,7 +185,8 @@ def delta_beside(squared: int, pures: tuple[int, ...], epsilon: float) -> float 
     else:
         mu = math.sqrt(squared / UNIT)
         first, second = log_ndtr(-rest / mu + mu / 2), rest + log_ndtr(-rest / mu - mu / 2)
-        found = float(chances @ (np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))))
+        error = 1e-14 * (1 + np.abs(first) + np.abs(second) + np.abs(rest))
+        found = float(chances @ (np.exp(first + error) * -np.expm1(np.minimum(second - first, 0.0) - 2 * error)))
     return min(1.0, found * (1 + 1e-7) + math.exp(min(epsilon - BEYOND, 0.0)))
 
 
@@ -207,7 +211,7 @@ def nano_epsilon(squared: int, delta: float, pures: tuple[int, ...] = ()) -> int
     Examples
     --------
     >>> nano_epsilon(UNIT, 1e-6) / 1e9  # μ = 1
-    4.886554211
+    4.886554119
     """
     if fits(squared, 0, delta, pures):
         return 0
@@ -231,4 +235,4 @@ def largest_mu_squared(nano: int, delta: float) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle, nano, delta) else (low, middle)
-    return low
+    return low - (low >> 40)  # far above the last digit of a double, in which what fits may come and go

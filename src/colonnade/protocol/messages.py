@@ -282,7 +282,10 @@ class AccountLine(Message, frozen=True):
 
     def cost(self) -> Loss | None:
         """Return what the line cost, as a part of its plan; ``None`` for what is not private."""
-        return None if self.loss is None else Loss.from_bytes(self.loss).of_plan(self.plan or self.label.encode())
+        if self.loss is None:
+            return None
+        found = Loss.from_bytes(self.loss)
+        return found.of_plan(self.plan) if self.plan else found.followed_by_others()
 
 
 class Accounted(Message, frozen=True, tag="accounted"):

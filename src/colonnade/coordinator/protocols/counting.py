@@ -416,7 +416,7 @@ def table_deviation(price: Price, columns: int) -> float:
     Examples
     --------
     >>> round(table_deviation(Price.of(1.0, 1e-6), 10))
-    20
+    19
     """
     return math.sqrt(columns / float(ledger_rho(price)))
 

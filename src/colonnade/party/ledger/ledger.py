@@ -34,7 +34,7 @@ nothing for so long ends it. So nobody exhausts a cap, or the number of alignmen
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, Unpack
@@ -49,7 +49,7 @@ from colonnade.party.ledger.decisions import CapDecision, Decision
 from colonnade.party.ledger.file import HeadMemory, LedgerFile
 from colonnade.party.ledger.rows import FORMAT, Ceiling, Entry, Head, Kind, RowTerms
 from colonnade.plan import About
-from colonnade.privacy.accounting import GRID, LEAST, NANO, NOTHING, NOTHINGS, Budget, Loss, largest_pure, total
+from colonnade.privacy.accounting import GRID, LEAST, NANO, NOTHING, Budget, Loss, largest_offer, total
 
 SECOND = 1_000_000  # the ledger counts microseconds
 DEBITS_END = 3_600 * SECOND
@@ -105,7 +105,7 @@ class Holds:
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
 
-    def open(self, now: int, *, but: bytes = b"") -> list[Hold]:
+    def open(self, now: int, spent: Loss, *, but: bytes = b"") -> list[Hold]:
         """Return what is held for other studies than one, each with the steps that have no row yet."""
         found = self._file.run(
             "SELECT plan, requester, purpose, aligns, steps FROM holds WHERE held > ? AND plan <> ? ORDER BY made",
@@ -113,16 +113,18 @@ class Holds:
         ).fetchall()
         holds = []
         for plan, requester, purpose, aligns, steps in found:
-            unpaid = self._unpaid(_read(steps))
+            unpaid = self._due(plan, _read(steps), spent)
             if unpaid:
                 holds.append(Hold(plan, requester, purpose, unpaid, bool(aligns)))
         return holds
 
-    def whole(self, plan: bytes) -> Loss | None:
-        """Return what a held plan costs, less the smallest debit for all its steps but one; ``None`` if nothing is held."""
-        found = self._file.run("SELECT steps FROM holds WHERE plan = ?", (plan,)).fetchone()
-        losses = [] if found is None else [loss for loss in _read(found[0]).values() if loss is not None]
-        return total(losses).less(LEAST, len(losses) - 1) if losses else None
+    def of_plan(self, plan: bytes | None, spent: Loss) -> tuple[Hold, Hold] | None:
+        """Return what is held for a plan, and the same with the steps that have no row yet; ``None`` if nothing is."""
+        found = self._file.run("SELECT requester, purpose, aligns, steps FROM holds WHERE plan = ?", (plan,)).fetchone()
+        if plan is None or found is None:
+            return None
+        whole = Hold(plan, found[0], found[1], _read(found[3]), bool(found[2]))
+        return whole, replace(whole, steps=self._due(plan, whole.steps, spent))
 
     def giving_way(self, to: str, now: int) -> set[bytes]:
         """Return the plans of other requesters that give way to this one: they have had their turn and have no row yet."""
@@ -135,8 +137,8 @@ class Holds:
 
     def room(self, hold: Hold, cap: rows.Ceiling, spent: Loss, now: int) -> tuple[float | None, set[bytes]]:
         """Return how much ε is left for this study where it does not fit beside the others, else ``None``; and what gives way."""
-        cost = total(loss for loss in self._unpaid(hold.steps).values() if loss is not None).of_plan(hold.plan)
-        others, late = self.open(now, but=hold.plan), self.giving_way(hold.requester, now)
+        cost = replace(hold, steps=self._due(hold.plan, hold.steps, spent)).loss
+        others, late = self.open(now, spent, but=hold.plan), self.giving_way(hold.requester, now)
         ended = {one.plan for one in others if one.aligns and one.plan in late} if hold.aligns else set()
         left = _lacking(hold.requester, cost, [one for one in others if one.plan not in ended], cap, spent)
         if left is not None and late:
@@ -167,7 +169,7 @@ class Holds:
 
     def _end_spare(self, requester: str, now: int) -> None:
         """End rows beyond a limit. Of those that hold nothing of the cap, the requester's own oldest go first."""
-        counted = {one.plan for one in self.open(now) if one.loss != NOTHING}
+        counted = {one.plan for one in self.open(now, NOTHING) if one.loss != NOTHING}
         found = self._file.run("SELECT plan, requester FROM holds ORDER BY made DESC, rowid DESC").fetchall()
         own = [plan for plan, of in found if plan not in counted and of == requester][MOST_STUDIES:]
         spare = [plan for plan, _ in found if plan not in counted and plan not in own]
@@ -198,10 +200,10 @@ class Holds:
         query = "SELECT 1 FROM holds WHERE plan = ? AND requester = ? AND purpose = ? AND payable > ? AND held > ?"
         return self._file.run(query, (plan, requester, purpose, now, now)).fetchone() is not None
 
-    def begun(self, now: int) -> Loss:
+    def begun(self, now: int, spent: Loss) -> Loss:
         """Return what is still to be paid for plans that everybody has said yes to."""
         found = self._file.run("SELECT plan FROM holds WHERE payable > ?", (now,)).fetchall()
-        return total(one.loss for one in self.open(now) if (one.plan,) in found)
+        return total(one.loss for one in self.open(now, spent) if (one.plan,) in found)
 
     def withdraw(self, plan: bytes, now: int) -> None:
         """Hold nothing for a plan any more, unless it may be paid for now: others rest on our yes."""
@@ -216,11 +218,25 @@ class Holds:
         self._file.run("DELETE FROM holds")
         self._file.run("DELETE FROM turns")
 
+    def _due(self, plan: bytes, steps: Mapping[bytes, Loss | None], spent: Loss) -> dict[bytes, Loss | None]:
+        """Return what the steps without a row will be charged: the least, where a first row has paid for the whole plan."""
+        unpaid = self._unpaid(steps)
+        priced = [loss for loss in unpaid.values() if loss is not None]
+        whole = total(loss for loss in steps.values() if loss is not None)
+        if priced and spent.plan == plan and spent.covers(whole.less(LEAST, len(priced))):
+            return {request: None if loss is None else LEAST for request, loss in unpaid.items()}
+        return unpaid
+
     def _unpaid(self, steps: Mapping[bytes, Loss | None]) -> dict[bytes, Loss | None]:
         known = "SELECT 1 FROM entries WHERE request = ?"
         return {
             request: loss for request, loss in steps.items() if self._file.run(known, (request,)).fetchone() is None
         }
+
+
+def _admits(cap: rows.Ceiling, whole: Loss) -> bool:
+    """Return whether a total fits a cap as part of what several plans cost, or alone, as a row can say it."""
+    return cap.holds(whole.followed_by_others()) or cap.holds(whole.as_kept())
 
 
 def _lacking(requester: str, cost: Loss, others: list[Hold], cap: rows.Ceiling, spent: Loss) -> float | None:
@@ -232,7 +248,7 @@ def _lacking(requester: str, cost: Loss, others: list[Hold], cap: rows.Ceiling, 
     if len(mine) + len(theirs) >= MOST_STUDIES or len(mine) >= MOST_OF_ONE:
         return 0.0
     before, own = spent + total(theirs), total(mine)
-    if not cap.holds(before + own + cost):
+    if not _admits(cap, before + own + cost):
         return _left(cap.nano, before + own, cap.delta)
     half = (cap.nano - (before.nano_epsilon(cap.delta) or 0)) // 2
     if mine and not (own + cost).fits(half, cap.delta):
@@ -411,7 +427,7 @@ class SqliteLedger:
         written = _now(self._clock)
         with self._file.writing():
             state = self._chain.catch_up()
-            if cap is not None and not cap.holds(state.total + self._holds.begun(written)):
+            if cap is not None and not cap.holds(state.total + self._holds.begun(written, state.total)):
                 raise BudgetExceeded(
                     "More than this has been spent already, or is about to be, by studies that have begun.",
                     remedy="A cap can be lowered to what was spent, no further. What has begun is paid within an hour, or never.",
@@ -459,7 +475,7 @@ class SqliteLedger:
 
     def forfeit(self, loss: Loss, *, label: str) -> int:
         """Charge a loss without any release: what is known to have been spent and is not in this file."""
-        cost, written = rows.checked_cost(loss), _now(self._clock)
+        cost, written = rows.checked_cost(loss, self._chain.known.genesis.grid), _now(self._clock)
         rows.checked_name(label, "label")
         with self._file.writing() as transaction:
             state = self._chain.catch_up()
@@ -563,7 +579,8 @@ class SqliteLedger:
         with self._file.reading():
             now = _now(self._clock)
             late = set() if to is None else self._holds.giving_way(to, now)
-            return [one for one in self._holds.open(now, but=but) if one.plan not in late]
+            spent = self._chain.catch_up().total
+            return [one for one in self._holds.open(now, spent, but=but) if one.plan not in late]
 
     def is_payable(self, plan: bytes, requester: str, purpose: str) -> bool:
         """Return whether a plan may be paid for now: everybody has said yes, in time, to a study of this requester."""
@@ -639,12 +656,12 @@ class SqliteLedger:
         return self._read().total
 
     def remaining(self) -> float:
-        """Return the largest pure ε that one more plan may cost within the cap.
+        """Return the largest ε that one more plan may offer within the cap: of Gaussian noise, or pure if all that was spent is.
 
-        Others may fit that cost more, because losses compose better than by adding their ε.
+        What was spent and what remains may add up to more than the cap, because losses compose better than by adding their ε.
         """
         state = self._read()
-        return largest_pure(state.total, state.cap.nano, state.cap.delta) / NANO
+        return largest_offer(state.total, state.cap.nano, state.cap.delta) / NANO
 
     def now(self) -> datetime:
         """Return what this ledger's clock shows."""
@@ -725,14 +742,18 @@ class SqliteLedger:
     ) -> int:
         rows.check_identified(request_id, body_hash)
         rows.checked_name(label, "label")
-        cost = None if kind in rows.COSTLESS else rows.checked_cost(loss)
+        cost = None if kind in rows.COSTLESS else rows.checked_cost(loss, self._chain.known.genesis.grid)
         if kind in rows.SEEDED and (type(seed) is not bytes or len(seed) != 32):
             raise BadInput("A seed is 32 bytes.")
         written = _now(self._clock)
         with self._file.writing() as transaction:
             state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
-            cost = cost and self._paid_at_once(state, cost, terms.get("plan"))
+            charged = cost and self._paid_at_once(state, request_id, cost, terms.get("plan"))
+            if (
+                charged != cost
+            ):  # a row for other steps too is no part of a joint opening, which a person's total counts once
+                cost, terms = charged, {**terms, "together": False}
             self._refuse_beyond_the_cap(state, cost, terms.get("plan"))
             about = self._chain.plans.refer(terms, state.version)
             facts = state.row(
@@ -742,16 +763,23 @@ class SqliteLedger:
             transaction.at_risk = self._figure(facts.loss)
         return facts.sequence
 
-    def _paid_at_once(self, state: LedgerState, cost: Loss, plan: bytes | None) -> Loss:
+    def _paid_at_once(self, state: LedgerState, request_id: bytes, cost: Loss, plan: bytes | None) -> Loss:
         """Return what a row is charged: where the first plan fits the cap only alone, all of it at its first row.
 
         Such a plan makes use of all of δ. If it could be broken off, depending on its first answers, and another plan be begun,
-        that would be a choice which nobody has divided δ for (docs/proofs/gaussian-losses.md#plans).
+        that would be a choice which nobody has divided δ for (docs/proofs/gaussian-losses.md#plans). Later rows are charged the
+        least, as long as the total covers the plan: the cap may have changed in between.
         """
-        whole = self._holds.whole(plan) if plan is not None and state.total.plan in (None, plan) else None
-        if whole is None or state.cap.holds(whole.followed_by_others()):
+        held = None if state.total.gaussian is None else self._holds.of_plan(plan, state.total)
+        if held is None or state.total.plan not in (None, plan) or held[0].steps.get(request_id) != cost:
             return cost
-        return whole if state.total == NOTHINGS[state.genesis.grid] else LEAST
+        whole, due = held
+        if due.steps[request_id] != cost:
+            return LEAST
+        if state.cap.holds(whole.loss.followed_by_others()):
+            return cost
+        later = sum(loss is not None for loss in due.steps.values()) - 1
+        return whole.loss.less(LEAST, later).less(state.total, 1)
 
     def _refuse_a_repeated(self, request_id: bytes) -> None:
         if self._chain.knows(request_id):

@@ -29,7 +29,7 @@ import msgspec
 from colonnade.errors import BadInput, LedgerCorrupt
 from colonnade.party.ledger.decisions import CapDecision, Decision, read_decision
 from colonnade.plan import About
-from colonnade.privacy.accounting import LOSS_BYTES, NANO, Budget, Loss
+from colonnade.privacy.accounting import LOSS_BYTES, NANO, RENYI_GRID, Budget, Loss
 
 FORMAT = 3
 BEFORE_THE_FIRST = bytes(32)
@@ -327,7 +327,7 @@ def _seed_matches(facts: Facts, seed: object) -> bool:
     return facts.seed_hash == seed_hash(facts.request, seed)
 
 
-def checked_cost(loss: object) -> Loss:
+def checked_cost(loss: object, grid: str) -> Loss:
     """Return what a row costs; refuse anything that is not a `Loss`, and positive at every order."""
     if type(loss) is not Loss:
         raise BadInput("A cost is a Loss.")
@@ -335,7 +335,8 @@ def checked_cost(loss: object) -> Loss:
         loss.renyi, loss.pure, loss.gaussian
     )  # as it will be read; and attributes of a Loss can be assigned to
     figures = checked.renyi if checked.pure is None else (*checked.renyi, checked.pure)
-    if not all(0 < figure <= LARGEST_FIGURE for figure in figures) or not checked.gaussian:
+    known = bool(checked.gaussian) or grid == RENYI_GRID
+    if not known or not all(0 < figure <= LARGEST_FIGURE for figure in figures):
         raise BadInput("A cost is positive at every order, and has a μ².", remedy="Nothing is released for nothing.")
     return checked
 

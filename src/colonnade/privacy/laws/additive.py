@@ -115,7 +115,7 @@ class DiscreteGaussian:
     >>> from colonnade.privacy.samplers import ExactSampler
     >>> mechanism = DiscreteGaussian(Price.of(1.0, 1e-5), 1)
     >>> round(float(mechanism.sigma_squared) ** 0.5, 3), mechanism.loss.epsilon(1e-5) <= 1.0
-    (3.775, True)
+    (3.742, True)
     >>> mechanism.release(np.array([10, 20]), ExactSampler(SystemRandomness())).dtype
     dtype('int64')
 
@@ -189,7 +189,8 @@ class GaussianCounts(DiscreteGaussian):
     Privacy
     -------
     Guarantee
-        That of `DiscreteGaussian`: a count times the height is a whole number that a person moves by the height.
+        That of `DiscreteGaussian`: a count times the height is a whole number that a person moves by the height
+        (docs/proofs/gaussian-losses.md#bound).
     Neighbours
         Zero-out: a person leaves so many cells.
     Adversary
@@ -197,7 +198,7 @@ class GaussianCounts(DiscreteGaussian):
     Numerics
         Integer noise on integers; the height is a power of two, so dividing by it is exact.
     Checked by
-        tests/privacy/test_mechanisms.py
+        tests/privacy/test_mechanisms.py, tests/audit/test_distinguish.py
     """
 
     __slots__ = ("height",)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import BadInput
 from colonnade.privacy.accounting import Loss, Price, Unit
-from colonnade.privacy.calibration import gaussian_share_variance, skellam_rdp
+from colonnade.privacy.calibration import gaussian_share_variance, renyi_rho, skellam_rdp
 from colonnade.privacy.laws import Description, NoiseFamily, Sampler
 from colonnade.privacy.laws.shared import SharedNoise, diagonal, words_of_products
 
@@ -176,7 +176,7 @@ class GramNoise(SharedNoise):
             return loss.fits(self.price.nano, self.price.delta)
 
         worst = self.worst
-        low = high = math.ceil(gaussian_share_variance(self.price, worst, self.honest))
+        low = high = math.ceil(worst / (2 * renyi_rho(self.price) * self.honest))
         while not fits(high):
             low, high = high, 2 * high
         while high - low > max(1, high >> 20):
