@@ -25,6 +25,7 @@ from colonnade.coordinator.protocols import score_releases
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import Convergence
 from colonnade.estimation.regression import Inference, RegressionInference
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.frames import design_matrix, linear_pipeline, logistic_pipeline
@@ -774,7 +775,7 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         "coding": OneOf(CODINGS),
     }
     essential: ClassVar[tuple[str, ...]] = (*LinearRegression.essential, "classes_")
-    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference")
+    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference", "_convergence")
     estimand = "the method's quadratic surrogate on clipped values, not the maximum-likelihood estimate"
 
     def __init__(
@@ -794,6 +795,29 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         self.columns = columns
         self.ridge = ridge
         self.coding = coding
+
+    @property
+    def convergence_(self) -> list[Convergence]:
+        """Whether the steps came to rest, and the figures that say so: one record for two classes, else one per class."""
+        require_fitted(self)
+        found: list[Convergence] | None = vars(self).get("_convergence")
+        if found is None:
+            raise AttributeError("This method takes no steps, so there is nothing that could converge.")
+        return found
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the steps of every class came to rest."""
+        return all(one.converged for one in self.convergence_)
+
+    @property
+    def n_iter_(self) -> int:
+        """How many steps were taken."""
+        return max(one.steps for one in self.convergence_)
+
+    def _head(self, level: float) -> dict[str, str]:
+        found = vars(self).get("_convergence")
+        return {**super()._head(level), **({"steps": "; ".join(map(str, found))} if found else {})}
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the coefficients of the surrogate, and their errors."""

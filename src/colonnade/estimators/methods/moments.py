@@ -4,6 +4,7 @@ The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/
 mechanism across parties* (docs/references.md#functional).
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,8 +25,9 @@ from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, parties_of
+from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, features_of, parties_of
 from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Direct
@@ -243,6 +245,20 @@ EVERY_CLASS = (
     "Each of {count} classes is fitted against the rest and pays for its own steps. method='secure' fits all at once."
 )
 SHARE = Real(0, 1, closed="neither")
+NOT_CONVERGED = (
+    "The steps have not converged: the last gradient is more than noise. The model has the best weights so far, and its "
+    "intervals may miss. More steps help, or a wider window: method=cn.methods.Newton(steps=..., window=16)."
+)
+
+
+class NotConverged(UserWarning):
+    """A search that ended before it came to rest. ``convergence_`` of the model has the figures.
+
+    Examples
+    --------
+    >>> import warnings, colonnade as cn
+    >>> warnings.simplefilter("error", cn.NotConverged)  # for a pipeline that must not go on with such a model
+    """
 
 
 class Newton(MomentMethod):
@@ -254,7 +270,7 @@ class Newton(MomentMethod):
     Parameters
     ----------
     steps
-        The number of steps.
+        The number of steps. By default it follows from the price, the number of people and that of columns.
     gram, curvature
         The shares of the price that the Gram matrix and the curvature have.
     last
@@ -274,7 +290,7 @@ class Newton(MomentMethod):
     estimand = "the maximum-likelihood estimate on clipped values"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
-        "steps": Whole(1, MOST_STEPS),
+        "steps": Optional(Whole(1, MOST_STEPS)),
         "gram": SHARE,
         "curvature": SHARE,
         "last": SHARE,
@@ -285,9 +301,9 @@ class Newton(MomentMethod):
     def __init__(
         self,
         *,
-        steps: int = 5,
-        gram: float = 0.24,
-        curvature: float = 0.12,
+        steps: int | None = None,
+        gram: float = 0.2,
+        curvature: float = 0.3,
         last: float = 0.5,
         window: int = WINDOW,
         scale: int | None = None,
@@ -313,7 +329,10 @@ class Newton(MomentMethod):
                 remedy="Use method='secure'.",
             )
         columns = study.design(federation.describe()).columns
-        division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
+        steps = self.steps or Division.chosen(
+            len(columns), len(features_of(columns)), float(ledger_rho(price)), federation.people
+        )
+        division = Division.of(steps=steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
         return newton_steps.NewtonStudy(
             columns, study.target, price, federation.people, division, self.window, scale, study.family
@@ -334,7 +353,10 @@ class Newton(MomentMethod):
         errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
         learned = logistic_attributes(model, value.features[1:], design)
-        return {**learned, "_inference": [one.written for one in found]}
+        convergence = [one.convergence for one in value.classes]
+        if not all(one.converged for one in convergence):
+            warnings.warn(NOT_CONVERGED, NotConverged, stacklevel=2)
+        return {**learned, "_inference": [one.written for one in found], "_convergence": convergence}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
@@ -343,10 +365,10 @@ class Newton(MomentMethod):
         deviation = algorithm.gradient_deviation(terms)
         words = {
             "noise in an entry of the last gradient": f"{deviation:.3g} people (a sum over {terms.people:,})",
-            "rounds": f"{terms.rounds} per class: the curvature and {terms.rounds - 1} steps",
+            "rounds": f"{terms.rounds} per class, {len(terms.noise.curvatures)} of them for the curvature",
         }
-        warnings: tuple[str, ...] = ()
+        told: tuple[str, ...] = ()
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with steps of its own"
-            warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
-        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))
+            told = (EVERY_CLASS.format(count=len(algorithm.levels)),)
+        return Expectation(words, told, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))
