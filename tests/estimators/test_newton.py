@@ -256,3 +256,18 @@ def test_newton_steps_send_no_more_than_a_few_gram_matrices(
 ) -> None:
     newton, gram = _traffic(people, _described(categories, numbers))
     assert newton <= most * gram
+
+
+# Convergence
+
+
+def test_a_model_says_whether_its_steps_came_to_rest(federation, model, monkeypatch) -> None:
+    assert model.converged_ == model.convergence_[0].converged
+    assert "converged in" in str(model.summary()).lower()
+    monkeypatch.setattr("colonnade.estimation.newton.NEAR", 0.0)  # one step leaves little here, and more than noise
+    with pytest.warns(cn.NotConverged, match="best weights so far"):
+        short = _study(method=cn.methods.Newton(steps=1)).fit(federation)
+    assert not short.converged_
+    assert short.n_iter_ == 1
+    assert "NOT CONVERGED" in str(short.summary())
+    assert short.receipt_.endswith("not converged")

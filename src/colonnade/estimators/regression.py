@@ -9,9 +9,10 @@ docs/explanation/intervals.md.
 """
 
 import html
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import score_releases
+from colonnade.coordinator.protocols.moment_releases import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
@@ -795,6 +797,14 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         self.columns = columns
         self.ridge = ridge
         self.coding = coding
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study, or fit on a release of moments. `NotConverged` warns, and the receipt says so, if steps did not."""
+        super().fit(federation, *rows, repeat=repeat)
+        if vars(self).get("_convergence") and not self.converged_:
+            self.receipt_ = f"{self.receipt_}; not converged"
+            warnings.warn(moments.NOT_CONVERGED, moments.NotConverged, stacklevel=2)
+        return self
 
     @property
     def convergence_(self) -> list[Convergence]:

@@ -4,7 +4,6 @@ The papers are *Secure PCA* (docs/references.md#secure-pca), *Primitives* (docs/
 mechanism across parties* (docs/references.md#functional).
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -354,8 +353,6 @@ class Newton(MomentMethod):
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
         learned = logistic_attributes(model, value.features[1:], design)
         convergence = [one.convergence for one in value.classes]
-        if not all(one.converged for one in convergence):
-            warnings.warn(NOT_CONVERGED, NotConverged, stacklevel=2)
         return {**learned, "_inference": [one.written for one in found], "_convergence": convergence}
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
