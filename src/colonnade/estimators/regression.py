@@ -9,9 +9,10 @@ docs/explanation/intervals.md.
 """
 
 import html
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,11 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import score_releases
+from colonnade.coordinator.protocols.moment_releases import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import Convergence
 from colonnade.estimation.regression import Inference, RegressionInference
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.frames import design_matrix, linear_pipeline, logistic_pipeline
@@ -804,7 +807,14 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         "standardise": STANDARDISE,
     }
     essential: ClassVar[tuple[str, ...]] = (*LinearRegression.essential, "classes_")
-    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference", "clipped_")
+    learned: ClassVar[tuple[str, ...]] = (
+        *essential,
+        "coef_stderr_",
+        "_model",
+        "_inference",
+        "_convergence",
+        "clipped_",
+    )
     estimand = "the method's quadratic surrogate on clipped values, not the maximum-likelihood estimate"
 
     def __init__(
@@ -826,6 +836,37 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         self.ridge = ridge
         self.coding = coding
         self.standardise = standardise
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study, or fit on a release of moments. `NotConverged` warns, and the receipt says so, if steps did not."""
+        super().fit(federation, *rows, repeat=repeat)
+        if vars(self).get("_convergence") and not self.converged_:
+            self.receipt_ = f"{self.receipt_}; not converged"
+            warnings.warn(moments.NOT_CONVERGED, moments.NotConverged, stacklevel=2)
+        return self
+
+    @property
+    def convergence_(self) -> list[Convergence]:
+        """Whether the steps came to rest, and the figures that say so: one record for two classes, else one per class."""
+        require_fitted(self)
+        found: list[Convergence] | None = vars(self).get("_convergence")
+        if found is None:
+            raise AttributeError("This method takes no steps, so there is nothing that could converge.")
+        return found
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the steps of every class came to rest."""
+        return all(one.converged for one in self.convergence_)
+
+    @property
+    def n_iter_(self) -> int:
+        """How many steps were taken."""
+        return max(one.steps for one in self.convergence_)
+
+    def _head(self, level: float) -> dict[str, str]:
+        found = vars(self).get("_convergence")
+        return {**super()._head(level), **({"steps": "; ".join(map(str, found))} if found else {})}
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the coefficients of the surrogate, and their errors."""

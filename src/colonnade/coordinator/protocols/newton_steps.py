@@ -1,7 +1,7 @@
 """Regressions and additive models by Newton steps on secret shares, seen from the coordinator.
 
 First a Gram matrix of all columns and the target is opened (`GramRelease`), to start from. Then, for each class, the parties take
-rounds at weights that the coordinator publishes: the second opens the curvature, each other one a gradient
+rounds at weights that the coordinator publishes: some open the curvature, each other one a gradient
 (`colonnade.steps.newton`). What is opened is read by `colonnade.estimation.newton`. Proof: docs/proofs/newton.md.
 
 A target of two levels is one class. With more, every class is fitted against the rest, has rounds of its own and pays for them.
@@ -29,13 +29,10 @@ from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import (
-    BlendedCurvature,
     Division,
     NewtonClass,
     NewtonPrices,
     NewtonSearch,
-    OpenedGradient,
-    start_weights,
 )
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior
 from colonnade.families import DEFAULT, WINDOW
@@ -43,7 +40,6 @@ from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
 from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
@@ -291,6 +287,7 @@ class NewtonStudy:
                 "window": self.window,
                 "parts": self.division.parts,
                 **standardised,
+                **({} if self.division.curvatures == (1,) else {"curvatures": self.division.curvatures}),
             },
             price=self._prices.rounds,
         )
@@ -343,7 +340,7 @@ class RoundReader:
             )
         found = None
         if opened.size:
-            found = self._whole(opened / unit) if number == CURVATURE else (opened / unit)[self._order]
+            found = self._whole(opened / unit) if self._terms.bends(number) else (opened / unit)[self._order]
         self._take(number, found, variance / unit**2)
 
     def result(self) -> Any:
@@ -371,31 +368,23 @@ class _NewtonReader(RoundReader):
     def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
         super().__init__(study, terms)
         explaining = [name for name in study.columns if name != study.target]
-        self._moments = moments.select(explaining)
-        self._family = study.family
-        start = start_weights(self._family, moments, study.aim(moments, level), moments.places(explaining))
-        expected = BlendedCurvature.of(self._family, None, 0.0, self._moments, start)
-        self._search = NewtonSearch(start, expected, self._moments.count)
-        self._curvature: tuple[Array, Array | None, float] = (start, None, 0.0)
-        self._gradients: list[OpenedGradient] = []
+        aim, places = study.aim(moments, level), np.append(0, moments.places(explaining))
+        products, variance = (moments.matrix @ aim)[places], (moments.variance @ aim**2)[places]
+        self._search = NewtonSearch(study.family, moments.select(explaining), products, variance, study.window)
 
     def result(self) -> NewtonClass:
         """Return the result."""
-        at, curvature, variance = self._curvature
-        return NewtonClass(
-            self._family, self._search.weights, at, self._moments, curvature, variance, tuple(self._gradients)
-        )
+        return self._search.result()
 
     def _next(self) -> Array:
         return self._search.weights
 
     def _take(self, number: int, opened: Array | None, variance: float) -> None:
-        if number == CURVATURE:
-            at = self._search.weights
-            self._curvature = (at, opened, variance)
-            self._search.bend(BlendedCurvature.of(self._family, opened, variance, self._moments, at))
-        elif opened is not None:
-            self._gradients.append(OpenedGradient(self._search.weights, opened, variance))
+        if opened is None:
+            return
+        if self._terms.bends(number):
+            self._search.bend(opened, variance)
+        else:
             self._search.see(opened, variance)
 
 

@@ -33,8 +33,9 @@ from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, parties_of
+from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, features_of, parties_of
 from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, is_conversation, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Direct
@@ -284,6 +285,20 @@ EVERY_CLASS = (
     "Each of {count} classes is fitted against the rest and pays for its own steps. method='secure' fits all at once."
 )
 SHARE = Real(0, 1, closed="neither")
+NOT_CONVERGED = (
+    "The steps have not converged: the last gradient is more than noise. The model has the best weights so far, and its "
+    "intervals may miss. More steps help, or a wider window: method=cn.methods.Newton(steps=..., window=16)."
+)
+
+
+class NotConverged(UserWarning):
+    """A search that ended before it came to rest. ``convergence_`` of the model has the figures.
+
+    Examples
+    --------
+    >>> import warnings, colonnade as cn
+    >>> warnings.simplefilter("error", cn.NotConverged)  # for a pipeline that must not go on with such a model
+    """
 
 
 class Newton(MomentMethod):
@@ -295,7 +310,7 @@ class Newton(MomentMethod):
     Parameters
     ----------
     steps
-        The number of steps.
+        The number of steps. By default it follows from the price, the number of people and that of columns.
     gram, curvature
         The shares of the price that the Gram matrix and the curvature have.
     last
@@ -315,7 +330,7 @@ class Newton(MomentMethod):
     estimand = "the maximum-likelihood estimate on clipped values"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
-        "steps": Whole(1, MOST_STEPS),
+        "steps": Optional(Whole(1, MOST_STEPS)),
         "gram": SHARE,
         "curvature": SHARE,
         "last": SHARE,
@@ -326,9 +341,9 @@ class Newton(MomentMethod):
     def __init__(
         self,
         *,
-        steps: int = 5,
-        gram: float = 0.24,
-        curvature: float = 0.12,
+        steps: int | None = None,
+        gram: float = 0.2,
+        curvature: float = 0.3,
         last: float = 0.5,
         window: int = WINDOW,
         scale: int | None = None,
@@ -354,7 +369,10 @@ class Newton(MomentMethod):
                 remedy="Use method='secure'.",
             )
         columns = study.design(federation.describe()).columns
-        division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
+        steps = self.steps or Division.chosen(
+            len(columns), len(features_of(columns)), float(ledger_rho(price)), federation.people
+        )
+        division = Division.of(steps=steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
         standardising = self.standardising(study, federation, price, GRADIENTS)
         return newton_steps.NewtonStudy(
@@ -377,7 +395,13 @@ class Newton(MomentMethod):
         errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
         learned = logistic_attributes(model, value.features[1:], design)
-        return {**learned, "_inference": [one.written for one in found], "clipped_": clipped}
+        convergence = [one.convergence for one in value.classes]
+        return {
+            **learned,
+            "_inference": [one.written for one in found],
+            "_convergence": convergence,
+            "clipped_": clipped,
+        }
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
@@ -386,12 +410,12 @@ class Newton(MomentMethod):
         deviation = algorithm.gradient_deviation(terms)
         words = {
             "noise in an entry of the last gradient": f"{deviation:.3g} people (a sum over {terms.people:,})",
-            "rounds": f"{terms.rounds} per class: the curvature and {terms.rounds - 1} steps",
+            "rounds": f"{terms.rounds} per class, {len(terms.noise.curvatures)} of them for the curvature",
         }
         if algorithm.standardising is not None:
             words |= algorithm.standardising.words()
-        warnings: tuple[str, ...] = ()
+        told: tuple[str, ...] = ()
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with steps of its own"
-            warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
-        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))
+            told = (EVERY_CLASS.format(count=len(algorithm.levels)),)
+        return Expectation(words, told, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))
