@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     power: float
 
 
-GRADIENTS = Rule(0.1, 1 / 2)
+GRADIENTS = Rule(0.03, 1 / 2)
 """For sums of residuals times columns: noise in a coefficient grows with the reach."""
 PRODUCTS = Rule(0.4, 1 / 3)
 """For sums of products of two columns: noise grows with its square."""
@@ -63,7 +63,7 @@ def reach_of(rule: Rule, columns: Mapping[str, Column], price: Price, people: in
     >>> from colonnade.schema import Numeric
     >>> columns = {f"{owner}.{name}": Numeric(0, 1) for owner in "abc" for name in "xyz"}
     >>> [round(reach_of(GRADIENTS, columns, Price.of(epsilon, 1e-6), 50_000, 1), 1) for epsilon in (0.1, 1, 10, 100)]
-    [2.0, 5.5, 15.4, 36.3]
+    [2.0, 2.0, 4.6, 10.9]
     """
     parties = len(parties_of(columns))
     rows = 1 + len(columns)
