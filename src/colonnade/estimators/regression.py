@@ -157,6 +157,7 @@ class HasCoefficients:
     privacy_: PrivacyStatement
     coef_: NDArray[np.float64]
     coef_stderr_: NDArray[np.float64]
+    clipped_: dict[str, Column]
     intercept_: Any
     feature_names_in_: Any
     estimand: ClassVar[str] = ""
