@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import colonnade as cn
-from colonnade.coordinator.protocols import standardising
+from colonnade.coordinator.protocols import moment_releases
 from colonnade.estimators.frames import design_matrix
 from colonnade.estimators.methods import moments
 from colonnade.schema import features_of
@@ -93,7 +93,7 @@ def main() -> None:
         columns = {**described, "a.y": cn.Category(["no", "yes"])}
         for epsilon in PRICES:
             for factor in FACTORS:
-                standardising.GRADIENTS = moments.GRADIENTS = standardising.Rule(factor, 1 / 2)
+                moment_releases.GRADIENTS = moments.GRADIENTS = moment_releases.Rule(factor, 1 / 2)
                 parties = {}
                 for party in "abc":
                     own = {name.partition(".")[2]: one for name, one in columns.items() if name.startswith(f"{party}.")}

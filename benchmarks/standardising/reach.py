@@ -1,4 +1,4 @@
-"""Where the factors of `colonnade.coordinator.protocols.standardising` come from: clipping against noise, on simulated people.
+"""Where the factors of `colonnade.coordinator.protocols.moment_releases` come from: clipping against noise, on simulated people.
 
 A table has numbers at three parties (light and heavy tails), categories of two levels and a target. For each reach the model is
 fitted to the clipped columns without noise, and the noise of an opened sum is carried to the coefficients by the inverse

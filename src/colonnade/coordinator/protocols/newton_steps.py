@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import Relay, conclude_all, shares_of
-from colonnade.coordinator.protocols.moment_releases import GramRelease, StandardisedMoments
-from colonnade.coordinator.protocols.standardising import Standardising
+from colonnade.coordinator.protocols.moment_releases import GramRelease, StandardisedMoments, Standardising
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import moment_releases, newton_steps
-from colonnade.coordinator.protocols.moment_releases import Load, gram_load, require_memory
-from colonnade.coordinator.protocols.standardising import (
+from colonnade.coordinator.protocols.moment_releases import (
     GRADIENTS,
     PRODUCTS,
+    Load,
     Rule,
     Standardising,
     clipped_columns,
+    gram_load,
     reach_of,
+    require_memory,
 )
 from colonnade.errors import BadInput
 from colonnade.estimation import moments as moment_estimation
