@@ -34,7 +34,7 @@ from colonnade.families import LOGISTIC
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.calibration import discrete_laplace_variance, laplace_scale
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
+from colonnade.privacy.laws.newton import NewtonNoise
 from colonnade.privacy.laws.tables import TableNoise
 from colonnade.schema import features_of
 
@@ -151,7 +151,7 @@ class Central:
         for number in range(noise.rounds):
             variance = noise.variance(number) / bounds.unit**2
             scores = self._scores(search.next_weights)
-            if number == CURVATURE:
+            if number in noise.curvatures:
                 opened = (rows * link.weight(scores)[:, None]).T @ rows
                 search.see(opened + symmetric(generator, variance * (1 + np.eye(len(opened)))), variance)
             else:

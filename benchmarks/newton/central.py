@@ -14,25 +14,17 @@ from newton_sets import GAMMA, Joined
 
 from colonnade.coordinator.protocols.newton_steps import NewtonStudy, step_name
 from colonnade.estimation.moments import Moments
-from colonnade.estimation.newton import (
-    BlendedCurvature,
-    Division,
-    NewtonClass,
-    NewtonSearch,
-    OpenedGradient,
-    start_weights,
-)
+from colonnade.estimation.newton import Division, NewtonClass, NewtonSearch
 from colonnade.families import LOGISTIC
 from colonnade.plan import Plan
 from colonnade.privacy.accounting import Price
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import features_of
 from colonnade.secure.sine_link import STEPS, LinkBounds, TableKind
 from colonnade.steps.newton import NewtonTerms
 
 DELTA = 1e-6
-DEFAULT = Division()
+DEFAULT = Division.of(steps=5)
 SPLITS = 1 << 18
 """How many splits tell the variance of what rounding adds."""
 
@@ -125,24 +117,19 @@ class Central:
         target[[0, self.aim]] = 0.5
         rows, terms = self.data.rows, self.terms(epsilon)
         deviations = [np.sqrt(terms.noise.variance(number)) / terms.unit(number) for number in range(terms.rounds)]
-        start = start_weights(LOGISTIC, moments, target, self.kept[1:])
-        explaining = moments.select(list(self.data.explaining))
-        search = NewtonSearch(start, BlendedCurvature.of(LOGISTIC, None, 0.0, explaining, start), len(rows))
-        gradients, at, opened = [], start, None
+        explaining, kept = moments.select(list(self.data.explaining)), self.kept
+        products, variance = (moments.matrix @ target)[kept], (moments.variance @ target**2)[kept]
+        search = NewtonSearch(LOGISTIC, explaining, products, variance, self.window)
         for number, deviation in enumerate(deviations):
             linked = self._linked(terms, number, search.weights, generator)
-            if number == CURVATURE:
-                at, opened = search.weights, (rows * linked[:, None]).T @ rows
+            if terms.bends(number):
+                opened = (rows * linked[:, None]).T @ rows
                 noise = symmetric(generator, np.full(opened.shape, deviation**2) * (1 + np.eye(len(opened))))
-                opened = opened + noise
-                search.bend(BlendedCurvature.of(LOGISTIC, opened, deviation**2, explaining, at))
+                search.bend(opened + noise, deviation**2)
                 continue
             gradient = rows.T @ linked + deviation * generator.normal(size=rows.shape[1])
-            gradients.append(OpenedGradient(search.weights, gradient, deviation**2))
             search.see(gradient, deviation**2)
-        return NewtonClass(
-            LOGISTIC, search.weights, at, explaining, opened, deviations[CURVATURE] ** 2, tuple(gradients)
-        )
+        return search.result()
 
     def terms(self, epsilon: float) -> NewtonTerms:
         """Return the terms of the rounds, as everyone reads them from the plan."""

@@ -44,10 +44,10 @@ class Truth:
     def oracle(self, found: NewtonClass, share: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the oracle's errors, and which coefficients it calls determined; for a sample of this share of the people."""
         responses = self.inverse @ self.combinations[:-1].T / share
-        errors = np.sqrt(found.gradients[-1].variance) * np.linalg.norm(responses, axis=0)
+        errors = np.sqrt(np.mean(found.gradient.variance)) * np.linalg.norm(responses, axis=0)
         columns = np.array([feature.column for feature in self.features])
         same = np.eye(len(columns), dtype=bool)
-        variance = np.where((columns[:, None] == columns) & ~same, 0.0, found.curvature_variance * (1 + same))
+        variance = np.where((columns[:, None] == columns) & ~same, 0.0, found.curvature.variance)
         noise = quadratic_variances(variance[np.ix_(self.order, self.order)], self.free @ responses)
         information = np.einsum("ij,ji->i", self.combinations[:-1], responses)
         return errors, self.identified & (information >= RESOLVED * np.sqrt(noise))

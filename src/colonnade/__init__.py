@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from colonnade.estimators.clustering import KMeans, KMedian
     from colonnade.estimators.describing import Correlation, Describe, GroupBy, Histogram, Quantiles
     from colonnade.estimators.frames import named
+    from colonnade.estimators.methods.moments import NotConverged
     from colonnade.estimators.pca import PCA
     from colonnade.estimators.regression import LinearRegression, LogisticRegression
     from colonnade.estimators.releases import PatternCount
@@ -98,6 +99,7 @@ __all__ = [
     "Moment",
     "MomentsRelease",
     "NonPrivateRefused",
+    "NotConverged",
     "NotEnoughComputeNodes",
     "NotFittedError",
     "Numeric",
@@ -135,6 +137,7 @@ _HOMES = {
     "estimators.clustering": ("KMeans", "KMedian"),
     "estimators.describing": ("Correlation", "Describe", "GroupBy", "Histogram", "Quantiles"),
     "estimators.frames": ("named",),
+    "estimators.methods.moments": ("NotConverged",),
     "estimators.regression": ("LinearRegression", "LogisticRegression"),
     "estimators.catalogue": ("load",),
     "estimators.scorecard": ("Scorecard",),

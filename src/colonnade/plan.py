@@ -249,13 +249,16 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return list(dict.fromkeys(words for step in self.steps for words in step.columns_in_words()))
 
     def read_columns(self) -> set[str]:
-        """Return the columns, by ``"party.column"``, that are read otherwise than declared."""
-        return {
-            str(ColumnName(step.party, column))
-            for step in self.steps
-            if step.readings is not msgspec.UNSET
-            for column in step.readings
+        """Return the columns, by ``"party.column"``, that are read otherwise than declared, or may be: standardised ones."""
+        sources = {
+            (step.party, step.parameters["standardised"]) for step in self.steps if "standardised" in step.parameters
         }
+        found = set()
+        for step in self.steps:
+            readings = () if step.readings is msgspec.UNSET else step.readings
+            names = step.columns if (step.party, step.name) in sources else readings
+            found |= {str(ColumnName(step.party, column)) for column in names}
+        return found
 
     def step(self, party: str, name: str) -> Step:
         """Return one step; a step that is not in the plan was not agreed to."""

@@ -9,13 +9,15 @@ import numpy as np
 from colonnade.conversations.newton import NewtonRun
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Blob, Greeted, Opened, Posted, Reply, pack, unpack
 from colonnade.secure.shamir import reconstruct
 from colonnade.secure.sine_link import STEPS
 from colonnade.steps.newton import NewtonTerms, Phase
 from tests import kit
 from tests.conversations.stage import FEDERATION, RUN, members, seed
+
+CURVATURE = 1
+"""The round that opens the curvature in these runs."""
 
 SCALE = 16
 NAME = "newton 1"

@@ -9,7 +9,6 @@ from scipy import stats
 
 from colonnade.conversations.newton import LARGEST_WEIGHT, NewtonLetter, NewtonRun
 from colonnade.errors import ColonnadeError, NotEnoughComputeNodes, ProtocolError
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import messages
 from colonnade.protocol.messages import Blob, Opened, Posted, unpack
 from colonnade.result import PrivacyStatement
@@ -19,6 +18,9 @@ from colonnade.steps.newton import NewtonTerms, Phase
 from tests import kit
 from tests.conversations.newton_stage import NAME, SCALE, NewtonStage, Rows, a_plan
 from tests.conversations.stage import NAMES
+
+CURVATURE = 1
+"""The round that opens the curvature in these runs."""
 
 SETTINGS = {
     "three parties": ({"ana": 3, "bo": 2, "cy": 1}, NAMES[:3]),

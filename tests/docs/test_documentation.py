@@ -168,6 +168,6 @@ def test_the_page_of_constants_has_the_values_of_the_code():
     for module, name, value in rows:
         found = operator.attrgetter(name)(importlib.import_module(f"colonnade.{module}"))
         if isinstance(found, Division):
-            found = (found.gram, found.curvature, found.steps)
+            found = (found.gram, found.parts)
         shown = ", ".join(map(str, found)) if isinstance(found, tuple) else str(found)
         assert value.strip("()") == shown.strip("()"), (module, name)

@@ -14,7 +14,6 @@ from colonnade.estimation.additive import STEPS, TABLES, AdditiveSearch, centrin
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.shape_belief import PROBE, OpenedTables, ShapePrior
 from colonnade.privacy.accounting import Price
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Bins, features_of
 from tests import kit
 
@@ -269,7 +268,7 @@ def _searched(
     search = AdditiveSearch(prior, explaining, moments, target, secants=True)
     for number in range(8):
         chance = 1 / (1 + np.exp(-rows @ search.next_weights))
-        if number == CURVATURE:
+        if number == 1:
             opened = (rows * (chance * (1 - chance))[:, None]).T @ rows
         else:
             opened = rows.T @ (chance - labels) + deviation * noise.normal(size=rows.shape[1])

@@ -23,7 +23,6 @@ from colonnade.papers.steps import STEP, GradientTerms
 from colonnade.party.steps import local
 from colonnade.party.steps.products import NewtonPart
 from colonnade.privacy.accounting import Loss
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol import messages
 from colonnade.protocol.messages import (
     Accounted,
@@ -355,7 +354,7 @@ class Watched:
         link, unit = terms.bounds.link, terms.bounds.unit
         scores = sum(self.parts[owner, number] for owner in terms.owners) * link.step
         (labels,) = self.labels.values()
-        if number == CURVATURE:
+        if terms.bends(number):
             weighted = rows * (unit * link.weight(scores) * (labels >= 0))
             whole = weighted @ rows.T
             return np.append(whole[np.triu_indices(len(rows), 1)], np.diag(whole) / np.sqrt(2))

@@ -59,6 +59,7 @@ KINDS = [
     "gradient",
     "gram",
     "newton",
+    "spreads",
     "group-chain",
     "group-key",
     "group-sums",

@@ -30,6 +30,7 @@ from colonnade.plan import Plan, Step
 from colonnade.protocol import messages
 from colonnade.schema import Bins, Column, Numeric, Schema
 from colonnade.steps.kind import KINDS, BoundedScores, FixedPoint
+from colonnade.steps.spreads import HEIGHT
 
 # Real plans -----------------------------------------------------------------------------------------------------------------
 
@@ -93,7 +94,17 @@ class Planned:
     earlier: Any
 
     def made(self, step: Step, schema: Schema) -> Any:
-        return PRIVATE_STEPS[step.kind](KINDS[step.kind](self.plan, step, schema, self.earlier))
+        plan = self._read_alike(step) if "standardised" in step.parameters else self.plan
+        return PRIVATE_STEPS[step.kind](KINDS[step.kind](plan, step, schema, self.earlier))
+
+    def _read_alike(self, step: Step) -> Plan:
+        """The plan, in which what the step rests on reads its columns as the step does. What was released stays as it was."""
+        source = self.plan.step(step.party, step.parameters["standardised"])
+        asked = {} if step.readings is msgspec.UNSET else step.readings
+        read = {name: reading for name, reading in asked.items() if name in source.columns}
+        alike = msgspec.structs.replace(source, readings=read or msgspec.UNSET)
+        steps = tuple(alike if one is source else one for one in self.plan.steps)
+        return msgspec.structs.replace(self.plan, steps=steps)
 
 
 @contextlib.contextmanager
@@ -297,6 +308,15 @@ def _person_by_person(largest: Callable[[Any], int]) -> Callable[[Any, PrivateTa
     return check
 
 
+def _spreads(private: Any, table: PrivateTable) -> None:
+    """Both sums of every column, one person at a time."""
+    for person in range(0, table.people, 5):
+        moved = np.zeros(2 * len(private.step.columns), dtype=np.int64)
+        private._add(moved, table, person, person + 1)
+        _within(moved, HEIGHT)
+        _within(moved[len(private.step.columns) :], HEIGHT, 0)
+
+
 def _values(private: Any, table: PrivateTable) -> None:
     _within(private.everyone(table), private.step.values.high, private.step.values.low)
 
@@ -415,6 +435,7 @@ BOUNDS: dict[str, Callable[[Any, PrivateTable], None]] = {
     "rows": _coded,
     "score-table": _one_indicator,
     "sketch": _coded,
+    "spreads": _spreads,
     "squared-length": _person_by_person(lambda private: private.step.height),
     "total": _person_by_person(lambda private: private.step.values.high),
     "union-cross": _union_cross,
@@ -488,7 +509,7 @@ def _try_step(
     except ColonnadeError:
         tally.refused += 1
         return
-    key = tuple(as_read.items())
-    view = seen.setdefault(key, table.read_as(as_read)) if key not in seen else seen[key]
+    key = tuple(private.schema.items())
+    view = seen.setdefault(key, table.read_as(private.schema)) if key not in seen else seen[key]
     BOUNDS[step.kind](private, view)
     tally.asked[step.kind] = tally.asked.get(step.kind, 0) + 1

@@ -16,10 +16,12 @@ from colonnade.party.steps.products import NewtonPart, PrivateNewtonSteps
 from colonnade.party.table.private_table import PrivateTable
 from colonnade.party.table.sources import Source
 from colonnade.plan import Plan, Step
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.secure.sine_link import STEPS, split_parts
 from tests import kit
 from tests.federations import SCHEMAS, as_if_agreed, federation, frames
+
+CURVATURE = 2
+"""The round that opens the curvature in these runs."""
 
 TARGET = "bank.default"
 STEP = "newton 1"
@@ -46,7 +48,8 @@ def _plan() -> Plan:
 def plan_by(method: object) -> Plan:
     """A real plan for the test federation."""
     with federation(PEOPLE) as f:
-        return cn.LogisticRegression(TARGET, method=method, epsilon=1.0, delta=1e-5).prepared(f, 1)[1]
+        study = cn.LogisticRegression(TARGET, method=method, epsilon=1.0, delta=1e-5, standardise="off")
+        return study.prepared(f, 1)[1]
 
 
 def _private(party: str) -> PrivateNewtonSteps:
@@ -188,7 +191,7 @@ def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category
         private(row_bound=step.parameters["row_bound"] - 1)  # rows would be scaled down, and levels with them
 
 
-@pytest.mark.parametrize("number", [CURVATURE, 5])
+@pytest.mark.parametrize("number", [CURVATURE, 3])
 def test_a_partys_noise_has_the_declared_law_in_every_round(number: int) -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
     noise, source = _private("bank").step.terms.noise, kit.sampler(f"a party's share of the noise of round {number}")

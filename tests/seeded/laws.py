@@ -33,6 +33,7 @@ from colonnade.result import PrivacyStatement
 from colonnade.schema import Number, coded_block
 from colonnade.schema.encoders import NumericEncoder
 from colonnade.steps.products import Coefficients
+from colonnade.steps.spreads import HEIGHT, Spreads
 from tests.estimators import test_bad_input as bad_input
 from tests.estimators import test_pattern_count as studies
 from tests.papers import test_moment_statistics as values
@@ -42,6 +43,7 @@ from tests.papers import test_sketch_statistics as sketched
 from tests.party import test_coefficients as coefficients
 from tests.party import test_integer_bounds as integer_bounds
 from tests.party import test_local_clustering as local
+from tests.party import test_spreads as spreads
 from tests.party import test_statistics_joint as joint_statistics
 from tests.party import test_table as tables
 from tests.privacy import test_calibration as calibrations
@@ -141,6 +143,10 @@ def _unclipped_block(cells, column):
 def _scales_by_the_data(honest, self, column):
     numbers = honest(self, column)
     return numbers / max(float(np.abs(numbers).max(initial=1)), 1.0)
+
+
+def _null_is_the_midpoint(honest, self, column, null=None):  # that is the bug
+    return honest(self, column)
 
 
 def _same_noise_on_the_diagonal(honest, noise, variance, *rest):
@@ -274,6 +280,21 @@ BUGS = [
         "rows are not clipped",
         replaced(private_table, "_clip_rows", lambda columns, bound: None),
         joint_statistics.test_every_row_is_made_of_integers_within_the_scale_and_no_longer_than_its_bound,
+    ),
+    Bug(
+        "numbers of a standardised row are not clipped together",
+        replaced(private_table, "_clip_rows", lambda columns, bound: None),
+        spreads.test_rows_keep_their_bound_whatever_was_released_before,
+    ),
+    Bug(
+        "a null record is coded as the declared midpoint",
+        wrapped(NumericEncoder, "__init__", _null_is_the_midpoint),
+        spreads.test_rows_keep_their_bound_whatever_was_released_before,
+    ),
+    Bug(
+        "means and spreads have the noise of a single sum",
+        replaced(Spreads, "noise_of", staticmethod(lambda price, columns: DiscreteGaussian(price, HEIGHT**2))),
+        spreads.test_the_released_sums_have_the_noise_of_their_law,
     ),
     Bug(
         "the diagonal of a party's own block has the noise of the rest",

@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 from colonnade.conversations.conversation import SEED_BYTES, Member, SteppedRun, parcel_of, share_of
 from colonnade.errors import ProtocolError
 from colonnade.plan import Plan
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Array, Blob, Opened, Posted, Reply, pack, unpack
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.runtime.workers import Workers
@@ -324,7 +323,7 @@ class _Node:
         elif turn.phase == Phase.SERIES:
             dealt = [self._share(heard, evaluator, (people,)) for evaluator in terms.evaluators]
             self._weights = terms.arithmetic.add(*dealt)
-            if turn.round_number != CURVATURE:
+            if not terms.bends(turn.round_number):
                 self._add(turn, self._weights[None])
         elif turn.phase == Phase.WEIGH:
             constant = sine_link.scaled(terms.arithmetic, self._weights, terms.scale)
@@ -366,7 +365,7 @@ class _Node:
     def _add(self, turn: NewtonTurn, weighted: Elements) -> None:
         terms = self._terms
         if turn.chunk == 0:
-            rows = (terms.constant, *terms.weighed) if turn.round_number == CURVATURE else None
+            rows = (terms.constant, *terms.weighed) if terms.bends(turn.round_number) else None
             self._sums = sine_link.WeightedProduct(
                 terms.arithmetic, rows, terms.columns, levels=terms.levels, workers=self._workers
             )

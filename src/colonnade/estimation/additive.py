@@ -59,7 +59,6 @@ from colonnade.estimation.shape_belief import (
     places_by_column,
 )
 from colonnade.families import LOGISTIC
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.schema import Column, Feature
 
 Array = NDArray[np.float64]
@@ -308,14 +307,14 @@ def _variances(found: AdditiveFit, features: Sequence[Feature]) -> list[tuple[st
     return variances
 
 
-TABLES = Division(1, 1, (16, 8, 20, 20, 34))
+TABLES = Division(1, (16, 1, 8, 20, 20, 34))
 """How a price is divided where products of columns would be lost in noise: hardly anything goes to them."""
-STEPS = Division(16, 16, (8, 4, 8, 8, 8, 32))
+STEPS = Division(16, (8, 16, 4, 8, 8, 8, 32))
 """How a price is divided otherwise. In both, the first two steps are the tables."""
 FEW_PRODUCTS = 0.02
 """Tables are all that is worth paying for if the noise in an entry of the Gram matrix exceeds this part of the people."""
-FIRST_TABLE, SECOND_TABLE = 0, 2
-"""The rounds that open the tables; the curvature is opened between them."""
+FIRST_TABLE, CURVATURE, SECOND_TABLE = 0, 1, 2
+"""The rounds that open the tables, and the curvature between them."""
 LINEARISATION = 0.03
 """Which part of a squared change of slope is added to the variance of a gradient that was opened elsewhere."""
 LONGEST = 1.0

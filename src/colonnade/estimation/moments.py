@@ -190,7 +190,7 @@ def operator_norm(variance: Array) -> float:
     return float(2 * np.sqrt(np.max(variance.sum(axis=1))))
 
 
-def pooled_correlations(moments: Moments, target: str) -> Moments:
+def pooled_correlations(moments: Moments, target: str = "") -> Moments:
     """Return moments whose products of two features (not those with the target) are pulled towards no correlation.
 
     For the noisy curvature of Functional mechanism across parties, repaired without a second draw. With pure ε most products

@@ -903,18 +903,25 @@ def level_sums(moments: Moments, *, constant: float = 1.0) -> Array:
     free = free_coefficients(columns)
     rows = np.vstack([free[-1], free[:-1]])
     used = np.ones(len(rows), dtype=bool)
-    for column in dict.fromkeys(feature.column for feature in columns if feature.kind == "level"):
-        first, *others = [place for place, feature in enumerate(moments.features) if feature.column == column]
-        if _is_complete(moments, [first, *others]):
-            rows[first] = rows[0] - rows[others].sum(axis=0)
-        else:
-            used[first] = False
+    firsts = {
+        feature.column: place for place, feature in reversed([*enumerate(moments.features)]) if feature.kind == "level"
+    }
+    used[list(firsts.values())] = False
+    for first, *others in complete_categories(moments):
+        rows[first], used[first] = rows[0] - rows[others].sum(axis=0), True
     weights = np.ones(len(rows))
     weights[0] = constant
     into = np.zeros(rows.T.shape)
     root = np.sqrt(weights[used])
     into[:, used] = np.linalg.pinv(root[:, None] * rows[used]) * root
     return into
+
+
+def complete_categories(moments: Moments) -> list[list[int]]:
+    """Return where the levels of each category stand that has no missing values, as far as its counts tell."""
+    columns = dict.fromkeys(feature.column for feature in moments.features if feature.kind == "level")
+    found = [[place for place, one in enumerate(moments.features) if one.column == name] for name in columns]
+    return [places for places in found if _is_complete(moments, places)]
 
 
 def _is_complete(moments: Moments, places: Sequence[int]) -> bool:

@@ -28,6 +28,7 @@ import pandas as pd
 
 from colonnade._version import __version__
 from colonnade.errors import BadInput, PlanMismatch, SchemaMismatch
+from colonnade.estimation.newton import Convergence
 from colonnade.estimation.regression import Inference, LogisticFit
 from colonnade.estimation.table_model import TableModel
 from colonnade.estimators.methods import additive, clusters, counts, describing, moments
@@ -41,7 +42,7 @@ from colonnade.transport.direct import Transcript
 
 RECORDS: Mapping[str, type] = {
     kind.__name__: kind
-    for kind in (Feature, Inference, LogisticFit, Opening, PrivacyStatement, TableModel, Transcript, Price)
+    for kind in (Convergence, Feature, Inference, LogisticFit, Opening, PrivacyStatement, TableModel, Transcript, Price)
 }
 """The classes that a file may name. Each is rebuilt by its own constructor, which checks its fields."""
 

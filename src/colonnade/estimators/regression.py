@@ -9,9 +9,10 @@ docs/explanation/intervals.md.
 """
 
 import html
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -22,9 +23,11 @@ from sklearn.pipeline import Pipeline
 from colonnade.constraints import ColumnList, Either, OneColumn, OneOf, Optional, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import score_releases
+from colonnade.coordinator.protocols.moment_releases import MomentsRelease
 from colonnade.errors import BadInput, SchemaMismatch
 from colonnade.estimation import regression, scoring
 from colonnade.estimation.moments import Moments
+from colonnade.estimation.newton import Convergence
 from colonnade.estimation.regression import Inference, RegressionInference
 from colonnade.estimators.answers import EvaluationTerms, refuse_recipient, require_fitted, require_matching
 from colonnade.estimators.frames import design_matrix, linear_pipeline, logistic_pipeline
@@ -45,6 +48,7 @@ INTERCEPT = "intercept"
 INSTEAD = "Use a method whose noise has a known law in the coefficients, such as method='secure' with two classes."
 LISTED_BOUNDS = 8
 """How many columns' bounds the head of a summary lists before it counts the rest."""
+STANDARDISE = OneOf(("auto", "off"))
 COLUMNS = {
     "coefficient": "{:.5g}",
     "privacy error": "{:.3g}",
@@ -153,12 +157,19 @@ class HasCoefficients:
     privacy_: PrivacyStatement
     coef_: NDArray[np.float64]
     coef_stderr_: NDArray[np.float64]
+    clipped_: dict[str, Column]
     intercept_: Any
     feature_names_in_: Any
     estimand: ClassVar[str] = ""
     """What is estimated, in words, unless the method has an ``estimand`` of its own."""
 
     _inference: list[Inference] | None
+    standardise: Any = "off"
+
+    @property
+    def standardises(self) -> bool:
+        """Whether a first release finds how far numbers spread, and the study reads them so (`colonnade.steps.spreads`)."""
+        return bool(self.standardise == "auto" and not vars(self).get("ridge"))
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return a table of the coefficients with their errors, as a statistician would print it.
@@ -301,12 +312,15 @@ class HasCoefficients:
 
     def _clipped(self) -> dict[str, str]:
         """Return a word about columns that are read between narrower bounds than declared, if there are any."""
-        read = self.plan_.read_columns()
-        names = [name for name, column in self.schema_.items() if name in read and column.is_number]
+        clipped = vars(self).get("clipped_", {})
+        tightened = self.plan_.read_columns() if not self.standardises else set()
+        names = [name for name, column in self.schema_.items() if column.is_number and name in {*clipped, *tightened}]
         if not names:
             return {}
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return {"clipped": f"{names[0]}{more} to narrower bounds than declared; everything is about the clipped table"}
+        listed = [f"{name} {clipped.get(name, self.schema_[name]).in_words()}" for name in names[:LISTED_BOUNDS]]
+        more = [f"and {len(names) - LISTED_BOUNDS} more"] if len(names) > LISTED_BOUNDS else []
+        words = "narrower than declared, and everything is about the clipped table"
+        return {"clipped": f"{'; '.join([*listed, *more])}: {words}"}
 
     def _with_inference(
         self, learned: dict[str, Any], moments: Moments, infer: Callable[..., RegressionInference | None]
@@ -541,6 +555,11 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         How the levels of a category are written in ``coef_`` and in tables: ``"full"`` as they were fitted, ``"reference"`` as
         differences from the first level, ``"sum"`` as differences from the average of the levels. Predictions are the same.
         Tables and intervals of ``"full"``, which has no unique coefficients, are those of ``"reference"``.
+    standardise
+        ``"auto"``: a tenth of the price goes to a first release of each number's mean and spread, and the study reads numbers in
+        these units. That helps wherever bounds are wider than what values spread over. Values far from the mean are clipped:
+        the less, the more people and the larger ε, and not at all at a large one. `summary` says where. ``"off"``: numbers are
+        read between their declared bounds, as with ``ridge``, which is about these. For ``"secure"`` alone.
     epsilon, delta
         The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
@@ -567,6 +586,9 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         Whether ε determines each coefficient.
     feature_names_in_ : array
         The names that the coefficients belong to.
+    clipped_ : dict
+        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip explaining
+        columns too.
     privacy_, transcript_, receipt_
         Privacy statement, message log and receipt.
 
@@ -623,11 +645,12 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
         "coding": OneOf(CODINGS),
+        "standardise": STANDARDISE,
         "penalty": OneOf((None, "l2", "l1", "elasticnet")),
         "size": Optional(Either(Whole(1), OneOf(("auto",)))),
     }
     essential: ClassVar[tuple[str, ...]] = ("coef_", "intercept_", "feature_names_in_", "_coded", "_columns")
-    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_inference")
+    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_inference", "clipped_")
     estimand = "least squares on clipped values, without shrinking or penalty; residuals of one variance"
 
     def __init__(
@@ -638,6 +661,7 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         method: GivenMethod = "secure",
         ridge: float = 0.0,
         coding: Coding = "full",
+        standardise: Literal["auto", "off"] = "auto",
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
@@ -650,6 +674,7 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         self.columns = columns
         self.ridge = ridge
         self.coding = coding
+        self.standardise = standardise
         self.penalty = penalty
         self.size = size
         self.allow_nonprivate = allow_nonprivate
@@ -694,6 +719,11 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         How the levels of a category are written in ``coef_`` and in tables: ``"full"`` as they were fitted, ``"reference"`` as
         differences from the first level, ``"sum"`` as differences from the average of the levels. Predictions are the same.
         Tables and intervals of ``"full"``, which has no unique coefficients, are those of ``"reference"``.
+    standardise
+        ``"auto"``: a tenth of the price goes to a first release of each number's mean and spread, and the study reads numbers in
+        these units. That helps wherever bounds are wider than what values spread over. Values far from the mean are clipped:
+        the less, the more people and the larger ε, and not at all at a large one. `summary` says where. ``"off"``: numbers are
+        read between their declared bounds, as with ``ridge``, which is about these. For ``"newton"`` and ``"secure"``.
     epsilon, delta
         The price. There is no default for ε. δ must be positive, except for ``"functional"``, which spends none.
     unit
@@ -715,6 +745,9 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         Whether ε determines each coefficient; of surrogates, for two classes.
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
+    clipped_ : dict
+        The columns whose values were clipped to narrower bounds than declared, with these bounds. Predictions clip explaining
+        columns too.
     privacy_, transcript_, receipt_
         Privacy statement, message log and receipt.
 
@@ -772,9 +805,17 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         "columns": Optional(ColumnList()),
         "ridge": Real(0, closed="left"),
         "coding": OneOf(CODINGS),
+        "standardise": STANDARDISE,
     }
     essential: ClassVar[tuple[str, ...]] = (*LinearRegression.essential, "classes_")
-    learned: ClassVar[tuple[str, ...]] = (*essential, "coef_stderr_", "_model", "_inference")
+    learned: ClassVar[tuple[str, ...]] = (
+        *essential,
+        "coef_stderr_",
+        "_model",
+        "_inference",
+        "_convergence",
+        "clipped_",
+    )
     estimand = "the method's quadratic surrogate on clipped values, not the maximum-likelihood estimate"
 
     def __init__(
@@ -785,6 +826,7 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         method: GivenMethod = "newton",
         ridge: float = 0.0,
         coding: Coding = "full",
+        standardise: Literal["auto", "off"] = "auto",
         epsilon: float | None = None,
         delta: float = 0.0,
         unit: Unit = "person",
@@ -794,6 +836,38 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
         self.columns = columns
         self.ridge = ridge
         self.coding = coding
+        self.standardise = standardise
+
+    def fit(self, federation: Federation | MomentsRelease, *rows: object, repeat: int = 1) -> Self:
+        """Run the study, or fit on a release of moments. `NotConverged` warns, and the receipt says so, if steps did not."""
+        super().fit(federation, *rows, repeat=repeat)
+        if vars(self).get("_convergence") and not self.converged_:
+            self.receipt_ = f"{self.receipt_}; not converged"
+            warnings.warn(moments.NOT_CONVERGED, moments.NotConverged, stacklevel=2)
+        return self
+
+    @property
+    def convergence_(self) -> list[Convergence]:
+        """Whether the steps came to rest, and the figures that say so: one record for two classes, else one per class."""
+        require_fitted(self)
+        found: list[Convergence] | None = vars(self).get("_convergence")
+        if found is None:
+            raise AttributeError("This method takes no steps, so there is nothing that could converge.")
+        return found
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the steps of every class came to rest."""
+        return all(one.converged for one in self.convergence_)
+
+    @property
+    def n_iter_(self) -> int:
+        """How many steps were taken."""
+        return max(one.steps for one in self.convergence_)
+
+    def _head(self, level: float) -> dict[str, str]:
+        found = vars(self).get("_convergence")
+        return {**super()._head(level), **({"steps": "; ".join(map(str, found))} if found else {})}
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the coefficients of the surrogate, and their errors."""

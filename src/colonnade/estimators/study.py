@@ -214,7 +214,9 @@ class Study(BaseEstimator):
         self.transcript_ = findings.transcript
         self.receipt_ = checked.method.receipt(checked, findings)
         self.plan_ = plan
-        self.schema_ = _schema_of(plan, federation)
+        explained = getattr(self, "target", None)  # a model is measured on its target as it is declared
+        clipped = {name: column for name, column in learned.get("clipped_", {}).items() if name != explained}
+        self.schema_ = {**_schema_of(plan, federation), **clipped}
         self._fitted_on = weakref.ref(given._origin or given)  # one that only says a title may be gone soon
         return self
 
@@ -653,6 +655,11 @@ class MomentStudy(Study):
     columns: Any
     target: Any = None
     """The column that the study explains, if it does."""
+
+    @property
+    def standardises(self) -> bool:
+        """Whether a first release finds how far numbers spread, and the study reads them so (`colonnade.steps.spreads`)."""
+        return False
 
     def learn_from_moments(self, moments: Moments, design: Design) -> dict[str, Any]:
         """Return the fitted attributes, from moments that hold at least the study's columns."""

@@ -45,6 +45,8 @@ class Family(ABC):
     """The least and the largest target."""
     steepest: ClassVar[float]
     """The largest |w′/w|: weights change by at most e to the power of this per unit that a score moves."""
+    steepness: ClassVar[float]
+    """The largest weight: this times the Gram matrix bounds every curvature. ∞ where there is none."""
 
     # On shares ----------------------------------------------------------------------------------------------------------
 
@@ -119,18 +121,6 @@ class Family(ABC):
         """
 
     # Where to start -----------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def discriminant(self, mean: float, explained: float) -> tuple[float, float]:
-        """Return what a least-squares fit of the target is multiplied by to be a score, and the score where the fit is 0.
-
-        Parameters
-        ----------
-        mean
-            Of the target.
-        explained
-            The part of the target's variance that the fit explains.
-        """
 
     @abstractmethod
     def centre(self, mean: float, variance: float) -> float:

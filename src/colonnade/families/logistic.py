@@ -32,6 +32,7 @@ class Logistic(Family):
     title = "A logistic regression"
     unit = "log-odds"
     steepest = 1.0
+    steepness = 0.25
     links: ClassVar[dict[int, SineLink]] = {
         8: SineLink(
             8,
@@ -85,11 +86,6 @@ class Logistic(Family):
             scores = np.column_stack([np.zeros(len(scores)), scores])
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
-
-    def discriminant(self, mean: float, explained: float) -> tuple[float, float]:
-        """Read the fit as that of two Gaussian classes with one variance."""
-        slope = 1 / (mean * (1 - mean) * (1 - explained))
-        return slope, float(self.score(mean)) - (1 - 2 * mean) * slope * explained / 2
 
     def centre(self, mean: float, variance: float) -> float:
         """Take the mean of a sigmoid over normal scores to be a flatter sigmoid [MacKay 1992]."""

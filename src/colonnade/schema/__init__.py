@@ -29,6 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +37,7 @@ from colonnade.errors import BadInput, BoundsRequired
 from colonnade.schema.column import THOUSANDS, Category, ColumnKind, Level, Number, Numeric
 from colonnade.schema.kinds import DECLARED, Measured
 from colonnade.schema.kinds.date import Date
-from colonnade.schema.readings import AND, Bins, Crossed, Indicator
+from colonnade.schema.readings import AND, Bins, Centred, Crossed, Indicator
 
 __all__ = [
     "AND",
@@ -53,7 +54,9 @@ __all__ = [
     "Numeric",
     "Schema",
     "bins_between",
+    "coded_around",
     "equal_bins",
+    "in_units_of",
     "kind_declared_by",
     "read_together",
 ]
@@ -89,6 +92,32 @@ def bins_between(
 ) -> Column:
     """Return a number or a date in bins with edges of their own (`Bins`)."""
     return Bins(edges=edges, of=column, missing="level" if missing else None, codes=codes)  # type: ignore[arg-type]  # likewise
+
+
+def coded_around(column: Column, least: float, most: float) -> Column:
+    """Return a number that is read between narrower bounds and coded around their middle, whatever the declared bounds cut off.
+
+    Parameters
+    ----------
+    column
+        A number or a date.
+    least, most
+        The bounds in its own unit, which may lie outside the declared ones. Of whole numbers they are whole.
+
+    Examples
+    --------
+    >>> found = coded_around(Numeric(0, 1_000), -30, 50)
+    >>> found.low, found.high, found.midpoint, found.half_range
+    (0.0, 50.0, 10.0, 40.0)
+    """
+    narrow = column.narrowed(least, most)
+    centre = least / 2 + most / 2 - (narrow.origin - column.origin)  # type: ignore[union-attr]  # what is narrowed is a number
+    return Centred(narrow, centre, max(narrow.high - centre, centre - narrow.low))  # type: ignore[arg-type]  # likewise
+
+
+def in_units_of(column: Column, half: float) -> Column:
+    """Return a number that `coded_around` returned, with another distance from its centre coded as 1, as large or larger."""
+    return msgspec.structs.replace(column, half=half)
 
 
 def read_together(names: tuple[str, str], of: tuple[Column, Column]) -> Crossed:
@@ -222,8 +251,8 @@ class Schema(Mapping[str, Column]):
 
 
 def _as_number(column: Column | None) -> Number | None:
-    """Return the number that a column is, also one in bins."""
-    column = column.of if isinstance(column, Bins) else column
+    """Return the number that a column is, also one in bins or around a centre."""
+    column = column.of if isinstance(column, Bins | Centred) else column
     return column if isinstance(column, Number) and column.is_measured else None
 
 
@@ -391,7 +420,8 @@ class Feature:
         ``"intercept"`` (always 1), ``"numeric"``, ``"level"`` (an indicator) or ``"sign"`` (−1 for the first of two
         levels, +1 for the second, 0 for none).
     low, high
-        The public bounds of a numeric column; what is no number has one coded unit in its own unit.
+        What is coded as −1 and 1 of a numeric column, its public bounds by default; what is no number has one coded unit in its
+        own unit.
     levels
         The two names a sign column stands for.
     """
@@ -458,7 +488,7 @@ def _coded(name: str, column: Column, *, signed: bool) -> list[Feature]:
                 f"Column {name!r} is numeric; only a category of two levels can be coded as a sign.",
                 remedy="Choose a target with two levels, or describe the column as cn.Category([...]).",
             )
-        return [Feature(name, name, "numeric", column.low, column.high)]
+        return [Feature(name, name, "numeric", *column.coded_bounds)]
     levels = tuple(f"{name}={level}" for level in column.levels)
     if not signed:
         return [Feature(level, name, "level") for level in levels]

@@ -53,6 +53,9 @@ class ColumnKind(msgspec.Struct, frozen=True):
     is_binned: ClassVar[bool] = False
     """Whether its levels are bins of a number or a date."""
 
+    is_centred: ClassVar[bool] = False
+    """Whether it is coded around another number than the midpoint of its bounds."""
+
     has_round_numbers: ClassVar[bool] = False
     """Whether its values are written as numbers, some of which are rounder than others."""
 
@@ -124,6 +127,11 @@ class ColumnKind(msgspec.Struct, frozen=True):
     def half_range(self) -> float:
         """How far each bound is from the midpoint: one unit once the bounds are mapped to [−1, 1]."""
         return self.high / 2 - self.low / 2
+
+    @property
+    def coded_bounds(self) -> tuple[float, float]:
+        """The numbers that are mapped to −1 and 1."""
+        return self.low, self.high
 
     def as_written(self, number: float) -> object:
         """Return a number of this column as its owner would write it."""

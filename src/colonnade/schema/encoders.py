@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from colonnade.errors import SchemaMismatch
 from colonnade.schema import Bins, Category, Column, Crossed, Indicator, Level, Number
 from colonnade.schema.column import NUMBER
+from colonnade.schema.readings import Centred
 
 Floats = NDArray[np.float64]
 
@@ -357,14 +358,14 @@ class NumericEncoder:
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, column: Number) -> None:
+    def __init__(self, column: Number, null: float | None = None) -> None:
         self._column = column
         self._low, self._high = number_bounds(column)
         self._absent = na_numbers(column)
         self._words = pa.array(["", *(str(value).strip() for value in column.na_values)], type=pa.large_string())
         # Not rounded, also where the numbers are whole: a null record is coded as exactly 0.
-        self.null = column.midpoint
-        self._fill = column.midpoint if column.fill is None else column.fill
+        self.null = column.midpoint if null is None else null
+        self._fill = self.null if column.fill is None else column.fill
 
     def __call__(self, column: Any) -> Floats:
         """Encode one array."""
@@ -590,6 +591,8 @@ def encoder_for(column: Column) -> Encoder:
         return CategoryEncoder(column)
     if isinstance(column, Indicator):
         return IndicatorEncoder(column)
+    if isinstance(column, Centred):
+        return NumericEncoder(column.of, column.midpoint)
     return NumericEncoder(column)
 
 

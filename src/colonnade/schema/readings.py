@@ -1,4 +1,4 @@
-"""What declared columns are read as: a number or a date in bins, two columns together, and where a value is missing."""
+"""What declared columns are read as: a number in bins or around a centre, two columns together, and where a value is missing."""
 
 import math
 from collections.abc import Sequence
@@ -290,3 +290,75 @@ class Indicator(Number, frozen=True, tag="indicator", forbid_unknown_fields=True
 
     def __repr__(self) -> str:
         return f"Indicator({self.of!r})"
+
+
+class Centred(Number, frozen=True):
+    """A number that is coded around a centre of its own. A null record has the centre, and so is coded as 0.
+
+    No plan and no message holds one. A party makes it from a release of its own that its ledger keeps, and the coordinator from
+    the same release (`colonnade.steps.spreads`).
+
+    Parameters
+    ----------
+    of
+        The number between its bounds, to which values are clipped.
+    centre, half
+        The number that is coded as 0, and how far from it one is that is coded as 1: no nearer than the bounds.
+
+    Examples
+    --------
+    >>> from colonnade.schema import Numeric
+    >>> Centred(Numeric(0, 50), 10.0, 40.0).coded_bounds
+    (-30.0, 50.0)
+    """
+
+    is_measured: ClassVar[bool] = False
+    is_centred: ClassVar[bool] = True
+
+    of: Number
+    centre: float
+    half: float
+
+    @property
+    def low(self) -> float:
+        """The lower bound."""
+        return self.of.low
+
+    @property
+    def high(self) -> float:
+        """The upper bound."""
+        return self.of.high
+
+    @property
+    def coded_bounds(self) -> tuple[float, float]:
+        """The numbers that are mapped to −1 and 1."""
+        return self.centre - self.half, self.centre + self.half
+
+    @property
+    def midpoint(self) -> float:
+        """The centre, which a null record has."""
+        return self.centre
+
+    @property
+    def half_range(self) -> float:
+        """How far from the centre a number is that is coded as 1."""
+        return self.half
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return self.of.whole
+
+    @property
+    def fill(self) -> float | None:
+        """The number that a missing value counts as; ``None`` where the schema has no rule for it."""
+        return self.of.fill
+
+    @property
+    def underlying(self) -> "Measured":
+        """The number between its bounds."""
+        return self.of
+
+    def refines(self, declared: ColumnKind) -> bool:
+        """Return whether a declared column may be read as this one: its bounds lie inside."""
+        return self.of == declared or self.of.refines(declared)

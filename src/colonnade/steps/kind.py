@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,14 @@ Steps = Mapping[str, Step]
 
 Earlier = Callable[[str], Mapping[str, NDArray[Any]]]
 """What this party released in an earlier step of the same plan, by the step's name. Of a group key, its bytes."""
+
+
+class ReadsEarlier(Protocol):
+    """How columns are read by what this party released before."""
+
+    def schema(self, earlier: Earlier) -> Schema:
+        """Return what the party's columns are read as; refuse if nothing was released."""
+
 
 LOCAL_NOISE = "Each party perturbs its own release with its own independent noise; no peer is trusted."
 
@@ -208,6 +216,8 @@ class StepKind:
     """Whether every party's ledger holds the loss of the whole step, so that a person's total counts it once."""
     keeps_key: ClassVar[bool] = False
     """Whether the step ends with a key in each party's ledger, and with no release."""
+    standardised: "ReadsEarlier | None" = None
+    """How it reads columns by what an earlier step released, if it does (`colonnade.steps.spreads`)."""
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
         only_parameters(step, self.parameters)
@@ -657,10 +667,20 @@ class FixedPoint:
         Categories of two levels coded as one column: −γ, γ, or 0 if missing.
     row_bound
         The squared length that no row may exceed. Rows are scaled down and truncated towards zero where it is below bγ².
+    number_bound
+        The squared length that a row's numbers may not exceed by themselves, if they are clipped so. They are scaled down
+        together; levels, signs and indicators stay as they are.
     """
 
     def __init__(
-        self, columns: Sequence[str], schema: Schema, *, scale: int, signed: Sequence[str] = (), row_bound: int
+        self,
+        columns: Sequence[str],
+        schema: Schema,
+        *,
+        scale: int,
+        signed: Sequence[str] = (),
+        row_bound: int,
+        number_bound: int | None = None,
     ) -> None:
         if type(row_bound) is not int or row_bound < 1:
             raise BadInput("row_bound is a positive whole number.")
@@ -675,7 +695,12 @@ class FixedPoint:
         self.signed = frozenset(signed)
         self.widths = [self._width(name) for name in columns]
         self.row_bound = row_bound
-        self.clips = row_bound < scale**2 * len(columns)
+        starts = np.cumsum([0, *self.widths])[:-1]
+        self.numbers = [int(start) for start, name in zip(starts, columns, strict=True) if schema[name].is_measured]
+        longest = scale**2 * len(self.numbers)
+        self.number_bound = longest if number_bound is None else min(number_bound, longest)
+        self.clips_numbers = self.number_bound < longest
+        self.clips = row_bound < scale**2 * (len(columns) - len(self.numbers)) + self.number_bound
 
     @property
     def width(self) -> int:

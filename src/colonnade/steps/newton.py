@@ -46,7 +46,7 @@ from colonnade.families import DEFAULT, FAMILIES
 from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Loss
-from colonnade.privacy.laws.newton import CURVATURE, NewtonNoise
+from colonnade.privacy.laws.newton import NewtonNoise
 from colonnade.protocol import messages
 from colonnade.result import COORDINATOR, Opening
 from colonnade.schema import Schema
@@ -77,6 +77,7 @@ from colonnade.steps.kind import (
     whole_list,
     whole_parameter,
 )
+from colonnade.steps.spreads import Standardised
 
 LARGEST_WIDTH = 20_000
 
@@ -184,7 +185,7 @@ TABLES = [(bits, finer) for bits in range(FINEST_BITS, COARSEST_BITS - 1, -1) fo
 """How fine the tables of a link can be, the finest first. With two holders each is half as fine as the one before it. With h of
 them, one with fewer bits is 2ʰ⁻¹ times as coarse as the one before it."""
 
-_COMMON = ("scale", "family", "window", "parts", "level")
+_COMMON = ("scale", "family", "window", "parts", "curvatures", "level")
 
 
 class Phase(StrEnum):
@@ -338,20 +339,23 @@ class NewtonTerms(LabelledTerms):
 
     def bound(self, number: int) -> int:
         """Return an upper bound on the integers that a round opens."""
-        return _bound(number, self.people, self.scale, self.link(number), self.noise.variance(number))
+        return _bound(number, self.people, self.scale, self.link(number), self.noise)
 
     def link(self, number: int) -> LinkBounds:
         """Return the link of a round."""
-        return self.curvature_bounds if number == CURVATURE else self.bounds
+        return self.curvature_bounds if self.bends(number) else self.bounds
 
-    @staticmethod
-    def table(number: int) -> TableKind:
+    def bends(self, number: int) -> bool:
+        """Return whether a round opens a curvature."""
+        return number in self.noise.curvatures
+
+    def table(self, number: int) -> TableKind:
         """Return which series the tables of a round are of."""
-        return "weight" if number == CURVATURE else "residual"
+        return "weight" if self.bends(number) else "residual"
 
     def unit(self, number: int) -> float:
         """Return the integer that stands for one in what a round opens, with columns in [−1, 1]."""
-        return float(self.link(number).unit * self.scale ** (2 if number == CURVATURE else 1))
+        return float(self.link(number).unit * self.scale ** (2 if self.bends(number) else 1))
 
     def is_seeded(self, dealer: str, node: str, degree: int) -> bool:
         """Return whether a node's share of what a member deals travels as a seed."""
@@ -387,7 +391,7 @@ class NewtonTerms(LabelledTerms):
             turns += [NewtonTurn(Phase.PARTS, number, chunk), NewtonTurn(Phase.FACTORS, number, chunk)]
             turns += [NewtonTurn(Phase.FOLD, number, chunk, holder) for holder in range(1, len(self.maskers))]
             turns.append(NewtonTurn(Phase.SERIES, number, chunk))
-            if number == CURVATURE:
+            if self.bends(number):
                 turns.append(NewtonTurn(Phase.WEIGH, number, chunk))
         return (*turns, NewtonTurn(Phase.OPEN, number))
 
@@ -439,12 +443,14 @@ def _noise(plan: Plan, steps: Mapping[str, Step], residual: LinkBounds, weight: 
         price=first.price,
         unit=plan.unit,
         collusion=plan.collusion,
+        curvatures=whole_list(first.parameters, "curvatures") if "curvatures" in first.parameters else (1,),
     )
 
 
-def _bound(number: int, people: int, scale: int, bounds: LinkBounds, variance: float) -> int:
+def _bound(number: int, people: int, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> int:
     """Return an upper bound on opened integers: people times |r|·|x| or |w|·|x|², and the noise, twice on the diagonal."""
-    if number == CURVATURE:
+    variance = noise.variance(number)
+    if number in noise.curvatures:
         return people * bounds.weight * scale**2 + noise_tail(math.ceil(2 * variance))
     return people * bounds.residual * scale + noise_tail(math.ceil(variance))
 
@@ -477,10 +483,9 @@ WORDS = (
 def _size(number: int, plan: Plan, scale: int, bounds: LinkBounds, noise: NewtonNoise) -> float:
     """Return an upper bound on the integers that a round opens; infinite if its noise cannot be drawn."""
     try:
-        variance = noise.variance(number)
-    except BadInput:  # coarser tables make it smaller
+        return _bound(number, plan.people, scale, bounds, noise)
+    except BadInput:  # its noise; coarser tables make it smaller
         return math.inf
-    return _bound(number, plan.people, scale, bounds, variance)
 
 
 def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
@@ -495,9 +500,9 @@ def _with_room(plan: Plan, steps: Mapping[str, Step]) -> _Room | None:
     of_steps, of_curvature = {}, {}
     for tables, bounds in links.items():
         noise = _noise(plan, steps, bounds, bounds)
-        sizes = [_size(number, plan, scale, bounds, noise) for number in range(noise.rounds)]
-        of_curvature[tables] = sizes.pop(CURVATURE)
-        of_steps[tables] = max(sizes)
+        sizes = {number: _size(number, plan, scale, bounds, noise) for number in range(noise.rounds)}
+        of_curvature[tables] = max(sizes.pop(number) for number in noise.curvatures)
+        of_steps[tables] = max(sizes.values())
     for word in WORDS:
         arithmetic = Arithmetic(word.moduli)
         room = arithmetic.largest
@@ -515,7 +520,7 @@ POOLING = "{maskers} and any one of {told} do not pool their parts of people's s
 class NewtonSteps(LabelledSteps):
     """One party's rows, its part of the scores and its noise, in every round of a Newton run.
 
-    A round takes public weights. The curvature's round opens Σ w·x·xᵀ, each other round Σ r·x, with r = μ(z) − y and w = μ′(z) by
+    A round takes public weights. A curvature's round opens Σ w·x·xᵀ, each other round Σ r·x, with r = μ(z) − y and w = μ′(z) by
     the series of the family's link (`colonnade.secure.sine_link`). The constant column is the target holder's: γ for a person who
     has a label, else 0; residual and weight of a person without a label are 0.
 
@@ -528,8 +533,11 @@ class NewtonSteps(LabelledSteps):
     channel: ClassVar[StepChannel] = StepChannel.SHARES
     conversation: ClassVar[str] = "newton"
     together: ClassVar[bool] = True
-    parameters: ClassVar[frozenset[str]] = frozenset(
-        {"scale", "row_bound", "width", "target", "level", "levels", "family", "window", "parts"}
+    parameters: ClassVar[frozenset[str]] = (
+        frozenset(
+            {"scale", "row_bound", "width", "target", "level", "levels", "family", "window", "parts", "curvatures"}
+        )
+        | Standardised.parameters
     )
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -546,8 +554,18 @@ class NewtonSteps(LabelledSteps):
             raise SchemaMismatch("The target of Newton steps is a category that has the level asked for.")
         if row_bound < constant + (1 if features else 0):
             raise PlanMismatch("The plan bounds this party's rows below the constant column.")
+        self.standardised = Standardised.of(plan, step, schema)
+        number_bound = None if self.standardised is None else self.standardised.bound(self.terms.scale)
         self.coding = (
-            FixedPoint(features, schema, scale=self.terms.scale, row_bound=row_bound - constant) if features else None
+            FixedPoint(
+                features,
+                schema,
+                scale=self.terms.scale,
+                row_bound=row_bound - constant,
+                number_bound=number_bound,
+            )
+            if features
+            else None
         )
         require_width(self.terms.widths[step.party], self.width)
         block = whole_list(step.parameters, "levels")

@@ -61,6 +61,7 @@ from colonnade.steps.kind import (
     word_list,
 )
 from colonnade.steps.local import MEMBERSHIP, category_of
+from colonnade.steps.spreads import Standardised
 
 
 class Gram(JointStep):
@@ -76,7 +77,9 @@ class Gram(JointStep):
     title: ClassVar[str] = "Gram matrix with noise in shares"
     in_tiles: ClassVar[bool] = True
     parameters: ClassVar[frozenset[str]] = (
-        frozenset({"scale", "signed", "row_bound", "width", "noise"}) | BoundedScores.parameters
+        frozenset({"scale", "signed", "row_bound", "width", "noise"})
+        | BoundedScores.parameters
+        | Standardised.parameters
     )
 
     def __init__(self, plan: Plan, step: Step, schema: Schema, earlier: Earlier = nothing_earlier) -> None:
@@ -87,11 +90,17 @@ class Gram(JointStep):
         scale = whole_parameter(step.parameters, "scale")
         row_bound = whole_parameter(step.parameters, "row_bound")
         self.coding: FixedPoint | BoundedScores
+        self.standardised = Standardised.of(plan, step, schema)
         if "weights" in step.parameters:
+            if self.standardised is not None:
+                raise PlanMismatch("Scores of a model are not standardised.")
             self.coding = BoundedScores(step.columns, schema, step.parameters, scale=scale, row_bound=row_bound)
         else:
             signed = word_list(step.parameters, "signed")
-            self.coding = FixedPoint(step.columns, schema, scale=scale, signed=signed, row_bound=row_bound)
+            number_bound = None if self.standardised is None else self.standardised.bound(scale)
+            self.coding = FixedPoint(
+                step.columns, schema, scale=scale, signed=signed, row_bound=row_bound, number_bound=number_bound
+            )
         require_width(step.parameters.get("width"), self.coding.width)
 
     @property

@@ -7,7 +7,7 @@ tasks from here, the coordinator makes no plan that is not listed, and every mem
 
 from collections.abc import Mapping
 
-from colonnade.steps import alignment, describing, local, newton, products, sums
+from colonnade.steps import alignment, describing, local, newton, products, spreads, sums
 from colonnade.steps.kind import KINDS, TASKS, PlannedMethod
 
 KINDS.register(
@@ -36,6 +36,7 @@ KINDS.register(
             products.UnionCross,
             products.UnionOwn,
             products.ScoreHistogram,
+            spreads.Spreads,
             sums.Predictions,
         )
     },
@@ -96,10 +97,12 @@ TASKS.register(
         ("groups", "secure"): _method(describing.GroupChain, describing.GroupSums, describing.GroupTotals),
         ("clustering", "secure"): _method(*CLUSTERS, products.PairTables),
         ("clustering", "independent"): _method(*CLUSTERS),
-        ("moments", "secure"): _method(products.Gram, products.UnionCross, products.UnionOwn, parameters=_SECOND_STAGE),
+        ("moments", "secure"): _method(
+            spreads.Spreads, products.Gram, products.UnionCross, products.UnionOwn, parameters=_SECOND_STAGE
+        ),
         ("moments", "functional"): _method(products.Coefficients),
         ("moments", "newton"): _method(
-            products.Gram, newton.NewtonSteps, products.ScoreHistogram, parameters=_SECOND_STAGE
+            spreads.Spreads, products.Gram, newton.NewtonSteps, products.ScoreHistogram, parameters=_SECOND_STAGE
         ),
         ("moments", "tables"): _method(
             products.PairTables, local.HistogramStep, products.Gram, parameters=("stage", "keep")

@@ -1,7 +1,7 @@
 """Regressions and additive models by Newton steps on secret shares, seen from the coordinator.
 
 First a Gram matrix of all columns and the target is opened (`GramRelease`), to start from. Then, for each class, the parties take
-rounds at weights that the coordinator publishes: the second opens the curvature, each other one a gradient
+rounds at weights that the coordinator publishes: some open the curvature, each other one a gradient
 (`colonnade.steps.newton`). What is opened is read by `colonnade.estimation.newton`. Proof: docs/proofs/newton.md.
 
 A target of two levels is one class. With more, every class is fitted against the rest, has rounds of its own and pays for them.
@@ -15,7 +15,7 @@ smooth. A row holds zeros and ones, so it needs no fixed-point scale.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,18 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import Relay, conclude_all, shares_of
-from colonnade.coordinator.protocols.moment_releases import GramRelease
+from colonnade.coordinator.protocols.moment_releases import GramRelease, StandardisedMoments, Standardising
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import (
-    BlendedCurvature,
     Division,
     NewtonClass,
     NewtonPrices,
     NewtonSearch,
-    OpenedGradient,
-    start_weights,
 )
 from colonnade.estimation.shape_belief import AdditiveFit, ShapePrior
 from colonnade.families import DEFAULT, WINDOW
@@ -42,7 +39,6 @@ from colonnade.families.family import Family
 from colonnade.plan import Plan, Step
 from colonnade.privacy.accounting import Price, Unit
 from colonnade.privacy.laws.gram import GramNoise
-from colonnade.privacy.laws.newton import CURVATURE
 from colonnade.protocol.messages import Conclude, Opened, Recall, Released, Reply, Rounds, pack
 from colonnade.schema import Column, ColumnName, Feature, coded_widths, columns_at, features_of, parties_of
 from colonnade.secure.shamir import reconstruct
@@ -72,10 +68,13 @@ class NewtonFit:
         The coded columns, the constant one first.
     classes
         One for two levels, else one per level.
+    columns
+        The columns as they were read, the target among them.
     """
 
     features: tuple[Feature, ...]
     classes: tuple[NewtonClass, ...]
+    columns: Mapping[str, Column]
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,8 @@ class NewtonStudy:
         γ.
     family
         What is fitted.
+    standardising
+        The release by which numbers are standardised, out of the same price.
     """
 
     columns: Mapping[str, Column]
@@ -110,6 +111,7 @@ class NewtonStudy:
     window: int = WINDOW
     scale: int = SCALE
     family: Family = DEFAULT
+    standardising: Standardising | None = None
 
     def __post_init__(self) -> None:
         self.family.require_target(self.target, self._aimed)
@@ -151,7 +153,7 @@ class NewtonStudy:
         """The moments to start from."""
         signed = () if self._aimed.is_number or self._aimed.size > 2 else (self.target,)
         scale = self.scale if self.people <= MANY else min(self.scale, START_SCALE)
-        return GramRelease(self.columns, self._prices.gram, signed, scale=scale)
+        return GramRelease(self.columns, self._prices.gram, signed, scale=scale, standardising=self.standardising)
 
     def steps(self) -> tuple[Step, ...]:
         """Return each party's part in the moments and in the rounds of every class."""
@@ -160,12 +162,15 @@ class NewtonStudy:
 
     def rounds(self, plan: Plan) -> Rounds:
         """Open the moments, take all rounds, or return what the parties have kept of them."""
-        moments = yield from self.gram.rounds(plan)
+        opened = yield from self.gram.rounds(plan)
+        moments, read = opened, self
+        if isinstance(opened, StandardisedMoments):
+            moments, read = opened.moments, replace(self, columns=opened.columns)
         classes = []
         for level in self.levels:
-            found = yield from self._class(plan, level, moments)
+            found = yield from read._class(plan, level, moments)  # noqa: SLF001  # its own class
             classes.append(found)
-        return NewtonFit(self.features, tuple(classes))
+        return NewtonFit(read.features, tuple(classes), read.columns)
 
     def gradient_deviation(self, terms: NewtonTerms) -> float:
         """Return the standard deviation of the noise in one entry of the last gradient, a sum over people."""
@@ -224,7 +229,8 @@ class NewtonStudy:
 
     @cached_property
     def _prices(self) -> NewtonPrices:
-        return self.division.prices(self.price, len(self.levels))
+        price = self.price if self.standardising is None else self.standardising.rest
+        return self.division.prices(price, len(self.levels))
 
     def aim(self, moments: Moments, level: int) -> Array:
         """Return weights over the columns of the moments that add up to the target, read at a level."""
@@ -261,13 +267,17 @@ class NewtonStudy:
         own = columns_at(party, self.columns)
         target = ColumnName.of(self.target).column if party == self.holder else ""
         levels = self._most_levels
+        saved, standardised = 0, {}
+        if self.standardising is not None:
+            saved = self.standardising.saved(party, self.scale)
+            standardised = self.standardising.parameters(party)
         return NewtonSteps.ask(
             name=step_name(level),
             party=party,
             columns=own,
             parameters={
                 "scale": self.scale,
-                "row_bound": self.scale**2 * len(own),  # the constant column takes the target's place in the count
+                "row_bound": self.scale**2 * len(own) - saved,  # the constant column takes the target's place in it
                 "width": coded_widths(self.features).get(party, 0) + bool(target),
                 "target": target,
                 "level": level,
@@ -275,6 +285,8 @@ class NewtonStudy:
                 **family_term(self.family),
                 "window": self.window,
                 "parts": self.division.parts,
+                **standardised,
+                **({} if self.division.curvatures == (1,) else {"curvatures": self.division.curvatures}),
             },
             price=self._prices.rounds,
         )
@@ -327,7 +339,7 @@ class RoundReader:
             )
         found = None
         if opened.size:
-            found = self._whole(opened / unit) if number == CURVATURE else (opened / unit)[self._order]
+            found = self._whole(opened / unit) if self._terms.bends(number) else (opened / unit)[self._order]
         self._take(number, found, variance / unit**2)
 
     def result(self) -> Any:
@@ -355,31 +367,23 @@ class _NewtonReader(RoundReader):
     def __init__(self, study: NewtonStudy, terms: NewtonTerms, moments: Moments, level: int) -> None:
         super().__init__(study, terms)
         explaining = [name for name in study.columns if name != study.target]
-        self._moments = moments.select(explaining)
-        self._family = study.family
-        start = start_weights(self._family, moments, study.aim(moments, level), moments.places(explaining))
-        expected = BlendedCurvature.of(self._family, None, 0.0, self._moments, start)
-        self._search = NewtonSearch(start, expected, self._moments.count)
-        self._curvature: tuple[Array, Array | None, float] = (start, None, 0.0)
-        self._gradients: list[OpenedGradient] = []
+        aim, places = study.aim(moments, level), np.append(0, moments.places(explaining))
+        products, variance = (moments.matrix @ aim)[places], (moments.variance @ aim**2)[places]
+        self._search = NewtonSearch(study.family, moments.select(explaining), products, variance, study.window)
 
     def result(self) -> NewtonClass:
         """Return the result."""
-        at, curvature, variance = self._curvature
-        return NewtonClass(
-            self._family, self._search.weights, at, self._moments, curvature, variance, tuple(self._gradients)
-        )
+        return self._search.result()
 
     def _next(self) -> Array:
         return self._search.weights
 
     def _take(self, number: int, opened: Array | None, variance: float) -> None:
-        if number == CURVATURE:
-            at = self._search.weights
-            self._curvature = (at, opened, variance)
-            self._search.bend(BlendedCurvature.of(self._family, opened, variance, self._moments, at))
-        elif opened is not None:
-            self._gradients.append(OpenedGradient(self._search.weights, opened, variance))
+        if opened is None:
+            return
+        if self._terms.bends(number):
+            self._search.bend(opened, variance)
+        else:
             self._search.see(opened, variance)
 
 

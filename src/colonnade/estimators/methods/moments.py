@@ -5,6 +5,7 @@ mechanism across parties* (docs/references.md#functional).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,20 +14,31 @@ from numpy.typing import NDArray
 from colonnade.constraints import OneOf, Optional, PerParty, Real, Whole
 from colonnade.coordinator.federation import Federation
 from colonnade.coordinator.protocols import moment_releases, newton_steps
-from colonnade.coordinator.protocols.moment_releases import Load, gram_load, require_memory
+from colonnade.coordinator.protocols.moment_releases import (
+    GRADIENTS,
+    PRODUCTS,
+    Load,
+    Rule,
+    Standardising,
+    clipped_columns,
+    gram_load,
+    reach_of,
+    require_memory,
+)
 from colonnade.errors import BadInput
 from colonnade.estimation import moments as moment_estimation
 from colonnade.estimation import regression
-from colonnade.estimation.expected_errors import PREDICTION, ExpectedError
+from colonnade.estimation.expected_errors import PREDICTION, ExpectedError, noise_floor
 from colonnade.estimation.moments import Moments
 from colonnade.estimation.newton import Division, newton_inference
 from colonnade.estimators.methods.method import Expectation, Method
 from colonnade.families import WINDOW, WINDOWS
 from colonnade.plan import Parameter
 from colonnade.privacy.accounting import Price, Unit
+from colonnade.privacy.calibration import ledger_rho
 from colonnade.privacy.laws import NoiseFamily
-from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, parties_of
-from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, read_joint
+from colonnade.schema import Feature, coded_widths, coefficients_to_own_units, features_of, parties_of
+from colonnade.steps.kind import LARGEST_SCALE, LARGEST_SHORT_SCALE, Joint, is_conversation, read_joint
 from colonnade.steps.newton import NewtonTerms
 from colonnade.transport.direct import Direct
 
@@ -56,6 +68,16 @@ class MomentMethod(Method["MomentStudy"]):
         """Return the moments that the model is computed from."""
         return moments
 
+    def standardising(
+        self, study: "MomentStudy", federation: Federation, price: Price, rule: Rule
+    ) -> Standardising | None:
+        """Return the first release of a study that standardises its numbers; ``None`` where it does not, or has none."""
+        if not study.standardises:
+            return None
+        columns = study.design(federation.describe()).columns
+        reach = reach_of(rule, columns, price, federation.people, federation._driver.collusion)
+        return Standardising.of(columns, price, self.unit(study), federation.people, reach)
+
     noise_is_fixed: ClassVar[bool] = True
     """Whether no data changes the noise of the covariance matrix. Otherwise there is more of it where columns vary."""
 
@@ -71,11 +93,22 @@ class MomentMethod(Method["MomentStudy"]):
     def expect(self, study: "MomentStudy", algorithm: Any, federation: Federation) -> Expectation:
         """Return what the noise of the covariance matrix means for the estimator's result."""
         width = sum(one.kind != "intercept" and one.column != study.target for one in algorithm.features)
-        return study.expect_on_moments(width, self.moment_noise(study, algorithm, federation), self.noise_is_fixed)
+        noise = self.moment_noise(study, algorithm, federation)
+        expected = study.expect_on_moments(width, noise, self.noise_is_fixed)
+        standardising = getattr(algorithm, "standardising", None)
+        if standardising is None:
+            return expected
+        least = float(np.sqrt(noise_floor(width, noise))) * standardising.reach  # a unit is the reach, or less
+        lost = f"combinations of columns whose standard deviation is below {least:.2g} (that of a single number is 1)"
+        return replace(expected, words={"lost in the noise": lost, **standardising.words()})
 
     def learn(self, study: "MomentStudy", federation: Federation, value: Any) -> dict[str, Any]:
         """Return the attributes that follow from the moments."""
-        return study.learn_from_moments(value, study.design(federation.describe()))
+        if not isinstance(value, moment_releases.StandardisedMoments):
+            return study.learn_from_moments(value, study.design(federation.describe()))
+        clipped = clipped_columns(value.columns, federation.describe())
+        learned = study.learn_from_moments(value.moments, study.design({**federation.describe(), **clipped}))
+        return {**learned, "clipped_": clipped}
 
 
 class Secure(MomentMethod):
@@ -118,7 +151,18 @@ class Secure(MomentMethod):
         elif study.reads_wide(design):
             kind = moment_releases.WideRelease
         signed = (study.target,) if design.has_two_classes else ()  # one column of signs instead of two of indicators
-        algorithm = kind(design.columns, price, signed, self.noise, self.scale, self.row_norms)
+        standardising = None
+        if kind is moment_releases.GramRelease and self.row_norms is None:
+            standardising = self.standardising(study, federation, price, PRODUCTS)
+        algorithm = kind(
+            design.columns,
+            price if standardising is None else standardising.rest,
+            signed,
+            self.noise,
+            self.scale,
+            self.row_norms,
+            standardising,
+        )
         if self._is_wide(algorithm):
             require_memory(self._load(algorithm, federation), len(algorithm.features) - 1)
         return algorithm
@@ -158,7 +202,7 @@ def opened_variance(study: "MomentStudy", algorithm: Any, federation: Federation
 def opened_terms(study: "MomentStudy", algorithm: Any, federation: Federation) -> Joint:
     """Return the terms of a study's joint step."""
     plan = study.method.draft(study, algorithm, federation)
-    return read_joint(plan, plan.steps[0].name)
+    return read_joint(plan, next(step.name for step in plan.steps if is_conversation(step)))
 
 
 def logistic_attributes(model: regression.LogisticFit, coded: Sequence[Feature], design: "Design") -> dict[str, Any]:
@@ -243,6 +287,20 @@ EVERY_CLASS = (
     "Each of {count} classes is fitted against the rest and pays for its own steps. method='secure' fits all at once."
 )
 SHARE = Real(0, 1, closed="neither")
+NOT_CONVERGED = (
+    "The steps have not converged: the last gradient is more than noise. The model has the best weights so far, and its "
+    "intervals may miss. More steps help, or a wider window: method=cn.methods.Newton(steps=..., window=16)."
+)
+
+
+class NotConverged(UserWarning):
+    """A search that ended before it came to rest. ``convergence_`` of the model has the figures.
+
+    Examples
+    --------
+    >>> import warnings, colonnade as cn
+    >>> warnings.simplefilter("error", cn.NotConverged)  # for a pipeline that must not go on with such a model
+    """
 
 
 class Newton(MomentMethod):
@@ -254,7 +312,7 @@ class Newton(MomentMethod):
     Parameters
     ----------
     steps
-        The number of steps.
+        The number of steps. By default it follows from the price, the number of people and that of columns.
     gram, curvature
         The shares of the price that the Gram matrix and the curvature have.
     last
@@ -274,7 +332,7 @@ class Newton(MomentMethod):
     estimand = "the maximum-likelihood estimate on clipped values"
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
-        "steps": Whole(1, MOST_STEPS),
+        "steps": Optional(Whole(1, MOST_STEPS)),
         "gram": SHARE,
         "curvature": SHARE,
         "last": SHARE,
@@ -285,9 +343,9 @@ class Newton(MomentMethod):
     def __init__(
         self,
         *,
-        steps: int = 5,
-        gram: float = 0.24,
-        curvature: float = 0.12,
+        steps: int | None = None,
+        gram: float = 0.2,
+        curvature: float = 0.3,
         last: float = 0.5,
         window: int = WINDOW,
         scale: int | None = None,
@@ -313,17 +371,22 @@ class Newton(MomentMethod):
                 remedy="Use method='secure'.",
             )
         columns = study.design(federation.describe()).columns
-        division = Division.of(steps=self.steps, gram=self.gram, curvature=self.curvature, last=self.last)
+        steps = self.steps or Division.chosen(
+            len(columns), len(features_of(columns)), float(ledger_rho(price)), federation.people
+        )
+        division = Division.of(steps=steps, gram=self.gram, curvature=self.curvature, last=self.last)
         scale = newton_steps.default_scale(federation.people) if self.scale is None else self.scale
+        standardising = self.standardising(study, federation, price, GRADIENTS)
         return newton_steps.NewtonStudy(
-            columns, study.target, price, federation.people, division, self.window, scale, study.family
+            columns, study.target, price, federation.people, division, self.window, scale, study.family, standardising
         )
 
     def learn(
         self, study: "LogisticRegression", federation: Federation, value: newton_steps.NewtonFit
     ) -> dict[str, Any]:
         """Return the model of the final weights, and what noise leaves them uncertain by."""
-        design = study.design(federation.describe())
+        clipped = clipped_columns(value.columns, federation.describe())
+        design = study.design({**federation.describe(), **clipped})
         names, into = coefficients_to_own_units(value.features[1:])
         values = np.array([into @ np.append(one.weights[1:], one.weights[0]) for one in value.classes])
         found = [
@@ -334,7 +397,13 @@ class Newton(MomentMethod):
         errors, shares = np.array([one.errors for one in found]), np.full(len(levels), np.nan)
         model = regression.LogisticFit(levels, names, values[:, :-1], values[:, -1], errors, shares)
         learned = logistic_attributes(model, value.features[1:], design)
-        return {**learned, "_inference": [one.written for one in found]}
+        convergence = [one.convergence for one in value.classes]
+        return {
+            **learned,
+            "_inference": [one.written for one in found],
+            "_convergence": convergence,
+            "clipped_": clipped,
+        }
 
     def expect(self, study: "MomentStudy", algorithm: newton_steps.NewtonStudy, federation: Federation) -> Expectation:
         """Return how noisy a step is, and how many classes pay."""
@@ -343,10 +412,12 @@ class Newton(MomentMethod):
         deviation = algorithm.gradient_deviation(terms)
         words = {
             "noise in an entry of the last gradient": f"{deviation:.3g} people (a sum over {terms.people:,})",
-            "rounds": f"{terms.rounds} per class: the curvature and {terms.rounds - 1} steps",
+            "rounds": f"{terms.rounds} per class, {len(terms.noise.curvatures)} of them for the curvature",
         }
-        warnings: tuple[str, ...] = ()
+        if algorithm.standardising is not None:
+            words |= algorithm.standardising.words()
+        told: tuple[str, ...] = ()
         if len(algorithm.levels) > 1:
             words["classes"] = f"{len(algorithm.levels)}, each with steps of its own"
-            warnings = (EVERY_CLASS.format(count=len(algorithm.levels)),)
-        return Expectation(words, warnings, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))
+            told = (EVERY_CLASS.format(count=len(algorithm.levels)),)
+        return Expectation(words, told, (ExpectedError.not_known(PREDICTION, f"in {algorithm.family.unit}"),))

@@ -21,6 +21,7 @@ PRIVATE_STEPS.register(
             local.PrivateHistogram,
             local.PrivateQuantilePositions,
             local.PrivateReports,
+            local.PrivateSpreads,
             local.PrivateSquaredLength,
             products.PrivateCoefficients,
             products.PrivateGram,

@@ -24,7 +24,7 @@ from colonnade.privacy.randomness import KeyedRandomness
 from colonnade.runtime.spilled_rows import SpilledRows
 from colonnade.schema import Column, Schema, equal_bins, to_unit_range
 from colonnade.schema.encoders import MISSING
-from colonnade.steps import describing, local
+from colonnade.steps import describing, local, spreads
 from colonnade.steps.describing import CountedColumn
 from colonnade.steps.local import CodedBlock, Combination, Membership
 
@@ -160,6 +160,25 @@ class PrivateSquaredLength(PrivateStep[local.SquaredLength]):
             else:
                 nonprivate += table.codes(name, start, stop) >= 0
         return nonprivate
+
+
+class PrivateSpreads(PrivateStep[spreads.Spreads]):
+    """Sums and sums of squares of the rows' numbers."""
+
+    kinds = (spreads.Spreads,)
+
+    def compute(self, table: PrivateTable) -> NDArray[Any]:
+        """Add up, exactly."""
+        return table.fold(np.zeros(2 * len(self.step.columns), dtype=np.int64), self._add)
+
+    def _add(self, nonprivate: NDArray[np.int64], table: PrivateTable, start: int, stop: int) -> None:
+        sums, squares = np.split(nonprivate, 2)
+        for place, name in enumerate(self.step.columns):
+            unit = to_unit_range(table.values(name, start, stop), self.step.schema[name])
+            whole = whole_numbers(unit, spreads.HEIGHT, scale=spreads.HEIGHT)
+            square = (whole / spreads.HEIGHT) ** 2  # of the integer: a bound has both sums at their largest, or neither
+            sums[place] += whole.sum()
+            squares[place] += whole_numbers(square, spreads.HEIGHT, least=0, scale=spreads.HEIGHT).sum()
 
 
 @runtime_checkable

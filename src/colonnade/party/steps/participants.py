@@ -122,8 +122,13 @@ class PrivateStep(Generic[Kind]):
 
     @property
     def schema(self) -> Schema:
-        """What the party's columns are read as."""
-        return self.step.schema
+        """What the party's columns are read as; of a standardised step, by what its ledger has kept of an earlier one."""
+        standardised = self.step.standardised
+        return self.step.schema if standardised is None else standardised.schema(self.step.earlier)
+
+    def require_earlier(self) -> None:
+        """Refuse a standardised step if the earlier one was not kept."""
+        self.schema  # noqa: B018  # it reads what was kept
 
     @property
     def title(self) -> str:

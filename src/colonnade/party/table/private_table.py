@@ -578,7 +578,7 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
     nonprivate = np.empty((coding.width, stop - start), dtype=np.int64)
     position = 0
     for name, width in zip(coding.columns, coding.widths, strict=True):
-        column = coding.schema[name]
+        column = table.schema[name]  # a standardised one is coded around a centre that the coding does not know
         if column.is_number:
             whole_numbers(
                 table.values(name, start, stop),
@@ -593,6 +593,10 @@ def coded_rows(coding: FixedPoint, table: PrivateTable, start: int, stop: int) -
             code = _code_signs if name in coding.signed else _code_levels
             code(table.codes(name, start, stop), coding.scale, nonprivate, position)
         position += width
+    if coding.clips_numbers:
+        numbers = nonprivate[coding.numbers]
+        _clip_rows(numbers, coding.number_bound)
+        nonprivate[coding.numbers] = numbers
     if coding.clips:
         _clip_rows(nonprivate, coding.row_bound)
     return nonprivate

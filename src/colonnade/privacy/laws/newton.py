@@ -1,4 +1,4 @@
-"""The noise of Newton steps on shares: gradients of a model, and one weighted Gram matrix.
+"""The noise of Newton steps on shares: gradients of a model, and weighted Gram matrices.
 
 Proof: docs/proofs/newton.md.
 
@@ -24,14 +24,10 @@ from colonnade.privacy.accounting import Loss, Price, Unit, total
 from colonnade.privacy.laws import Description, Sampler
 from colonnade.privacy.laws.shared import SharedNoise, diagonal
 
-CURVATURE = 1
-"""The number of the round that opens the curvature: after the first gradient step, so that it is opened at a better place than
-the start. All other rounds are gradient steps. The order costs nothing: losses of rounds add up."""
-
 
 @dataclass(frozen=True)
 class NewtonNoise(SharedNoise):
-    """Noise of one weighted Gram matrix and of a number of gradients over all people.
+    """Noise of weighted Gram matrices and of gradients over all people, one of them per round.
 
     Parameters
     ----------
@@ -44,11 +40,14 @@ class NewtonNoise(SharedNoise):
     weight, weight_change
         W and E.
     parts
-        How the price is divided: of the first step, of the curvature, then of each other step. ρ is divided in these proportions.
+        How the price is divided between the rounds, in their order. ρ is divided in these proportions.
     price, unit
         What is offered for all rounds together, and what it protects: a whole record, or one party's part of it.
     collusion
         c: how many data parties may pool their shares of the noise with the coordinator.
+    curvatures
+        The numbers of the rounds that open a weighted Gram matrix. All others open a gradient. The order costs nothing: losses of
+        rounds add up.
 
     Privacy
     -------
@@ -86,6 +85,7 @@ class NewtonNoise(SharedNoise):
     price: Price
     unit: Unit
     collusion: int
+    curvatures: tuple[int, ...] = (1,)
 
     def __post_init__(self) -> None:
         bounds = (*self.row_bounds.values(), self.residual, self.weight, self.columns)
@@ -97,19 +97,21 @@ class NewtonNoise(SharedNoise):
             raise BadInput(
                 "The price is divided into positive whole parts: of a step, of the curvature, and of other steps."
             )
+        if not set(self.curvatures) < set(range(self.rounds)) or not self.curvatures:
+            raise BadInput("Some rounds, and not all of them, open a curvature.")
         self.require_collusion()
 
     name = "gaussian noise in shares, in every round"
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are: the curvature and the steps."""
+        """How many rounds there are: curvatures and steps."""
         return len(self.parts)
 
     @property
     def last_step(self) -> int:
-        """The number of the last round that opens a gradient: the first one, if there is one step."""
-        return max(number for number in range(self.rounds) if number != CURVATURE)
+        """The number of the last round that opens a gradient."""
+        return max(set(range(self.rounds)) - set(self.curvatures))
 
     @property
     def total(self) -> int:
@@ -118,7 +120,7 @@ class NewtonNoise(SharedNoise):
 
     def entries_of(self, number: int) -> int:
         """Return how many numbers a round opens."""
-        return self.columns * (self.columns + 1) // 2 if number == CURVATURE else self.columns
+        return self.columns * (self.columns + 1) // 2 if number in self.curvatures else self.columns
 
     def moved_by(self, number: int, *, colluders: int = 0, party: str | None = None) -> Fraction:
         """Return Δ² of one round, of the curvature in units of an entry off the diagonal.
@@ -126,7 +128,7 @@ class NewtonNoise(SharedNoise):
         Of a whole record towards the coordinator with the ``colluders`` parties of the longest rows; or of one party's part.
         """
         rest = self.total - self.row_bounds[party] if party else sum(sorted(self.row_bounds.values())[::-1][:colluders])
-        if number == CURVATURE:
+        if number in self.curvatures:
             own = self.weight**2 * (self.total**2 - rest**2)
             return Fraction(own + self.weight_change**2 * rest**2, 2)
         return Fraction(self.residual**2 * (self.total - rest) + self.residual_change**2 * rest)
@@ -189,6 +191,6 @@ class NewtonNoise(SharedNoise):
     def draw_round(self, number: int, sampler: Sampler) -> NDArray[np.int64]:
         """Draw one party's share of the noise of one round. Of the curvature row by row, twice the variance on the diagonal."""
         share, entries = self.share_of(number), self.entries_of(number)
-        if number != CURVATURE:
+        if number not in self.curvatures:
             return self._draw(share, entries, sampler)
         return self._draw_doubled(share, entries, diagonal(self.columns), sampler)

@@ -1,0 +1,1 @@
+"""How far standardised values reach: clipping against noise, on simulated people."""
