@@ -152,3 +152,12 @@ def test_off_has_no_such_release_and_a_penalty_is_about_declared_bounds() -> Non
         assert not {"spreads"} & {step.kind for plan in (plain, penalised) for step in plan.steps}
         with pytest.raises(cn.BadInput):
             logistic(epsilon=4.0, standardise="on").prepared(f)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "skellam"])
+@pytest.mark.parametrize("unit", ["person", "party"])
+def test_moments_of_standardised_columns_cost_what_was_offered(noise: str, unit: str) -> None:
+    with federation(wide=1.0) as f:
+        method = cn.methods.Secure(noise=noise)
+        model = cn.LinearRegression("clinic.cost", columns=COLUMNS, method=method, unit=unit, epsilon=2.0, delta=1e-5)
+        assert 1.95 < model.fit(f).privacy_.epsilon(unit=unit) <= 2.0

@@ -143,6 +143,7 @@ def test_a_replaced_record_costs_four_times_as_much() -> None:
         {"parts": (1, 0)},
         {"collusion": 3},
         {"rows": {"a": 0, "b": 1}},
+        *({"curvatures": rounds} for rounds in ((), (1, 1), (2, 1), (-1,), (99,))),
     ],
 )
 def test_what_is_not_a_bound_is_refused(changes: dict) -> None:

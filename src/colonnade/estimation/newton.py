@@ -41,6 +41,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from colonnade.errors import BadInput
@@ -434,7 +435,31 @@ class NewtonSearch:
         weights = self.weights
         if convergence.p_value < SIGNIFICANT and len(self._seen) > 1:
             weights = self._without_rise()
+        if len(self._seen) > 1:
+            weights = self._unbent(weights)
         return NewtonClass(self.family, weights, self.moments, self._near, self.curvature, gradient, convergence)
+
+    def _unbent(self, weights: Array) -> Array:
+        """Return weights with the constant at which the mean target is that of the people, as far as the last gradient tells it.
+
+        Its first entry says by how much the mean is off where the search stands. As far as that is noise, the step's own change
+        of the mean counts instead. A step may be shortened, and slopes change on its way.
+        """
+        step = weights - self._stand.weights
+
+        def mean(shift: float) -> float:
+            centre, variance = self._scores(weights)
+            return float(self.family.mean(centre + shift + math.sqrt(variance) * NODES) @ MASS)
+
+        centre, variance = self._scores(self._stand.weights)
+        stood = float(self.family.mean(centre + math.sqrt(variance) * NODES) @ MASS)
+        off, noise = float(self._stand.values[0]), float(self._stand.variance[0])
+        told = max(1 - noise / max(off**2, 1e-300), 0.0)
+        aim = stood + ((1 - told) * float(self.curvature.matrix[0] @ step) - told * off) / self.people
+        longest = 1 / self.family.steepest
+        if not mean(-longest) < aim < mean(longest):
+            return weights
+        return np.append(weights[0] + brentq(lambda one: mean(one) - aim, -longest, longest), weights[1:])
 
     # Where it begins ------------------------------------------------------------------------------------------------------
 

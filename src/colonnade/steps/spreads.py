@@ -111,6 +111,8 @@ class Standardised:
         names = [one.name for one in plan.steps if one.party == step.party]
         if self.source.kind != Spreads.name or names.index(self.source.name) > names.index(step.name):
             raise PlanMismatch("A step is standardised by one that releases no spreads, or that comes later.")
+        if self.source.price is None:
+            raise PlanMismatch("A step is standardised by one that has no price.")
         if self.source.columns != numbers_of(step.columns, schema):
             raise PlanMismatch("A step is standardised by the spreads of other columns.")
         readings = [{} if one.readings is msgspec.UNSET else one.readings for one in (self.source, step)]
@@ -133,7 +135,7 @@ class Standardised:
         released = earlier(self.source.name).get("value")
         if released is None or released.shape != (2 * len(self.source.columns),) or released.dtype.kind not in "iu":
             raise ProtocolError("The spreads that this step rests on do not have the planned shape.")
-        assert self.source.price is not None  # or it would have released nothing
+        assert self.source.price is not None  # `_check` has refused it
         variance = self._spreads.law(self.source.price).variance
         described = {name: self._declared[name] for name in self.source.columns}
         return self._declared.read_as(
@@ -185,7 +187,7 @@ def centred_columns(
         if found[name].is_centred:
             spreads[name] = spread * column.half_range
     lengths = [found[name].half_range / spread for name, spread in spreads.items()]
-    unit = max(min(reach, math.hypot(*lengths) / math.sqrt(norm)), *lengths, 0.0)
+    unit = max(min(reach, math.sqrt(sum(one * one for one in lengths) / norm)), *lengths, 0.0)
     return found | {name: in_units_of(found[name], unit * spread) for name, spread in spreads.items()}
 
 
@@ -196,7 +198,7 @@ def _spread(mean: float, square: float, noise: float) -> float:
     the mean's, times the mean), so that a spread is not taken for less than it may well be, and to a public part of the range.
     """
     mean = min(max(mean, -1.0), 1.0)
-    variance = max(square - mean**2, 0.0) + noise * math.sqrt(1 + 4 * mean**2)
+    variance = max(square - mean * mean, 0.0) + noise * math.sqrt(1 + 4 * mean * mean)
     return min(max(math.sqrt(variance), NARROWEST), 1.0)
 
 

@@ -152,7 +152,8 @@ class Secure(MomentMethod):
             kind = moment_releases.WideRelease
         signed = (study.target,) if design.has_two_classes else ()  # one column of signs instead of two of indicators
         standardising = None
-        if kind is moment_releases.GramRelease and self.row_norms is None:
+        # Skellam noise is priced by its curve, which does not add up with the first release as parts of ρ do
+        if kind is moment_releases.GramRelease and self.row_norms is None and self.noise == "gaussian":
             standardising = self.standardising(study, federation, price, PRODUCTS)
         algorithm = kind(
             design.columns,

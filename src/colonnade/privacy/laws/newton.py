@@ -97,8 +97,9 @@ class NewtonNoise(SharedNoise):
             raise BadInput(
                 "The price is divided into positive whole parts: of a step, of the curvature, and of other steps."
             )
-        if not set(self.curvatures) < set(range(self.rounds)) or not self.curvatures:
-            raise BadInput("Some rounds, and not all of them, open a curvature.")
+        ordered = tuple(sorted(set(self.curvatures)))
+        if not ordered or ordered != self.curvatures or not set(ordered) < set(range(self.rounds)):
+            raise BadInput("Some rounds, and not all of them, open a curvature; each is named once, in order.")
         self.require_collusion()
 
     name = "gaussian noise in shares, in every round"
