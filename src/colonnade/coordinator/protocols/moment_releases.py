@@ -79,15 +79,19 @@ SPREADS_PARTS = 10
 
 
 class Rule(NamedTuple):
-    """How a method's reach follows from its noise: ``factor`` times the ``power`` of people per unit of noise."""
+    """How a method's reach follows from its noise: ``factor`` times the ``power`` of people per unit of noise.
+
+    ``products``: whether sums of products of two columns are opened, whose noise grows with the squared length of a row.
+    """
 
     factor: float
     power: float
+    products: bool = False
 
 
 GRADIENTS = Rule(0.03, 1 / 2)
 """For sums of residuals times columns: noise in a coefficient grows with the reach."""
-PRODUCTS = Rule(0.4, 1 / 3)
+PRODUCTS = Rule(0.4, 1 / 3, products=True)
 """For sums of products of two columns: noise grows with its square."""
 LEAST_REACH = 2.0
 """However large the noise is: of a normal column one value in twenty lies beyond."""
@@ -125,7 +129,7 @@ def reach_of(rule: Rule, columns: Mapping[str, Column], price: Price, people: in
     rows = 1 + len(columns)
     shares = parties / max(parties - min(collusion, parties - 1), 1)
     deviation = math.sqrt(shares / float(2 * ledger_rho(price)))
-    deviation *= math.sqrt(rows) if rule is GRADIENTS else rows / math.sqrt(2)
+    deviation *= rows / math.sqrt(2) if rule.products else math.sqrt(rows)
     return round(max(LEAST_REACH, rule.factor * math.pow(people / deviation, rule.power)), 3)
 
 
@@ -161,9 +165,9 @@ class Standardising:
 
     @cached_property
     def prices(self) -> dict[str, Price]:
-        """What each party is offered: one part of it, divided by columns where a person's records add up.
+        """What each party is offered for its release.
 
-        Then the noise of a sum is the same at every party.
+        Where a person's records add up, the part is divided in proportion to columns. So every sum has the same noise.
         """
         counts = {party: len(columns_at(party, self.columns)) for party in parties_of(self.columns)}
         if self.unit == "party":
@@ -222,6 +226,11 @@ class Standardising:
             value = planned_value(release, (2 * len(own),), "int64")
             found |= centred_columns(own, value, self.people, variance, self.reach, self.norm(party))
         return found
+
+
+def standardised_terms(by: Standardising | None, party: str, scale: int) -> tuple[int, dict[str, Parameter]]:
+    """Return by how much a party's row bound falls, and what its step says about that; nothing where columns are as declared."""
+    return (0, {}) if by is None else (by.saved(party, scale), by.parameters(party))
 
 
 def clipped_columns(read: Mapping[str, Column], declared: Mapping[str, Column]) -> dict[str, Column]:
@@ -435,10 +444,7 @@ class GramRelease:
         own = columns_at(party, self.columns)
         asked = columns_at(party, self.signed)
         bound = row_bound(self.row_norms, party, len(own), self.gamma)
-        saved, standardised = 0, {}
-        if self.standardising is not None:
-            saved = self.standardising.saved(party, self.gamma)
-            standardised = self.standardising.parameters(party)
+        saved, standardised = standardised_terms(self.standardising, party, self.gamma)
         return products.Gram.ask(
             name="gram",
             party=party,

@@ -23,7 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.coordinator.driver import Relay, conclude_all, shares_of
-from colonnade.coordinator.protocols.moment_releases import GramRelease, StandardisedMoments, Standardising
+from colonnade.coordinator.protocols.moment_releases import (
+    GramRelease,
+    StandardisedMoments,
+    Standardising,
+    standardised_terms,
+)
 from colonnade.errors import BadInput, ProtocolError, SchemaMismatch
 from colonnade.estimation.additive import FEW_PRODUCTS, FIRST_TABLE, STEPS, TABLES, AdditiveSearch
 from colonnade.estimation.moments import Moments
@@ -267,10 +272,7 @@ class NewtonStudy:
         own = columns_at(party, self.columns)
         target = ColumnName.of(self.target).column if party == self.holder else ""
         levels = self._most_levels
-        saved, standardised = 0, {}
-        if self.standardising is not None:
-            saved = self.standardising.saved(party, self.scale)
-            standardised = self.standardising.parameters(party)
+        saved, standardised = standardised_terms(self.standardising, party, self.scale)
         return NewtonSteps.ask(
             name=step_name(level),
             party=party,

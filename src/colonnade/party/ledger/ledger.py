@@ -750,9 +750,8 @@ class SqliteLedger:
             state = self._chain.catch_up()
             self._refuse_a_repeated(request_id)
             charged = cost and self._paid_at_once(state, request_id, cost, terms.get("plan"))
-            if (
-                charged != cost
-            ):  # a row for other steps too is no part of a joint opening, which a person's total counts once
+            if charged != cost:
+                # it pays for other steps too: no part of a joint opening, which a person's total counts once
                 cost, terms = charged, {**terms, "together": False}
             self._refuse_beyond_the_cap(state, cost, terms.get("plan"))
             about = self._chain.plans.refer(terms, state.version)
@@ -770,8 +769,10 @@ class SqliteLedger:
         that would be a choice which nobody has divided δ for (docs/proofs/gaussian-losses.md#plans). Later rows are charged the
         least, as long as the total covers the plan: the cap may have changed in between.
         """
-        held = None if state.total.gaussian is None else self._holds.of_plan(plan, state.total)
-        if held is None or state.total.plan not in (None, plan) or held[0].steps.get(request_id) != cost:
+        if state.total.gaussian is None or state.total.plan not in (None, plan):
+            return cost  # most rows: no hold is read for them
+        held = self._holds.of_plan(plan, state.total)
+        if held is None or held[0].steps.get(request_id) != cost:
             return cost
         whole, due = held
         if due.steps[request_id] != cost:
