@@ -9,9 +9,10 @@ answer also where columns are collinear or classes separable, and hardly anythin
 covariance of a column with the target would be the mean weight times its covariance with the score (Stein). That gives
 slopes, their scale and the constant. Correlations are pulled towards none as far as noise explains them.
 
-*Curvature.* The same identity says what the curvature should be at any weights. Each later gradient tells how the slope really
-changed along the last step, as far as that is more than noise (BFGS, damped as in [Powell 1978]). A weighted Gram matrix is
-opened where the last gradient is. Entry by entry it replaces what was believed, as far as the two differ by more than noise.
+*Curvature.* The same identity says what the curvature should be at any weights. A weighted Gram matrix is opened at the start and
+where the last gradient is. Entry by entry it replaces what was believed, as far as the two differ by more than noise. In
+between, gradients tell how the slope really changed along a step, as far as that is more than noise (BFGS, damped as in
+[Powell 1978]).
 
 *Belief.* A gradient opened at b is H·(b − β) plus noise of a known variance. All gradients are read so, each with as much
 doubt as it disagrees with the last one by more than noise. With the prior this gives a mean of β. Its scale is averaged over by
@@ -19,16 +20,14 @@ likelihood, and noise in the curvature counts by entry. Where noise outweighs th
 not it is Newton's step. So one rule serves every ε.
 
 *Guarantee.* A step moves a typical score by at most one unit in which weights change by a factor e (`Family.steepest`).
-Every party clips its part of a score to the window of the link, so no party's columns alone carry anybody out of it.
-The gradient at its end shows whether the potential can have risen:
-the slope along the step rises no faster than the majoriser allows, the family's `steepness` times the Gram matrix. If it can
-have, by more than noise, the search stays where it was, and the next step is half as long. The last step, which no gradient
-follows, is shortened to where that bound, or the curvature opened there, excludes a rise, unless the gradient is mere noise.
-So without noise the potential of the series, with the prior's, never rises from one place where the search stands to the next
-as long as scores are in the window.
+Every party clips its part of a score to the window of the link, so no party's columns alone carry anybody out of it. Slopes at
+both ends of a step tell whether the potential has risen on it. If it has, by more than noise, the next step begins where the
+slopes say that the valley is, and is half as long. The last step, which no gradient follows, is shortened to where the
+majoriser, the family's `steepness` times the Gram matrix, or the curvature opened there, excludes a rise, unless the gradient is
+mere noise. If the last gradient shows a rise, the valley is the answer, and the search has not converged.
 
-*Convergence* (`Convergence`). The last gradient is compared with its noise. Where that is tiny, it also counts as converged if
-what the last step leaves is small against the sampling of people.
+*Convergence* (`Convergence`). The last gradient is compared with its noise. It also counts as converged if what the last step
+leaves, because the curvature changes on its way, is small against the error that noise and the sampling of people leave anyway.
 
 *Intervals.* What was opened is one set of noisy equations A·β = A·b − g (`colonnade.estimation.regression.OpenedScore`), with the
 curvature where the last gradient was opened. `benchmarks/newton` shows how often intervals cover.
@@ -53,9 +52,9 @@ from colonnade.estimation.regression import (
     RegressionInference,
     complete_categories,
     infer,
+    inverse_of,
     level_sums,
     second_moment_covariance,
-    solution_of,
 )
 from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price
@@ -82,7 +81,7 @@ NOTICED = 2.0
 SIGNIFICANT = 1e-3
 """The chance below which the last gradient is more than noise."""
 NEAR = 0.25
-"""How much of a sampling error the last step may leave in a search that has converged."""
+"""How much of the error that noise and sampling leave anyway the last step may leave in a search that has converged."""
 SPREADS_IN_WINDOW = 6.0
 """How many standard deviations of the start's scores the window holds."""
 LEAST_PART = 1e-10
@@ -93,7 +92,7 @@ STRETCHES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 57))
 """Candidates for the factor between a score of least squares and one of the family."""
 FEW, MOST = 3, 8
 """The least and the largest number of steps that are chosen."""
-QUIET = 0.003
+QUIET = 0.006
 """The noise of a whole price, per person, from which on down each halving is worth one more step (`Division.chosen`)."""
 
 
@@ -146,27 +145,28 @@ class Division:
             raise BadInput("A price is divided into positive whole parts.", remedy="For example parts=(1, 1, 4).")
 
     @classmethod
-    def of(cls, *, steps: int, gram: float = 0.2, curvature: float = 0.3, last: float = 0.5) -> "Division":
-        """Return the division by shares: of the price for moments and curvature, and of what is left for the last step.
+    def of(cls, *, steps: int, gram: float = 0.3, curvature: float = 0.15, last: float = 0.4) -> "Division":
+        """Return the division by shares: of the price for moments and curvatures, and of what is left for the last step.
 
-        The curvature is opened where the last gradient is. To open it also where the second one is gains nothing on these tables.
+        Half of the curvature's share is for the matrix at the start, half for the one where the last gradient is. If
+        these are the same place, it is opened once.
 
         Examples
         --------
-        >>> Division.of(steps=2), Division.of(steps=5).curvatures
-        (Division(gram=20, parts=(25, 30, 25), curvatures=(1,)), (4,))
+        >>> Division.of(steps=3)
+        Division(gram=200, parts=(150, 125, 125, 150, 250), curvatures=(0, 3))
         """
         left = 1 - gram - curvature
         early = [left * (1 - last) / max(steps - 1, 1)] * (steps - 1)
-        shares = [*early, curvature, left - sum(early)]
+        bends = [curvature / 2] * 2 if early else [curvature]
+        shares = [*bends[1:], *early, bends[0], left - sum(early)]
         if min(gram, *shares) < 0.01:
             raise BadInput(
                 "Every opening takes at least one hundredth of the price.", remedy="Take fewer steps, or other shares."
             )
-        wholes = [round(100 * share, 6) for share in (gram, *shares)]
-        factor = 1 if all(whole == int(whole) for whole in wholes) else 100
-        first, *rest = (round(factor * whole) for whole in wholes)
-        return cls(first, tuple(rest), (steps - 1,))
+        factor = next(one for one in (100, 1_000, 10_000) if _whole(one, (gram, *shares)) or one == 10_000)
+        first, *rest = (round(factor * share) for share in (gram, *shares))
+        return cls(first, tuple(rest), (0, steps) if early else (0,))
 
     @staticmethod
     def chosen(row_bound: float, columns: int, rho: float, people: int) -> int:
@@ -201,6 +201,10 @@ class Division:
         return NewtonPrices(
             price_of_rho(unit * self.gram * classes, price.delta), price_of_rho(unit * rounds, price.delta)
         )
+
+
+def _whole(factor: int, shares: Sequence[float]) -> bool:
+    return all(math.isclose(factor * share, round(factor * share), abs_tol=1e-6) for share in shares)
 
 
 def secant_update(curvature: Array, moved: Array, changed: Array, variance: Array | float) -> Array:
@@ -282,7 +286,7 @@ class Convergence:
     Parameters
     ----------
     converged
-        Whether the last gradient is no more than noise, or what it leaves is small against the sampling of people.
+        Whether the last gradient is no more than noise, or what the last step leaves is small against the total error.
     steps
         How many gradients were taken in.
     chi_squared, freedom
@@ -290,7 +294,7 @@ class Convergence:
     p_value
         The chance of as much by noise alone.
     left
-        How many sampling errors of a coefficient the last step may leave, as a root mean square.
+        How many total errors of a coefficient the last step may leave, as a root mean square.
     outside
         No larger share of people has scores outside the window of the link, as far as the moments tell.
     """
@@ -388,22 +392,21 @@ class NewtonSearch:
         first = self._within @ (self._mean * pooled.matrix[0] - products)
         noise = variance + self._mean**2 * self._gram_variance[0]
         self._seen = [OpenedGradient(self._base, first, noise)]
-        self._stand, self._radius, self._kept = self._seen[0], 1 / family.steepest, True
+        self._place, self._radius, self._kept = self._seen[0], 1 / family.steepest, True
+        self._slope_from: OpenedGradient | None = None
+        self._bent_at: Array | None = None
         self.curvature = Curvature(positive_part(everybody * self._gram), everybody**2 * self._gram_variance)
         self._believed: tuple[Array, Array] | None = None
         self._believed = self._belief()
-        self.weights = self._start(self._believed[0] - self._base, everybody)
+        self._origin = self.weights = self._start(self._believed[0] - self._base, everybody)
         self.curvature = self._expected(self.weights)
-        self._slope_from: OpenedGradient | None = None
-        self._near = self.weights
-        self._bent_at: Array | None = None
 
     def bend(self, opened: Array, variance: float) -> None:
         """Take in the weighted Gram matrix at the present weights, whose entries off the diagonal have this variance."""
         noise = np.where(self._known, 0.0, variance * (1 + np.eye(len(opened))))
         self.curvature = self.curvature.corrected(self._within @ opened @ self._within, noise)
         self._slope_from = None
-        self._near = self._bent_at = self.weights
+        self._bent_at = self.weights
 
     def see(self, gradient: Array, variance: float) -> None:
         """Take in the gradient at the present weights, whose entries have noise of this variance, and move."""
@@ -413,19 +416,28 @@ class NewtonSearch:
             changed, noise = seen.values - before.values, seen.variance + before.variance
             moved = secant_update(self.curvature.matrix, seen.weights - before.weights, changed, noise)
             self.curvature = Curvature(moved, self.curvature.variance)
-            self._near = self.weights
         self._slope_from = seen
         self._seen.append(seen)
-        self._kept = self._may_stand(seen)
-        length = self._length(seen.weights - self._stand.weights)
-        longest = 1 / self.family.steepest
-        self._radius = longest if self._kept else min(length, longest) / 2
+        self._judge(seen)
+        self._move()
+
+    def _judge(self, seen: OpenedGradient) -> None:
+        """Say where the next step begins and how long it may be: by the slopes at both ends of the last one."""
+        step = seen.weights - self._place.weights
+        first, last = (float(self._whole_slope(one) @ step) for one in (self._place, seen))
+        noise = math.sqrt(float((self._place.variance + seen.variance) @ step**2))
+        self._kept = last <= 0 or first + last <= NOTICED * noise
         if self._kept:
-            self._stand = seen
+            self._place, self._origin, self._radius = seen, seen.weights, 1 / self.family.steepest
+        else:
+            self._origin = self._place.weights + max(-first, 0.0) / (last + max(-first, 0.0)) * step
+            self._radius = min(self._length(step), self._radius) / 2
+
+    def _move(self) -> None:
+        """Go from where the next step begins to what is believed, as far as a step may go."""
         self._believed = self._belief()
-        step = self._believed[0] - self._stand.weights
-        part = min(1.0, self._radius / max(self._length(step), 1e-12))
-        self.weights = self._stand.weights + part * step
+        step = self._believed[0] - self._origin
+        self.weights = self._origin + min(1.0, self._radius / max(self._length(step), 1e-12)) * step
 
     def result(self) -> NewtonClass:
         """Return what the rounds came to."""
@@ -434,10 +446,11 @@ class NewtonSearch:
         convergence = self._convergence()
         weights = self.weights
         if convergence.p_value < SIGNIFICANT and len(self._seen) > 1:
-            weights = self._without_rise()
+            weights = self._without_rise() if self._kept else self._origin
         if len(self._seen) > 1:
             weights = self._unbent(weights)
-        return NewtonClass(self.family, weights, self.moments, self._near, self.curvature, gradient, convergence)
+        near = weights if self._bent_at is None else self._bent_at
+        return NewtonClass(self.family, weights, self.moments, near, self.curvature, gradient, convergence)
 
     def _unbent(self, weights: Array) -> Array:
         """Return weights with the constant at which the mean target is that of the people, as far as the last gradient tells it.
@@ -445,15 +458,15 @@ class NewtonSearch:
         Its first entry says by how much the mean is off where the search stands. As far as that is noise, the step's own change
         of the mean counts instead. A step may be shortened, and slopes change on its way.
         """
-        step = weights - self._stand.weights
+        step = weights - self._place.weights
 
         def mean(shift: float) -> float:
             centre, variance = self._scores(weights)
             return float(self.family.mean(centre + shift + math.sqrt(variance) * NODES) @ MASS)
 
-        centre, variance = self._scores(self._stand.weights)
+        centre, variance = self._scores(self._place.weights)
         stood = float(self.family.mean(centre + math.sqrt(variance) * NODES) @ MASS)
-        off, noise = float(self._stand.values[0]), float(self._stand.variance[0])
+        off, noise = float(self._place.values[0]), float(self._place.variance[0])
         told = max(1 - noise / max(off**2, 1e-300), 0.0)
         aim = stood + ((1 - told) * float(self.curvature.matrix[0] @ step) - told * off) / self.people
         longest = 1 / self.family.steepest
@@ -580,15 +593,6 @@ class NewtonSearch:
         """Return a gradient with the weak prior's."""
         return np.asarray(seen.values + (seen.weights - self._base) / self._spread**2)
 
-    def _may_stand(self, seen: OpenedGradient) -> bool:
-        """Return whether the potential has not risen since the search last stood, by more than noise."""
-        step = seen.weights - self._stand.weights
-        first, last = (float(self._whole_slope(one) @ step) for one in (self._stand, seen))
-        rise = last
-        if last > 0:  # at most: the slope rises as fast as the majoriser allows, then stays
-            rise -= max(last - first, 0.0) ** 2 / (2 * max(self._steepest_bend(step), 1e-300))
-        return rise <= NOTICED * math.sqrt(float(seen.variance @ step**2))
-
     def _steepest_bend(self, step: Array) -> float:
         """Return the majoriser along a step."""
         return self.family.steepness * max(float(step @ self._gram @ step), 0.0) + float(
@@ -596,22 +600,21 @@ class NewtonSearch:
         )
 
     def _without_rise(self) -> Array:
-        """Return weights on the way of the last step at which the potential cannot have risen; where it stands if that rose."""
-        if not self._kept:
-            return self._stand.weights
-        step = self.weights - self._stand.weights
-        slope, most = float(self._whole_slope(self._stand) @ step), self._steepest_bend(step) / 2
-        own = math.inf  # the curvature where the search stands, if it was opened there
-        if self._stand.weights is self._bent_at:
+        """Return weights on the way of the last step at which the potential cannot have risen."""
+        place = self._place.weights
+        step = self.weights - place
+        slope, most = float(self._whole_slope(self._place) @ step), self._steepest_bend(step) / 2
+        own = math.inf  # the curvature where the step begins, if it was opened there
+        if place is self._bent_at:
             own = float(step @ self.curvature.matrix @ step) + float(np.sum((step / self._spread) ** 2))
         farthest = self.family.steepest * self._farthest(step)
         part = 1.0
         while part > 1e-6:
             far = max(part * farthest, 1e-6)
             if slope + part * min(most, own * (math.expm1(far) - far) / far**2 if far < 30 else most) <= 0:
-                return np.asarray(self._stand.weights + part * step)
+                return np.asarray(place + part * step)
             part /= 2
-        return self._stand.weights
+        return place
 
     def _farthest(self, step: Array) -> float:
         """Return how far a step can move anybody's score."""
@@ -631,14 +634,16 @@ class NewtonSearch:
         outside = min(1.0, (scores[0] ** 2 + scores[1]) / self.window**2)
         if len(self._seen) == 1:
             return Convergence(False, 0, math.inf, freedom, 0.0, math.inf, outside)
-        slope = self._whole_slope(self._stand)
-        figure = float(np.sum(slope**2 / np.maximum(self._stand.variance, 1e-300)))
+        last = self._seen[-1]
+        slope = self._whole_slope(last)
+        figure = float(np.sum(slope**2 / np.maximum(last.variance, 1e-300)))
         chance = float(chi2.sf(figure, freedom))
-        matrix = self.curvature.matrix + np.diag(self._spread**-2.0)
-        errors = math.sqrt(max(float(slope @ solution_of(matrix, slope)), 0.0) / freedom)
-        moved = self._length(self.weights - self._stand.weights)
-        left = errors * math.expm1(min(self.family.steepest * moved, 30.0)) if self._kept else errors
-        done = chance >= SIGNIFICANT or left <= NEAR
+        inverse = inverse_of(self.curvature.matrix + np.diag(self._spread**-2.0))
+        errors = max(float(slope @ inverse @ slope), 0.0) / freedom
+        total = 1 + max(float(last.variance @ np.diag(inverse)), 0.0) / freedom
+        moved = min(max(self.family.steepest * self._length(self.weights - last.weights), 1e-6), 30.0)
+        left = math.sqrt(errors / total) * (math.expm1(moved) - moved) / moved
+        done = chance >= SIGNIFICANT or (self._kept and left <= NEAR)
         return Convergence(done, len(self._seen) - 1, figure, freedom, chance, left, outside)
 
     @cached_property
