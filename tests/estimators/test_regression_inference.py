@@ -92,7 +92,7 @@ def test_a_summary_shows_what_it_rests_on_and_every_column(people):
         "privacy share",
     ):
         assert words in shown, words
-    frame = summary.frame[summary.frame["determined"] & (summary.frame["total error"] > 0)]
+    frame = summary.frame[~summary.frame["hidden"] & (summary.frame["total error"] > 0)]
     np.testing.assert_allclose(frame["total error"] ** 2, frame["privacy error"] ** 2 + frame["sampling error"] ** 2)
     np.testing.assert_allclose(frame["privacy share"], (frame["privacy error"] / frame["total error"]) ** 2)
     np.testing.assert_allclose(frame["upper"] - frame["lower"], 2 * 1.959963984540054 * frame["total error"])
@@ -106,13 +106,17 @@ def test_a_summary_shows_what_it_rests_on_and_every_column(people):
     assert "nan" not in shown  # of the level that others are compared with
 
 
-def test_what_epsilon_does_not_determine_is_said_and_has_no_interval(people):
+def test_what_noise_hides_is_marked_and_has_a_finite_interval_and_no_p_value(people):
     model = fitted(people, epsilon=0.02, delta=1e-5)
-    assert not model.determined_[1:4].all()
-    unknown = [name for name, known in zip(model.feature_names_in_, model.determined_, strict=True) if not known]
-    assert np.all(np.isinf(model.conf_int().loc[unknown]))
-    assert np.isnan(model.cov_params().loc[unknown]).all(axis=None)
-    assert "not at this ε" in repr(model.summary())
+    assert model.hidden_[1:4].any()
+    assert np.array_equal(model.determined_, ~model.hidden_)
+    hidden = [name for name, one in zip(model.feature_names_in_, model.hidden_, strict=True) if one]
+    assert np.all(np.isfinite(model.conf_int()))
+    assert np.all(np.isfinite(model.cov_params()))
+    printed = model.summary().printed()
+    assert set(printed.loc[hidden, "noise"]) == {"hidden"}
+    assert all(printed.loc[hidden, ["coefficient", "lower", "upper"]].to_numpy().ravel())
+    assert not any(printed.loc[hidden, "p"])
     assert np.all(np.isfinite(model.coef_))  # it still predicts
     model.plot()
 

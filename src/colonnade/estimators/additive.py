@@ -135,7 +135,7 @@ class AdditiveModel:
                 "effect": np.ravel(self.coef_),
                 "stderr": np.ravel(self.coef_stderr_),
                 "share": np.tile(share, len(found)),
-                "determined": np.concatenate([one.determined[:-1] for one in found]),
+                "hidden": np.concatenate([one.hidden[:-1] for one in found]),
             }
         )
         if len(found) > 1:
@@ -454,7 +454,7 @@ class AdditiveClassifier(AdditiveModel, PredictsClasses, HasCoefficients, Study)
     >>> columns = ["bank.age", "telco.late_payments", "insurer.risk_score"]
     >>> model = cn.AdditiveClassifier("bank.default", columns=columns, bins=8, epsilon=2.0, delta=1e-5).fit(federation)
     >>> list(model.shape_functions_.columns)
-    ['column', 'bin', 'effect', 'stderr', 'share', 'determined']
+    ['column', 'bin', 'effect', 'stderr', 'share', 'hidden']
     >>> sorted(model.importance_.index) == sorted(columns)
     True
     """
@@ -680,7 +680,7 @@ class AdditiveRegressor(AdditiveModel, PredictsNumbers, HasCoefficients, MomentS
             half * coded.estimates + last,
             half**2 * coded.privacy,
             half**2 * coded.sampling,
-            coded.determined,
+            coded.hidden,
             coded.dispersion,
         )
         return {

@@ -75,7 +75,7 @@ class Summary:
     frame
         One row per coefficient, the intercept last: ``coefficient``, ``privacy error`` (from the noise), ``sampling error``
         (from the sampling of people), ``total error``, ``lower`` and ``upper`` ends of the interval for the population, ``p``,
-        ``privacy share`` (the part of the variance that privacy causes) and ``determined``.
+        ``privacy share`` (the part of the variance that privacy causes) and ``hidden`` (a weak prior decides more than the data).
 
     Examples
     --------
@@ -98,17 +98,13 @@ class Summary:
     __repr__ = __str__
 
     def printed(self) -> pd.DataFrame:
-        """Return the table as text. What is not determined says so instead of showing noise; what is undefined is blank."""
-        known = self.frame["determined"].to_numpy(dtype=bool)
+        """Return the table as text. What noise hides is marked; what is undefined is blank."""
         shown = {
-            name: [
-                form.format(value) if ok and not np.isnan(value) else ""
-                for value, ok in zip(self.frame[name], known, strict=True)
-            ]
+            name: [form.format(value) if np.isfinite(value) else "" for value in self.frame[name]]
             for name, form in COLUMNS.items()
         }
-        verdict = ["yes" if ok else "not at this ε" for ok in known]
-        return pd.DataFrame({**shown, "determined": verdict}, index=self.frame.index)
+        mark = ["hidden" if one else "" for one in self.frame["hidden"]]
+        return pd.DataFrame({**shown, "noise": mark}, index=self.frame.index)
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -200,7 +196,7 @@ class HasCoefficients:
         Returns
         -------
         DataFrame
-            Columns ``lower`` and ``upper``; infinite where ε does not determine a coefficient. After `Federation.tightened`
+            Columns ``lower`` and ``upper``, under a weak prior where ``hidden_``. After `Federation.tightened`
             they cover the value for the clipped table, and ``attrs["clipped"]`` says so.
 
         Examples
@@ -217,7 +213,7 @@ class HasCoefficients:
         return frame
 
     def cov_params(self, *, total: bool = True) -> pd.DataFrame:
-        """Return the covariance of the estimates in `summary`; NaN for coefficients that are not determined.
+        """Return the covariance of the estimates in `summary`.
 
         Parameters
         ----------
@@ -233,10 +229,15 @@ class HasCoefficients:
         return pd.DataFrame(whole, index=self._terms(), columns=self._terms())
 
     @property
-    def determined_(self) -> NDArray[np.bool_]:
-        """Whether ε determines each coefficient, in the shape of ``coef_``. If not, its interval is the whole line."""
-        rows = np.array([one.determined[:-1] for one in self._inferred()])
+    def hidden_(self) -> NDArray[np.bool_]:
+        """Whether a weak prior, and not the data, decides most of each coefficient, in the shape of ``coef_``."""
+        rows = np.array([one.hidden[:-1] for one in self._inferred()])
         return np.asarray(rows.reshape(np.shape(self.coef_)))
+
+    @property
+    def determined_(self) -> NDArray[np.bool_]:
+        """Whether the data decides each coefficient: what ``hidden_`` is not."""
+        return ~self.hidden_
 
     def _table(self) -> pd.DataFrame:
         """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
@@ -283,7 +284,7 @@ class HasCoefficients:
                 "upper": ends[:, 1],
                 "p": one.p_values(),
                 "privacy share": one.privacy_share(),
-                "determined": one.determined,
+                "hidden": one.hidden,
             },
             index=[*map(str, self.feature_names_in_), INTERCEPT],
         )
@@ -580,10 +581,10 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         The intercept.
     coef_stderr_ : array
         Errors of ``coef_`` as estimates of what the same people give without noise: from the noise, and from what shrinking
-        moved (``"sketch"``: the noise alone). Infinite where ε does not determine a coefficient. The sampling of people is not in
+        moved (``"sketch"``: the noise alone). The sampling of people is not in
         them (`summary`).
-    determined_ : array of bool
-        Whether ε determines each coefficient.
+    hidden_, determined_ : array of bool
+        Whether noise hides each coefficient (a weak prior decides more of it than the data), and whether it does not.
     feature_names_in_ : array
         The names that the coefficients belong to.
     clipped_ : dict
@@ -739,10 +740,11 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
     classes_ : array
         The target's levels, in schema order.
     coef_stderr_ : array
-        Errors of ``coef_`` as estimates of what the same method gives without noise. Infinite where ε does not determine a
-        coefficient, NaN for ``"gradient"``. Neither a surrogate's bias nor the sampling of people is in them.
-    determined_ : array of bool
-        Whether ε determines each coefficient; of surrogates, for two classes.
+        Errors of ``coef_`` as estimates of what the same method gives without noise. NaN for ``"gradient"``. Neither a
+        surrogate's bias nor the sampling of people is in them.
+    hidden_, determined_ : array of bool
+        Whether noise hides each coefficient (a weak prior decides more of it than the data), and whether it does not. Of
+        surrogates, for two classes.
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
     clipped_ : dict
