@@ -1,5 +1,7 @@
 """Summaries, intervals and codings of regressions, on the real channel."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,9 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 import colonnade as cn
+from colonnade.cli import running
 from colonnade.estimators.regression import Summary
+from colonnade.service.study_file import StudyEntry
 from tests import kit
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, numbers, split
 from tests.federations import frames, joined
@@ -119,6 +123,34 @@ def test_what_noise_hides_is_marked_and_has_a_finite_interval_and_no_p_value(peo
     assert not any(printed.loc[hidden, "p"])
     assert np.all(np.isfinite(model.coef_))  # it still predicts
     model.plot()
+
+
+def test_every_place_that_shows_a_regression_shows_one_table_one_mark_and_what_would_help(people, tmp_path, capsys):
+    model = fitted(people, epsilon=0.02, delta=1e-5)
+    entry = StudyEntry("Bills", model)
+    running.print_result(entry)
+    table = model.table()
+    assert list(table.columns) == ["coefficient", "total error", "lower", "upper", "p", "noise"]
+    hidden = int((table["noise"] == "hidden").sum())
+    assert hidden == int(model.summary().frame["hidden"].sum()) > 0
+    results = running.as_json(entry)["results"]
+    shown = {
+        "summary": str(model.summary()),
+        "summary in a notebook": model.summary()._repr_html_(),
+        "notebook": model._repr_html_(),
+        "command line": capsys.readouterr().out,
+        "report": model.report(tmp_path / "report.html", federation=people).read_text(),
+        "study file": json.dumps(results, ensure_ascii=False),
+    }
+    for place, words in shown.items():
+        assert f"{hidden} of {len(table)} rows are hidden by noise" in " ".join(words.split()), place
+        assert "a larger ε would help" in " ".join(words.split()), place
+    assert not {"inf", "-inf"} & set(shown["summary"].split() + shown["command line"].split())
+    assert [row["noise"] for row in results["table"]] == list(table["noise"])
+    assert "hollow: hidden by noise" in model.plot().get_supxlabel()
+    clear = fitted(people)
+    assert "hidden" not in str(clear.summary()) + clear._repr_html_()
+    assert "hollow" not in clear.plot().get_supxlabel()
 
 
 def test_methods_without_a_law_of_their_errors_refuse_intervals(people):

@@ -46,6 +46,7 @@ from colonnade.estimators.regression import (
     LogisticRegression,
     PredictsClasses,
     PredictsNumbers,
+    marked,
 )
 from colonnade.estimators.study import COMMON, Design, MomentStudy, Study
 from colonnade.estimators.two_stages import (
@@ -349,7 +350,7 @@ class AdditiveModel:
     def _table(self) -> pd.DataFrame:
         """Return the shapes, the most important column first."""
         order = {name: place for place, name in enumerate(self.importance_.index)}
-        shapes = self.shape_functions_
+        shapes = marked(self.shape_functions_, prior="effects as large as those of other bins")
         titles = [name for name in ("class", "column", "bin") if name in shapes]
         return shapes.sort_values("column", key=lambda names: names.map(order), kind="stable").set_index(titles)
 

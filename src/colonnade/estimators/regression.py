@@ -60,6 +60,28 @@ COLUMNS = {
     "privacy share": "{:.2f}",
 }
 """The columns of numbers in a summary, and how each is printed."""
+READ_FIRST = ["coefficient", "total error", "lower", "upper", "p"]
+"""The columns that a table of a result shows."""
+PRIOR = "effects of about 2.5 units of score per two spreads"
+HELPS = "Fewer columns, federation.tightened(...) or a larger ε would help."
+
+
+def marked(frame: pd.DataFrame, *, prior: str = PRIOR) -> pd.DataFrame:
+    """Return estimates as every place shows them: ``noise`` says which are hidden, ``attrs["note"]`` what that means.
+
+    Parameters
+    ----------
+    frame
+        Estimates with a column ``hidden``.
+    prior
+        What is assumed about those.
+    """
+    hidden = frame["hidden"].to_numpy(dtype=bool)
+    shown = frame.drop(columns="hidden").assign(noise=np.where(hidden, "hidden", ""))
+    count = f"{hidden.sum()} of {len(hidden)} rows are hidden by noise"
+    meaning = f"their estimates and intervals rest on the prior ({prior}) more than on the data"
+    shown.attrs["note"] = f"{count}: {meaning}. {HELPS}" if hidden.any() else ""
+    return shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,24 +115,27 @@ class Summary:
     def __str__(self) -> str:
         width = max(map(len, self.head), default=0)
         head = [f"  {name:<{width}}  {words}" for name, words in self.head.items()]
-        return "\n".join([self.title, *head, "", self.printed().to_string()])
+        shown = self.printed()
+        note = ["", shown.attrs["note"]] if shown.attrs["note"] else []
+        return "\n".join([self.title, *head, "", shown.to_string(), *note])
 
     __repr__ = __str__
 
     def printed(self) -> pd.DataFrame:
         """Return the table as text. What noise hides is marked; what is undefined is blank."""
-        shown = {
+        cells = {
             name: [form.format(value) if np.isfinite(value) else "" for value in self.frame[name]]
             for name, form in COLUMNS.items()
         }
-        mark = ["hidden" if one else "" for one in self.frame["hidden"]]
-        return pd.DataFrame({**shown, "noise": mark}, index=self.frame.index)
+        return marked(self.frame.assign(**cells))
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(words)}</td></tr>" for name, words in self.head.items()
         )
-        return f"<h4>{html.escape(self.title)}</h4><table>{rows}</table>{self.printed().to_html(escape=True)}"
+        shown = self.printed()
+        note = f"<p>{html.escape(shown.attrs['note'])}</p>" if shown.attrs["note"] else ""
+        return f"<h4>{html.escape(self.title)}</h4><table>{rows}</table>{shown.to_html(escape=True)}{note}"
 
 
 REACH = 1.96
@@ -240,10 +265,10 @@ class HasCoefficients:
         return ~self.hidden_
 
     def _table(self) -> pd.DataFrame:
-        """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
+        """Return the summary's estimates and intervals; with the errors of the noise alone, for a method without intervals."""
         if vars(self).get("_inference") is None:
             return coefficient_table(self)
-        frame = self.summary().frame
+        frame = marked(self.summary().frame)[[*READ_FIRST, "noise"]]
         return frame.rename_axis([*frame.index.names[:-1], "column"])
 
     def _inferred(self) -> list[Inference]:

@@ -341,7 +341,7 @@ def _coefficients(study: Any) -> "Figure":
         (name, one["coefficient"].to_numpy() * span, (one["upper"] - one["lower"]).to_numpy() / 2 * span)
         for name, one in rows.items()
     ]
-    hollow = [one["hidden"].to_numpy(dtype=bool) for one in rows.values()] if "hidden" in whole else None
+    hollow = [one["noise"].to_numpy() == "hidden" for one in rows.values()] if "noise" in whole else None
     unit = "log-odds" if hasattr(study, "classes_") else f"units of {shortened(study.target, 30)}"
     covers = "the population" if "p" in whole else "the privacy noise"
     hidden = "; hollow: hidden by noise" if hollow and np.any(hollow) else ""
