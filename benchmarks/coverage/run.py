@@ -107,7 +107,7 @@ def measured(truth: Truth, found: list[Inference], moments: Moments, goal: Array
     """Return what the draws show."""
     errors, oracle = truth.oracle(moments)
     ends = np.array([one.interval(LEVEL, total=total)[:-1] for one in found])
-    called = np.array([one.determined[:-1] for one in found]) & truth.identified
+    called = np.array([~one.hidden[:-1] for one in found]) & truth.identified
     inside = (ends[:, :, 0] <= goal) & (goal <= ends[:, :, 1])
     tests = [
         (float(stats.binom.cdf(inside[called[:, k], k].sum(), called[:, k].sum(), LEVEL)), k)

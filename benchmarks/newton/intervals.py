@@ -64,7 +64,7 @@ def measured(
     """Return what the draws show."""
     errors, oracle = truth.oracle(found[0][0], share)
     ends = np.array([one.interval(LEVEL, total=total)[:-1] for _, one in found])
-    called = np.array([one.determined[:-1] for _, one in found]) & truth.identified
+    called = np.array([~one.hidden[:-1] for _, one in found]) & truth.identified
     inside = (ends[:, :, 0] <= truth.estimates) & (truth.estimates <= ends[:, :, 1])
     tests = [
         (float(stats.binom.cdf(inside[called[:, k], k].sum(), called[:, k].sum(), LEVEL)), k)

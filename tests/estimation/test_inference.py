@@ -73,7 +73,7 @@ def test_without_noise_estimates_and_sampling_errors_are_those_of_textbooks():
     places = [place - 1 for place in kept[1:-1]]
     assert np.allclose(found.estimates[places], model.coef_, rtol=1e-5)
     assert np.allclose(found.errors()[places], expected[:-1], rtol=1e-4)
-    assert found.determined.all()
+    assert not found.hidden.any()
     assert np.all(found.errors(total=False) < 1e-4 * np.maximum(expected.max(), 1))
     references = [place for place in range(len(found.estimates) - 1) if place not in places]
     assert not found.estimates[references].any()
@@ -108,7 +108,7 @@ def test_intervals_without_sampling_cover_what_the_same_people_give_without_nois
     rng = kit.generator(f"covered: noise {deviation}")
     draws = [linear(release(rows, variance=deviation**2, rng=rng)) for _ in range(DRAWS)]
     refute_coverage([within(draw, truth, total=False) for draw in draws])
-    assert np.mean([draw.determined for draw in draws]) > 0.9
+    assert np.mean([~draw.hidden for draw in draws]) > 0.9
     moved = np.std([draw.estimates for draw in draws], axis=0)
     claimed = np.median([draw.errors(total=False) for draw in draws], axis=0)
     known = moved > 0
@@ -193,7 +193,7 @@ def test_intervals_of_a_logistic_surrogate_cover_what_the_surrogate_gives_withou
     rng = kit.generator("surrogate: noise")
     draws = [surrogate(release(rows, variance=100.0, rng=rng))[1] for _ in range(DRAWS)]
     refute_coverage([within(draw, truth.estimates, total=False) for draw in draws])
-    assert np.mean([draw.determined for draw in draws]) > 0.9
+    assert np.mean([~draw.hidden for draw in draws]) > 0.9
 
 
 def test_the_first_order_law_holds_where_the_matrix_stands_out_of_the_noise():
@@ -217,42 +217,42 @@ def test_the_error_of_an_explained_variance_counts_the_noise_of_the_means():
     refute_coverage([np.abs(fit.explained_variance - truth) <= 1.96 * fit.explained_variance_error for fit in fits])
 
 
-# What is not determined -----------------------------------------------------------------------------------------------------
+# What is hidden -------------------------------------------------------------------------------------------------------------
 
 
-def test_copies_of_a_column_are_not_determined_and_others_are():
+def test_copies_of_a_column_are_hidden_and_others_are_not():
     rng = kit.generator("copies")
     one, other = rng.uniform(-1, 1, (2, 20_000))
     copy = one + 0.01 * rng.normal(size=20_000)
     explaining = np.clip(np.column_stack([one, copy, other]), -1, 1)
     features, rows = numbers(np.column_stack([explaining, explaining @ [0.4, 0.1, 0.3]]), "uvwy")
     draws = [linear(release(rows, features, variance=30.0**2, rng=rng), "a.y") for _ in range(DRAWS)]
-    called = np.array([draw.determined[:3] for draw in draws])
+    called = np.array([~draw.hidden[:3] for draw in draws])
     assert np.mean(called[:, :2]) < 0.1
     assert np.mean(called[:, 2]) > 0.95
     refute_coverage([within(draw, [0.4, 0.1, 0.3, 0.0], total=False)[2:3] for draw in draws])
-    unknown = next(draw for draw in draws if not draw.determined[:2].any())
-    assert np.all(np.isinf(unknown.interval(total=False)[:2]))
+    unknown = next(draw for draw in draws if draw.hidden[:2].all())
+    assert np.all(np.isfinite(unknown.interval(total=False)))
     assert np.all(np.isnan(unknown.p_values()[:2]))
-    assert np.all(np.isnan(unknown.covariance()[0]))
+    assert np.all(np.isfinite(unknown.covariance()))
 
 
-def test_a_column_that_its_bounds_leave_without_variation_is_not_determined_and_harms_no_other():
+def test_a_column_that_its_bounds_leave_without_variation_is_hidden_and_harms_no_other():
     rng = kit.generator("wide bounds")
     explaining = np.column_stack([rng.uniform(-1, 1, (20_000, 2)), -0.95 + 0.02 * rng.uniform(-1, 1, 20_000)])
     slopes = np.array([0.3, -0.2, 2.0])  # a steep one, whose effect over the bounds' whole width nobody could see
     features, rows = numbers(np.column_stack([explaining, np.clip(explaining @ slopes + 1.9, -1, 1)]), "uvwy")
     draws = [linear(release(rows, features, variance=40.0**2, rng=rng), "a.y") for _ in range(DRAWS)]
-    assert np.mean([draw.determined[:2] for draw in draws]) > 0.98
-    assert np.mean([draw.determined[2] for draw in draws]) < 0.1
+    assert np.mean([~draw.hidden[:2] for draw in draws]) > 0.98
+    assert np.mean([~draw.hidden[2] for draw in draws]) < 0.1
     refute_coverage([within(draw, [*slopes, 1.9], total=False)[:2] for draw in draws])
 
 
-def test_a_level_that_nobody_has_and_columns_that_add_up_are_not_determined():
+def test_a_level_that_nobody_has_and_columns_that_add_up_are_hidden():
     table = people(kit.generator("aliased"), 20_000)
     table["insurer.region"] = np.minimum(table["insurer.region"], 2)
     rows, rng = coded(table), kit.generator("aliased: noise")
-    called = np.mean([linear(release(rows, variance=25.0, rng=rng)).determined for _ in range(30)], axis=0)
+    called = np.mean([~linear(release(rows, variance=25.0, rng=rng)).hidden for _ in range(30)], axis=0)
     names = [*(feature.name for feature in FEATURES[1:-1]), "intercept"]
     assert [name for name, share in zip(names, called, strict=True) if share < 0.4] == ["insurer.region=west"]
     assert np.sum(called > 0.9) == len(names) - 1
@@ -260,13 +260,13 @@ def test_a_level_that_nobody_has_and_columns_that_add_up_are_not_determined():
     halves = rng.uniform(-0.5, 0.5, (20_000, 2))
     features, rows = numbers(np.column_stack([halves, halves.sum(axis=1), halves @ [0.2, 0.6]]), "uvwy")
     for variance in (0.0, 25.0):
-        assert not linear(release(rows, features, variance=variance, rng=rng), "a.y").determined[:3].any()
+        assert linear(release(rows, features, variance=variance, rng=rng), "a.y").hidden[:3].all()
 
 
-def test_nothing_is_determined_by_noise_alone():
+def test_noise_alone_hides_everything():
     rng = kit.generator("noise alone")
     features, rows = numbers(rng.uniform(-1, 1, (500, 4)), "uvwy")
-    called = [linear(release(rows, features, variance=2_000.0**2, rng=rng), "a.y").determined for _ in range(DRAWS)]
+    called = [~linear(release(rows, features, variance=2_000.0**2, rng=rng), "a.y").hidden for _ in range(DRAWS)]
     assert np.mean(called) < 0.02
 
 
@@ -287,7 +287,7 @@ def test_a_noisy_newton_step_has_intervals_that_cover_where_it_would_have_ended(
         law = OpenedScore(score, weights, start)
         free = np.array([False, False, False, True])
         found = infer(Equations(seen, seen @ start - gradient, law, free, lambda _: 1.0), np.eye(4))
-        assert found.determined.all()
+        assert not found.hidden.any()
         covered.append(within(found, end, total=False))
     refute_coverage(covered)
 
@@ -323,10 +323,10 @@ def test_an_indicator_whose_square_is_its_sum_has_one_noise():
 # Refusals -------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_nothing_is_known_about_is_not_determined_and_stops_nobody():
+def test_what_nothing_is_known_about_is_hidden_and_stops_nobody():
     """Where nobody has a value the matrix is noise around nothing, and without noise it is nothing."""
     size = 3
     noise = OpenedScore(np.eye(size), np.zeros((size, size)), np.zeros(size))
     equations = Equations(np.zeros((size, size)), np.zeros(size), noise, np.array([True, False, False]), lambda _: 1.0)
     found = infer(equations, np.eye(size))
-    assert not found.determined.any()
+    assert found.hidden.all()

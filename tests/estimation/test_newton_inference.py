@@ -67,7 +67,7 @@ def test_without_noise_estimates_are_those_of_maximum_likelihood_and_errors_thos
     known = errors > 0
     assert np.all(np.abs(found.estimates - fitted.written(fitted.best))[known] < 0.1 * errors[known])
     assert np.allclose(np.sqrt(np.diag(found.sampling))[known], errors[known], rtol=0.05)
-    assert found.determined.all()
+    assert not found.hidden.any()
 
 
 def test_intervals_cover_what_the_same_people_give_without_noise():
@@ -76,7 +76,7 @@ def test_intervals_cover_what_the_same_people_give_without_noise():
     for _ in range(40):
         found = inference(fitted.run(rng, 15.0))
         low, high = found.interval(0.95, total=False).T
-        known = found.determined & (found.errors(total=False) > 0)
+        known = ~found.hidden & (found.errors(total=False) > 0)
         inside, called = inside + int(((low <= truth) & (truth <= high))[known].sum()), called + int(known.sum())
     assert called > 200
     assert inside >= 0.9 * called

@@ -1,5 +1,7 @@
 """Summaries, intervals and codings of regressions, on the real channel."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,9 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 
 import colonnade as cn
+from colonnade.cli import running
 from colonnade.estimators.regression import Summary
+from colonnade.service.study_file import StudyEntry
 from tests import kit
 from tests.estimators.moment_samples import GENEROUS, PRICE, federation, numbers, split
 from tests.federations import frames, joined
@@ -92,7 +96,7 @@ def test_a_summary_shows_what_it_rests_on_and_every_column(people):
         "privacy share",
     ):
         assert words in shown, words
-    frame = summary.frame[summary.frame["determined"] & (summary.frame["total error"] > 0)]
+    frame = summary.frame[~summary.frame["hidden"] & (summary.frame["total error"] > 0)]
     np.testing.assert_allclose(frame["total error"] ** 2, frame["privacy error"] ** 2 + frame["sampling error"] ** 2)
     np.testing.assert_allclose(frame["privacy share"], (frame["privacy error"] / frame["total error"]) ** 2)
     np.testing.assert_allclose(frame["upper"] - frame["lower"], 2 * 1.959963984540054 * frame["total error"])
@@ -106,15 +110,47 @@ def test_a_summary_shows_what_it_rests_on_and_every_column(people):
     assert "nan" not in shown  # of the level that others are compared with
 
 
-def test_what_epsilon_does_not_determine_is_said_and_has_no_interval(people):
+def test_what_noise_hides_is_marked_and_has_a_finite_interval_and_no_p_value(people):
     model = fitted(people, epsilon=0.02, delta=1e-5)
-    assert not model.determined_[1:4].all()
-    unknown = [name for name, known in zip(model.feature_names_in_, model.determined_, strict=True) if not known]
-    assert np.all(np.isinf(model.conf_int().loc[unknown]))
-    assert np.isnan(model.cov_params().loc[unknown]).all(axis=None)
-    assert "not at this ε" in repr(model.summary())
+    assert model.hidden_[1:4].any()
+    assert np.array_equal(model.determined_, ~model.hidden_)
+    hidden = [name for name, one in zip(model.feature_names_in_, model.hidden_, strict=True) if one]
+    assert np.all(np.isfinite(model.conf_int()))
+    assert np.all(np.isfinite(model.cov_params()))
+    printed = model.summary().printed()
+    assert set(printed.loc[hidden, "noise"]) == {"hidden"}
+    assert all(printed.loc[hidden, ["coefficient", "lower", "upper"]].to_numpy().ravel())
+    assert not any(printed.loc[hidden, "p"])
     assert np.all(np.isfinite(model.coef_))  # it still predicts
     model.plot()
+
+
+def test_every_place_that_shows_a_regression_shows_one_table_one_mark_and_what_would_help(people, tmp_path, capsys):
+    model = fitted(people, epsilon=0.02, delta=1e-5)
+    entry = StudyEntry("Bills", model)
+    running.print_result(entry)
+    table = model.table()
+    assert list(table.columns) == ["coefficient", "total error", "lower", "upper", "p", "noise"]
+    hidden = int((table["noise"] == "hidden").sum())
+    assert hidden == int(model.summary().frame["hidden"].sum()) > 0
+    results = running.as_json(entry)["results"]
+    shown = {
+        "summary": str(model.summary()),
+        "summary in a notebook": model.summary()._repr_html_(),
+        "notebook": model._repr_html_(),
+        "command line": capsys.readouterr().out,
+        "report": model.report(tmp_path / "report.html", federation=people).read_text(),
+        "study file": json.dumps(results, ensure_ascii=False),
+    }
+    for place, words in shown.items():
+        assert f"{hidden} of {len(table)} rows are hidden by noise" in " ".join(words.split()), place
+        assert "a larger ε would help" in " ".join(words.split()), place
+    assert not {"inf", "-inf"} & set(shown["summary"].split() + shown["command line"].split())
+    assert [row["noise"] for row in results["table"]] == list(table["noise"])
+    assert "hollow: hidden by noise" in model.plot().get_supxlabel()
+    clear = fitted(people)
+    assert "hidden" not in str(clear.summary()) + clear._repr_html_()
+    assert "hollow" not in clear.plot().get_supxlabel()
 
 
 def test_methods_without_a_law_of_their_errors_refuse_intervals(people):

@@ -139,8 +139,10 @@ def _beside_the_truth(study: Any, people: pd.DataFrame) -> pd.DataFrame:
             linear, scale = isinstance(study, cn.LinearRegression), people[study.columns].abs().max()
             exact = linear_model.LinearRegression() if linear else linear_model.LogisticRegression(C=1e9)
             exact.fit(people[study.columns] / scale, people[study.target])
-            true, names = pd.Series(exact.coef_.ravel(), study.columns) / scale, ("coefficient", "privacy error")
+            true = pd.Series(exact.coef_.ravel(), study.columns) / scale
             true["intercept"] = float(exact.intercept_.ravel()[0])
+            table.insert(0, "true", true.reindex(table.index))
+            return table.drop(columns="total error")
         case _:
             return table
     shown = {"true": true.reindex(table.index), "estimate": table[names[0]], "standard error": table.get(names[1])}

@@ -48,6 +48,8 @@ def print_table(frame: pd.DataFrame) -> None:
     screen.print_frame(frame.head(ROWS))
     if len(frame) > ROWS:
         screen.line(f"… and {len(frame) - ROWS:,} more rows; --output writes all of them.")
+    if frame.attrs.get("note"):
+        screen.line(frame.attrs["note"])
 
 
 def print_preview(found: FilePreview) -> None:
@@ -93,7 +95,8 @@ def write_results(path: Path, content: Mapping[str, Any]) -> None:
 def as_json(entry: StudyEntry) -> dict[str, Any]:
     """Return one finished study as plain JSON values."""
     estimator = entry.estimator
-    transcript = estimator.transcript_
+    transcript, table = estimator.transcript_, estimator.table()
+    shown = {"table": plain(table.reset_index()), **table.attrs} if "note" in table.attrs else {}
     return {
         "title": entry.title,
         "purpose": entry.purpose,
@@ -101,7 +104,7 @@ def as_json(entry: StudyEntry) -> dict[str, Any]:
         "parameters": plain(estimator.get_params()),
         "repeat": entry.repeat,
         "plan": messages.digest(estimator.plan_).hex(),
-        "results": {name: plain(value) for name, value in _learned(estimator).items()},
+        "results": {**{name: plain(value) for name, value in _learned(estimator).items()}, **shown},
         "privacy": plain(estimator.privacy_.table()),
         "transcript": {
             "rounds": transcript.rounds,

@@ -510,8 +510,8 @@ def centred_effects(
     privacy, sampling = (
         (centred @ one @ centred.T)[np.ix_(order, order)] for one in (found.covariance, found.sampling)
     )
-    determined = found.determined_in(centred, unit)[order]
-    return Inference(effects[order], privacy, sampling, determined, 1.0)
+    hidden = ~found.determined_in(centred, unit)[order]
+    return Inference(effects[order], privacy, sampling, hidden, 1.0)
 
 
 def centring(features: Sequence[Feature], people: Array) -> Array:

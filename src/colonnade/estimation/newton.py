@@ -726,6 +726,6 @@ def _part(inference: Inference, rows: slice) -> Inference:
         inference.estimates[rows],
         inference.privacy[rows, rows],
         inference.sampling[rows, rows],
-        inference.determined[rows],
+        inference.hidden[rows],
         inference.dispersion,
     )

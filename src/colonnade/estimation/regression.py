@@ -690,23 +690,23 @@ def _inverse(precision: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """Estimates of linear combinations of coefficients, their errors, and whether the releases determine them.
+    """Estimates of linear combinations of coefficients, their errors, and which of them the noise hides.
 
     Parameters
     ----------
     estimates
-        One per combination. They are not shrunk; a model that predicts may use others.
+        One per combination. A model that predicts may use others.
     privacy, sampling
         The covariance that the noise of the releases causes, and the one that the sampling of people causes.
-    determined
-        False where the releases say nothing that can be told from the noise. The interval is then the whole line.
+    hidden
+        True where a weak prior, not the releases, gives most of what is known. There is no p-value there.
     dispersion
         The variance that the sampling errors rest on.
 
     Examples
     --------
     >>> import numpy as np
-    >>> exact = Inference(np.array([2.0]), np.array([[0.09]]), np.array([[0.16]]), np.array([True]), 1.0)
+    >>> exact = Inference(np.array([2.0]), np.array([[0.09]]), np.array([[0.16]]), np.array([False]), 1.0)
     >>> exact.errors().round(2), exact.interval(0.95, total=False).round(2)
     (array([0.5]), array([[1.41, 2.59]]))
     """
@@ -714,7 +714,7 @@ class Inference:
     estimates: Array
     privacy: Array
     sampling: Array
-    determined: NDArray[np.bool_]
+    hidden: NDArray[np.bool_]
     dispersion: float
 
     def __post_init__(self) -> None:
@@ -722,19 +722,16 @@ class Inference:
         for name in ("privacy", "sampling"):
             if getattr(self, name).shape != (size, size):
                 raise BadInput("Covariances have one row and one column per estimate.")
-        if self.determined.shape != (size,):
-            raise BadInput("Every estimate is determined or it is not.")
+        if self.hidden.shape != (size,):
+            raise BadInput("Every estimate is hidden by the noise or it is not.")
 
     def covariance(self, *, total: bool = True) -> Array:
-        """Return the covariance of the estimates; NaN in rows and columns that are not determined."""
-        whole = self.privacy + self.sampling if total else self.privacy
-        known = np.outer(self.determined, self.determined)
-        return np.where(known, whole, np.nan)
+        """Return the covariance of the estimates."""
+        return self.privacy + self.sampling if total else np.array(self.privacy)
 
     def errors(self, *, total: bool = True) -> Array:
-        """Return standard errors; infinite where an estimate is not determined."""
-        squared = np.diag(self.privacy + self.sampling if total else self.privacy)
-        return np.where(self.determined, np.sqrt(np.maximum(squared, 0.0)), np.inf)
+        """Return standard errors."""
+        return np.sqrt(np.maximum(np.diag(self.covariance(total=total)), 0.0))
 
     def interval(self, level: float = 0.95, *, total: bool = True) -> Array:
         """Return lower and upper ends, one row per estimate.
@@ -752,16 +749,16 @@ class Inference:
         return np.column_stack([self.estimates - reach, self.estimates + reach])
 
     def p_values(self) -> Array:
-        """Return two-sided p-values of no effect in the population; NaN where an estimate is not determined."""
+        """Return two-sided p-values of no effect in the population; NaN where an estimate is hidden."""
         errors = self.errors()
         ratio = np.divide(np.abs(self.estimates), errors, out=np.full_like(errors, np.inf), where=errors > 0)
-        return np.where(self.determined & ((errors > 0) | (self.estimates != 0)), 2 * norm.sf(ratio), np.nan)
+        return np.where(~self.hidden & ((errors > 0) | (self.estimates != 0)), 2 * norm.sf(ratio), np.nan)
 
     def privacy_share(self) -> Array:
-        """Return the part of each variance that privacy causes; NaN where there is no variance at all."""
+        """Return the part of each variance that privacy causes; NaN where it is hidden, or there is no variance at all."""
         noise, both = np.diag(self.privacy), np.diag(self.privacy + self.sampling)
         share = np.divide(noise, both, out=np.full_like(both, np.nan), where=both > 0)
-        return np.where(self.determined, share, np.nan)
+        return np.where(self.hidden, np.nan, share)
 
 
 def infer(equations: Equations, combinations: Array) -> Inference:
@@ -781,8 +778,8 @@ def infer(equations: Equations, combinations: Array) -> Inference:
     >>> import numpy as np
     >>> noise = OpenedScore(np.eye(2), np.full((2, 2), 25.0), np.zeros(2))
     >>> equations = Equations(np.diag([900.0, 3.0]), np.array([450.0, 1.0]), noise, np.zeros(2, bool), lambda _: 1.0)
-    >>> infer(equations, np.eye(2)).determined
-    array([ True, False])
+    >>> infer(equations, np.eye(2)).hidden
+    array([False,  True])
     """
     return infer_with_responses(equations, combinations)[0]
 
@@ -807,7 +804,7 @@ def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inf
         estimates=estimates,
         privacy=np.asarray(privacy * np.outer(widening, widening)),
         sampling=np.asarray(sampling),
-        determined=(resolved & separated) | ~combinations.any(axis=1),
+        hidden=~(resolved & separated) & combinations.any(axis=1),
         dispersion=dispersion,
     )
     return inference, responses
@@ -1020,7 +1017,7 @@ class RegressionInference:
         One row per name (every level of a category has one), then the intercept, in own units.
     errors
         Standard errors of the fitted coefficients, all levels, as estimates of what the same people give without noise. They
-        count how far shrinking has moved a coefficient. Infinite where a coefficient is not determined.
+        count how far shrinking has moved a coefficient.
     """
 
     written: Inference
@@ -1112,9 +1109,7 @@ class _LeastSquares:
             shared = np.outer(one.estimates, self.responses @ noise)
             again = float(residual @ noise) / squares
             privacy = privacy - shared - shared.T + again * np.outer(one.estimates, one.estimates)
-        return Inference(
-            estimates, privacy * scale**2, one.sampling * scale**2, one.determined, one.dispersion * scale**2
-        )
+        return Inference(estimates, privacy * scale**2, one.sampling * scale**2, one.hidden, one.dispersion * scale**2)
 
 
 def _least_squares(
@@ -1150,6 +1145,6 @@ def _part(inference: Inference, rows: slice) -> Inference:
         np.array(inference.estimates[rows]),
         np.array(inference.privacy[rows, rows]),
         np.array(inference.sampling[rows, rows]),
-        np.array(inference.determined[rows]),
+        np.array(inference.hidden[rows]),
         inference.dispersion,
     )

@@ -46,6 +46,7 @@ from colonnade.estimators.regression import (
     LogisticRegression,
     PredictsClasses,
     PredictsNumbers,
+    marked,
 )
 from colonnade.estimators.study import COMMON, Design, MomentStudy, Study
 from colonnade.estimators.two_stages import (
@@ -135,7 +136,7 @@ class AdditiveModel:
                 "effect": np.ravel(self.coef_),
                 "stderr": np.ravel(self.coef_stderr_),
                 "share": np.tile(share, len(found)),
-                "determined": np.concatenate([one.determined[:-1] for one in found]),
+                "hidden": np.concatenate([one.hidden[:-1] for one in found]),
             }
         )
         if len(found) > 1:
@@ -349,7 +350,7 @@ class AdditiveModel:
     def _table(self) -> pd.DataFrame:
         """Return the shapes, the most important column first."""
         order = {name: place for place, name in enumerate(self.importance_.index)}
-        shapes = self.shape_functions_
+        shapes = marked(self.shape_functions_, prior="effects as large as those of other bins")
         titles = [name for name in ("class", "column", "bin") if name in shapes]
         return shapes.sort_values("column", key=lambda names: names.map(order), kind="stable").set_index(titles)
 
@@ -454,7 +455,7 @@ class AdditiveClassifier(AdditiveModel, PredictsClasses, HasCoefficients, Study)
     >>> columns = ["bank.age", "telco.late_payments", "insurer.risk_score"]
     >>> model = cn.AdditiveClassifier("bank.default", columns=columns, bins=8, epsilon=2.0, delta=1e-5).fit(federation)
     >>> list(model.shape_functions_.columns)
-    ['column', 'bin', 'effect', 'stderr', 'share', 'determined']
+    ['column', 'bin', 'effect', 'stderr', 'share', 'hidden']
     >>> sorted(model.importance_.index) == sorted(columns)
     True
     """
@@ -680,7 +681,7 @@ class AdditiveRegressor(AdditiveModel, PredictsNumbers, HasCoefficients, MomentS
             half * coded.estimates + last,
             half**2 * coded.privacy,
             half**2 * coded.sampling,
-            coded.determined,
+            coded.hidden,
             coded.dispersion,
         )
         return {

@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": "colonnade model", "version": 2, "library": "…", "estimator": "LinearRegression",
+    {"format": "colonnade model", "version": 3, "library": "…", "estimator": "LinearRegression",
      "parameters": {…}, "learned": {…}, "schema": {…}, "plan": {…}, "plan_hash": "…", "statement": {…}, …, "digest": "…"}
 
 Reading checks the digest of the whole, the hash of the plan, that the schema describes every column of the plan, and that
@@ -211,8 +211,8 @@ _REBUILD: Mapping[str, Callable[[Json], Any]] = {
 
 
 FORMAT = "colonnade model"
-VERSION = 2
-"""The version of the format. 2 leaves out c, which is counted on the losses of a statement."""
+VERSION = 3
+"""The version of the format. 3 has estimates under a prior where noise hides a coefficient; before there were none."""
 WRITE_ONE = "Write one with est.save(...)."
 LARGEST_FILE = 1 << 30
 STUDY_ATTRIBUTES = ("schema_", "plan_", "privacy_", "transcript_", "receipt_")

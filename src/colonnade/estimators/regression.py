@@ -60,6 +60,28 @@ COLUMNS = {
     "privacy share": "{:.2f}",
 }
 """The columns of numbers in a summary, and how each is printed."""
+READ_FIRST = ["coefficient", "total error", "lower", "upper", "p"]
+"""The columns that a table of a result shows."""
+PRIOR = "effects of about 2.5 units of score per two spreads"
+HELPS = "Fewer columns, federation.tightened(...) or a larger ε would help."
+
+
+def marked(frame: pd.DataFrame, *, prior: str = PRIOR) -> pd.DataFrame:
+    """Return estimates as every place shows them: ``noise`` says which are hidden, ``attrs["note"]`` what that means.
+
+    Parameters
+    ----------
+    frame
+        Estimates with a column ``hidden``.
+    prior
+        What is assumed about those.
+    """
+    hidden = frame["hidden"].to_numpy(dtype=bool)
+    shown = frame.drop(columns="hidden").assign(noise=np.where(hidden, "hidden", ""))
+    count = f"{hidden.sum()} of {len(hidden)} rows are hidden by noise"
+    meaning = f"their estimates and intervals rest on the prior ({prior}) more than on the data"
+    shown.attrs["note"] = f"{count}: {meaning}. {HELPS}" if hidden.any() else ""
+    return shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +97,7 @@ class Summary:
     frame
         One row per coefficient, the intercept last: ``coefficient``, ``privacy error`` (from the noise), ``sampling error``
         (from the sampling of people), ``total error``, ``lower`` and ``upper`` ends of the interval for the population, ``p``,
-        ``privacy share`` (the part of the variance that privacy causes) and ``determined``.
+        ``privacy share`` (the part of the variance that privacy causes) and ``hidden`` (a weak prior decides more than the data).
 
     Examples
     --------
@@ -93,28 +115,27 @@ class Summary:
     def __str__(self) -> str:
         width = max(map(len, self.head), default=0)
         head = [f"  {name:<{width}}  {words}" for name, words in self.head.items()]
-        return "\n".join([self.title, *head, "", self.printed().to_string()])
+        shown = self.printed()
+        note = ["", shown.attrs["note"]] if shown.attrs["note"] else []
+        return "\n".join([self.title, *head, "", shown.to_string(), *note])
 
     __repr__ = __str__
 
     def printed(self) -> pd.DataFrame:
-        """Return the table as text. What is not determined says so instead of showing noise; what is undefined is blank."""
-        known = self.frame["determined"].to_numpy(dtype=bool)
-        shown = {
-            name: [
-                form.format(value) if ok and not np.isnan(value) else ""
-                for value, ok in zip(self.frame[name], known, strict=True)
-            ]
+        """Return the table as text. What noise hides is marked; what is undefined is blank."""
+        cells = {
+            name: [form.format(value) if np.isfinite(value) else "" for value in self.frame[name]]
             for name, form in COLUMNS.items()
         }
-        verdict = ["yes" if ok else "not at this ε" for ok in known]
-        return pd.DataFrame({**shown, "determined": verdict}, index=self.frame.index)
+        return marked(self.frame.assign(**cells))
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(words)}</td></tr>" for name, words in self.head.items()
         )
-        return f"<h4>{html.escape(self.title)}</h4><table>{rows}</table>{self.printed().to_html(escape=True)}"
+        shown = self.printed()
+        note = f"<p>{html.escape(shown.attrs['note'])}</p>" if shown.attrs["note"] else ""
+        return f"<h4>{html.escape(self.title)}</h4><table>{rows}</table>{shown.to_html(escape=True)}{note}"
 
 
 REACH = 1.96
@@ -200,7 +221,7 @@ class HasCoefficients:
         Returns
         -------
         DataFrame
-            Columns ``lower`` and ``upper``; infinite where ε does not determine a coefficient. After `Federation.tightened`
+            Columns ``lower`` and ``upper``, under a weak prior where ``hidden_``. After `Federation.tightened`
             they cover the value for the clipped table, and ``attrs["clipped"]`` says so.
 
         Examples
@@ -217,7 +238,7 @@ class HasCoefficients:
         return frame
 
     def cov_params(self, *, total: bool = True) -> pd.DataFrame:
-        """Return the covariance of the estimates in `summary`; NaN for coefficients that are not determined.
+        """Return the covariance of the estimates in `summary`.
 
         Parameters
         ----------
@@ -233,16 +254,21 @@ class HasCoefficients:
         return pd.DataFrame(whole, index=self._terms(), columns=self._terms())
 
     @property
-    def determined_(self) -> NDArray[np.bool_]:
-        """Whether ε determines each coefficient, in the shape of ``coef_``. If not, its interval is the whole line."""
-        rows = np.array([one.determined[:-1] for one in self._inferred()])
+    def hidden_(self) -> NDArray[np.bool_]:
+        """Whether a weak prior, and not the data, decides most of each coefficient, in the shape of ``coef_``."""
+        rows = np.array([one.hidden[:-1] for one in self._inferred()])
         return np.asarray(rows.reshape(np.shape(self.coef_)))
 
+    @property
+    def determined_(self) -> NDArray[np.bool_]:
+        """Whether the data decides each coefficient: what ``hidden_`` is not."""
+        return ~self.hidden_
+
     def _table(self) -> pd.DataFrame:
-        """Return the summary's table; coefficients with the errors of the noise alone, for a method without intervals."""
+        """Return the summary's estimates and intervals; with the errors of the noise alone, for a method without intervals."""
         if vars(self).get("_inference") is None:
             return coefficient_table(self)
-        frame = self.summary().frame
+        frame = marked(self.summary().frame)[[*READ_FIRST, "noise"]]
         return frame.rename_axis([*frame.index.names[:-1], "column"])
 
     def _inferred(self) -> list[Inference]:
@@ -283,7 +309,7 @@ class HasCoefficients:
                 "upper": ends[:, 1],
                 "p": one.p_values(),
                 "privacy share": one.privacy_share(),
-                "determined": one.determined,
+                "hidden": one.hidden,
             },
             index=[*map(str, self.feature_names_in_), INTERCEPT],
         )
@@ -580,10 +606,10 @@ class LinearRegression(PredictsNumbers, HasCoefficients, MomentStudy):
         The intercept.
     coef_stderr_ : array
         Errors of ``coef_`` as estimates of what the same people give without noise: from the noise, and from what shrinking
-        moved (``"sketch"``: the noise alone). Infinite where ε does not determine a coefficient. The sampling of people is not in
+        moved (``"sketch"``: the noise alone). The sampling of people is not in
         them (`summary`).
-    determined_ : array of bool
-        Whether ε determines each coefficient.
+    hidden_, determined_ : array of bool
+        Whether noise hides each coefficient (a weak prior decides more of it than the data), and whether it does not.
     feature_names_in_ : array
         The names that the coefficients belong to.
     clipped_ : dict
@@ -739,10 +765,11 @@ class LogisticRegression(PredictsClasses, HasCoefficients, MomentStudy):
     classes_ : array
         The target's levels, in schema order.
     coef_stderr_ : array
-        Errors of ``coef_`` as estimates of what the same method gives without noise. Infinite where ε does not determine a
-        coefficient, NaN for ``"gradient"``. Neither a surrogate's bias nor the sampling of people is in them.
-    determined_ : array of bool
-        Whether ε determines each coefficient; of surrogates, for two classes.
+        Errors of ``coef_`` as estimates of what the same method gives without noise. NaN for ``"gradient"``. Neither a
+        surrogate's bias nor the sampling of people is in them.
+    hidden_, determined_ : array of bool
+        Whether noise hides each coefficient (a weak prior decides more of it than the data), and whether it does not. Of
+        surrogates, for two classes.
     feature_names_in_ : array
         The names that the columns of ``coef_`` belong to.
     clipped_ : dict

@@ -732,12 +732,10 @@ def _chart(study: Reported, *, drawn: bool) -> Html:
         return join([heading, tag("p", f"{error.message} {error.remedy}", klass="soft")])
     data = base64.b64encode(plots.svg(figure, drawn=drawn)).decode()
     image = tag("img", src=f"data:image/svg+xml;base64,{data}", alt=f"Chart of the fitted {type(study).__name__}")
-    return join(
-        [
-            heading,
-            tag("figure", image, tag("figcaption", "Released values only; intervals are the privacy noise alone.")),
-        ]
-    )
+    whole = study.table() if isinstance(study, Study) else pd.DataFrame()
+    covered = "for the population" if "p" in whole else "the privacy noise alone"
+    caption = tag("figcaption", f"Released values only; intervals are {covered}.")
+    return join([heading, tag("figure", image, caption), *(_rows(whole) if "note" in whole.attrs else [])])
 
 
 def _versions() -> list[str]:
@@ -793,16 +791,20 @@ MOST_SHOWN = 20
 """How many rows of a result a notebook shows."""
 
 
+def _rows(whole: pd.DataFrame) -> list[Html]:
+    """Return the first rows of a result, and the note below them."""
+    top = whole.head(MOST_SHOWN).reset_index().astype(object)
+    more = f"The first {MOST_SHOWN} of {len(whole):,} rows; table() has all." if len(whole) > MOST_SHOWN else ""
+    words = [one for one in (more, whole.attrs.get("note")) if one]
+    return [table([str(name) for name in top.columns], top.to_numpy().tolist()), *(tag("p", one) for one in words)]
+
+
 def study_html(fitted: Any) -> Html:
     """Return an estimator as HTML: its parameters and, once fitted, its result, its receipt and who could see what."""
     parts = [tag("code", repr(fitted))]
     if hasattr(fitted, "privacy_"):
-        whole = fitted.table()
-        top = whole.head(MOST_SHOWN).reset_index().astype(object)
-        more = f"The first {MOST_SHOWN} of {len(whole):,} rows; table() has all."
         parts += [
-            table([str(name) for name in top.columns], top.to_numpy().tolist()),
-            *([tag("p", more)] if len(whole) > MOST_SHOWN else []),
+            *_rows(fitted.table()),
             *(tag("p", line) for line in fitted.receipt_.splitlines()),
             tag("details", tag("summary", "Who could see what"), statement_html(fitted.privacy_)),
         ]

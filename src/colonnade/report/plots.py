@@ -120,23 +120,27 @@ def interval_chart(
     title: str,
     xlabel: str,
     zero: bool = False,
+    hollow: Sequence[Any] | None = None,
 ) -> "Figure":
-    """Return values as points with intervals, one row per label, the first on top; one panel per (name, values, reach)."""
+    """Return values as points with intervals, one row per label, the first on top; one panel per (name, values, reach).
+
+    Points are hollow where ``hollow``, which has one mask per panel, says so.
+    """
     with styled_figure(len(panels) * _height(len(labels))) as figure:
         rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (name, values, reach) in zip(rows, panels, strict=True):
-            _intervals(axes, labels, values, reach, zero=zero)
+        masks = [np.zeros(len(labels), dtype=bool) for _ in panels] if hollow is None else hollow
+        for axes, (name, values, reach), mask in zip(rows, panels, masks, strict=True):
+            _intervals(axes, labels, values, reach, zero=zero, hollow=mask)
             axes.set_title(shortened(name, 44))
         headline(figure, title, xlabel)
     return figure
 
 
-def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool) -> None:
-    places, known = np.arange(len(labels)), np.isfinite(reach)
-    style = {"color": COLOURS[0], "ms": 4.5}
-    axes.errorbar(values[known], places[known], xerr=reach[known], fmt="o", capsize=3, lw=1.4, **style)
-    # any number is within the interval of the others: a hollow marker, and no filled one behind or before it
-    axes.plot(values[~known], places[~known], ls="", marker="o", mfc="white", **style)
+def _intervals(axes: Any, labels: Sequence[object], values: Array, reach: Array, *, zero: bool, hollow: Any) -> None:
+    places, reach = np.arange(len(labels)), np.where(np.isfinite(reach), reach, 0.0)
+    style = {"color": COLOURS[0], "ms": 4.5, "fmt": "o", "capsize": 3, "lw": 1.4}
+    for rows, colour in ((~hollow, COLOURS[0]), (hollow, "white")):
+        axes.errorbar(values[rows], places[rows], xerr=reach[rows], mfc=colour, **style)
     axes.set_yticks(places, [shortened(label) for label in labels])
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
@@ -328,26 +332,26 @@ def _components(study: Any) -> "Figure":
 
 
 def _coefficients(study: Any) -> "Figure":
-    values = np.atleast_2d(np.asarray(study.coef_, dtype=float))
-    errors = np.atleast_2d(np.asarray(getattr(study, "coef_stderr_", np.zeros_like(values)), dtype=float))
-    low, high = _bounds(study)
-    span = high - low
-    shown = slice(0, MOST_ROWS)
-    names = _labels(study.feature_names_in_)[shown]
-    classes = [str(name) for name in getattr(study, "classes_", [])]
-    titles = classes if len(values) > 1 else [""]
+    names = _labels(study.feature_names_in_)
+    whole, (low, high), shown = study.table(), _bounds(study), slice(0, MOST_ROWS)
+    tables = {"": whole} if whole.index.nlevels == 1 else dict(list(whole.groupby(level=0, sort=False)))
+    rows = {str(name): one.iloc[: len(names)][shown] for name, one in tables.items()}
+    span = (high - low)[shown]
     panels = [
-        (title, (row * span)[shown], NORMAL_95 * (error * span)[shown])
-        for title, row, error in zip(titles, values, errors, strict=True)
+        (name, one["coefficient"].to_numpy() * span, (one["upper"] - one["lower"]).to_numpy() / 2 * span)
+        for name, one in rows.items()
     ]
-    unit = "log-odds" if classes else f"units of {shortened(study.target, 30)}"
-    hollow = "; hollow: not determined" if np.isinf(errors[:, shown]).any() else ""
+    hollow = [one["noise"].to_numpy() == "hidden" for one in rows.values()] if "noise" in whole else None
+    unit = "log-odds" if hasattr(study, "classes_") else f"units of {shortened(study.target, 30)}"
+    covers = "the population" if "p" in whole else "the privacy noise"
+    hidden = "; hollow: hidden by noise" if hollow and np.any(hollow) else ""
     return interval_chart(
-        names,
+        names[shown],
         panels,
         title=f"{shortened(study.target, 40)}: effect of a column from its lower to its upper bound",
-        xlabel=f"{unit}; bars: 95 % intervals of the privacy noise{hollow}",
+        xlabel=f"{unit}; bars: 95 % intervals of {covers}{hidden}",
         zero=True,
+        hollow=hollow,
     )
 
 
@@ -545,7 +549,7 @@ def shape_panel(study: Any) -> "Figure":
         for axes in every[len(shown) :]:
             axes.set_axis_off()
         left = f" ({len(shown)} most important of {len(order)})" if len(order) > len(shown) else ""
-        hollow = "" if shapes["determined"].all() else "; hollow: not determined"
+        hollow = "; hollow: hidden" if shapes["hidden"].any() else ""
         headline(
             figure,
             f"{shortened(study.target, 40)}: effect of each column{left}",
@@ -557,7 +561,7 @@ def shape_panel(study: Any) -> "Figure":
 def _reach(shapes: pd.DataFrame) -> float:
     """Return how far the common scale reaches: all effects, and bands up to twice as far."""
     effects = float(shapes["effect"].abs().max())
-    ends = shapes["effect"].abs() + NORMAL_95 * shapes["stderr"].replace(np.inf, 0.0)
+    ends = shapes["effect"].abs() + NORMAL_95 * shapes["stderr"].where(~shapes["hidden"], 0.0)
     return 1.08 * min(float(ends.max()), 2 * effects) if effects > 0 else 1.0
 
 
@@ -582,8 +586,8 @@ def _shape(axes: Any, shape: pd.DataFrame, largest: float, colour: str, title: s
     places = np.arange(len(shape))
     effects = shape["effect"].to_numpy(dtype=float)
     errors = shape["stderr"].to_numpy(dtype=float)
-    known = np.isfinite(errors)
-    reach = np.where(known, NORMAL_95 * np.where(known, errors, 0.0), 0.0)
+    known = ~shape["hidden"].to_numpy(dtype=bool)
+    reach = np.where(known, NORMAL_95 * errors, 0.0)
     axes.fill_between(places, effects - reach, effects + reach, step="mid", color=colour, alpha=0.18, linewidth=0)
     axes.step(places, effects, where="mid", color=colour, linewidth=1.6, label=title or None)
     axes.plot(places[known], effects[known], "o", color=colour, markersize=3)
