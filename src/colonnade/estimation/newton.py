@@ -2,7 +2,7 @@
 
 What the coordinator makes of openings is post-processing and costs nothing. Weights are those of coded columns, the constant
 first. What is sought are the weights that the same people give without noise under a weak prior: an effect of a number is about
-`PRIOR` units of score per two standard deviations, that of a level about `PRIOR`, as in [Gelman et al. 2008]. So there is an
+`PRIOR` units of score per two standard deviations, that of a level about as much, as in [Gelman et al. 2008]. So there is an
 answer also where columns are collinear or classes separable, and hardly anything moves where they are not.
 
 *Start.* The Gram matrix tells the gradient at the constant model, where everybody has the same weight. If scores were normal, the
@@ -47,13 +47,15 @@ from colonnade.errors import BadInput
 from colonnade.estimation.moments import Moments, pooled_correlations
 from colonnade.estimation.regression import (
     Equations,
-    Inference,
     OpenedScore,
     RegressionInference,
     complete_categories,
     infer,
     level_sums,
+    part_of,
+    positive_part,
     second_moment_covariance,
+    weak_spreads,
 )
 from colonnade.families.family import Family
 from colonnade.privacy.accounting import Price
@@ -69,8 +71,6 @@ from colonnade.schema import (
 
 Array = NDArray[np.float64]
 
-PRIOR = 2.5
-"""How large an effect may well be, in units of score: of a level, or of two spreads of a number [Gelman et al. 2008]."""
 SCALES = 2.0 ** -np.arange(0, 6.5, 0.5)
 """Candidates for how much smaller effects are than `PRIOR`, as far as noise hides them: from none to one part of 64."""
 DAMPING = 0.2
@@ -80,8 +80,8 @@ NOTICED = 2.0
 SIGNIFICANT = 1e-3
 """The chance below which the last gradient is more than noise."""
 NEAR = 0.5
-"""How far the last step of a search that has converged may move the part of a score that one column has: by the mean value theorem
-its length is then right to (e^0.5 − 1.5)/0.5, three tenths, also for those at the ends of a heavy tail."""
+"""How far the last step of a search that has converged may move the part of a score that one column has. Its length is then right
+to (e^0.5 − 1.5)/0.5, three tenths, also for those at the ends of a heavy tail."""
 SPREADS_IN_WINDOW = 6.0
 """How many standard deviations of the start's scores the window holds."""
 LEAST_PART = 1e-10
@@ -90,9 +90,9 @@ NODES, MASS = np.polynomial.hermite_e.hermegauss(24)
 MASS = MASS / MASS.sum()
 STRETCHES = np.exp(np.linspace(np.log(0.25), np.log(8.0), 57))
 """Candidates for the factor between a score of least squares and one of the family."""
-FEW, MOST = 3, 8
+FEW, MOST = 3, 7
 """The least and the largest number of steps that are chosen."""
-QUIET = 0.006
+QUIET = 0.003
 """The noise of a whole price, per person, from which on down each halving is worth one more step (`Division.chosen`)."""
 
 
@@ -116,9 +116,9 @@ class NewtonPrices:
 class Division:
     """How a price is divided, in whole parts of ρ.
 
-    Half of what the steps have goes to the last one, because its noise stays in the answer. The earlier ones only have to bring
-    the weights close. On simulated tables of known truth, from 2,000 to 120,000 people at ε from 0.05 to 1,000, nothing changes
-    by more than chance between shares of 0.15 to 0.3 for the Gram matrix and of 0.1 to 0.35 for the curvature.
+    Most of what the steps have goes to the last one, because its noise stays in the answer. The earlier ones only have to bring
+    the weights close. On simulated tables of known truth, of 4,000 to 50,000 people at ε from 0.1 to 10, more for the Gram
+    matrix and less for the curvature helps where noise is large, and the other way round where it is small; the optimum is flat.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Division:
     --------
     >>> prices = Division.of(steps=5).prices(Price.of(1.0, 1e-6), 1)
     >>> round(float(ledger_rho(prices.gram) / ledger_rho(Price.of(1.0, 1e-6))), 3)
-    0.2
+    0.15
     """
 
     gram: int
@@ -150,13 +150,12 @@ class Division:
     ) -> "Division":
         """Return the division by shares: of the price for moments and curvatures, and of what is left for the last step.
 
-        Half of the curvature's share is for the matrix at the start, half for the one where the last gradient is. If
-        these are the same place, it is opened once.
+        The curvature is opened at the start and where the last gradient is; once if these are the same place.
 
         Examples
         --------
-        >>> Division.of(steps=3)
-        Division(gram=200, parts=(150, 125, 125, 150, 250), curvatures=(0, 3))
+        >>> Division.of(steps=4)
+        Division(gram=15, parts=(10, 6, 6, 6, 30, 27), curvatures=(0, 4))
         """
         few = steps <= FEW
         gram = gram or (0.3 if few else 0.15)
@@ -169,9 +168,9 @@ class Division:
             raise BadInput(
                 "Every opening takes at least one hundredth of the price.", remedy="Take fewer steps, or other shares."
             )
-        factor = next(one for one in (100, 1_000, 10_000) if _whole(one, (gram, *shares)) or one == 10_000)
-        wholes = tuple(round(factor * share) for share in (gram, *shares))
-        return cls(wholes[0], wholes[1:], (0, steps) if early else (0,))
+        wholes = [round(10_000 * share) for share in (gram, *shares)]
+        first, *parts = (whole // math.gcd(*wholes) for whole in wholes)
+        return cls(first, tuple(parts), (0, steps) if early else (0,))
 
     @staticmethod
     def chosen(row_bound: float, columns: int, rho: float, people: int) -> int:
@@ -194,7 +193,7 @@ class Division:
         Examples
         --------
         >>> [Division.chosen(13, 20, rho, 50_000) for rho in (0.0005, 0.03, 0.3, 30.0)]
-        [3, 4, 6, 8]
+        [3, 4, 6, 7]
         """
         noise = math.sqrt(row_bound * columns / (2 * rho)) / people
         return int(np.clip(round(FEW + math.log2(QUIET / noise)), FEW, MOST))
@@ -206,10 +205,6 @@ class Division:
         return NewtonPrices(
             price_of_rho(unit * self.gram * classes, price.delta), price_of_rho(unit * rounds, price.delta)
         )
-
-
-def _whole(factor: int, shares: Sequence[float]) -> bool:
-    return all(math.isclose(factor * share, round(factor * share), abs_tol=1e-6) for share in shares)
 
 
 def secant_update(curvature: Array, moved: Array, changed: Array, variance: Array | float) -> Array:
@@ -278,12 +273,6 @@ class Curvature:
         return Curvature(positive_part(factor * self.matrix + kept * apart), kept * noise)
 
 
-def positive_part(matrix: Array) -> Array:
-    """Return the nearest matrix without negative directions."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
 @dataclass(frozen=True)
 class Convergence:
     """Whether a search has come to rest, and the figures that say so.
@@ -341,6 +330,8 @@ class NewtonClass:
         The last gradient. Earlier ones were opened farther away, where the curvature is another.
     convergence
         Whether the search came to rest.
+    spread
+        How far each weight may well be from 0, by the weak prior.
     """
 
     family: Family
@@ -350,6 +341,7 @@ class NewtonClass:
     curvature: Curvature
     gradient: OpenedGradient
     convergence: Convergence
+    spread: Array
 
 
 class NewtonSearch:
@@ -387,7 +379,8 @@ class NewtonSearch:
             np.sqrt(moments.variance * pooled.variance),
         )
         self._levels = np.array([feature.kind == "level" for feature in moments.features])
-        self._spread = self._prior_spread(pooled)
+        self._spread = weak_spreads(pooled)
+        self._spread[0] = window
         (low, high), margin = family.targets, max(1.0, math.sqrt(float(variance[0]))) / self.people
         margin = min(margin, (high - low) / 2)
         self._mean = float(np.clip(products[0] / self.people, low + margin, high - margin))
@@ -453,7 +446,9 @@ class NewtonSearch:
         if len(self._seen) > 1:
             weights = self._unbent(weights)
         near = weights if self._bent_at is None else self._bent_at
-        return NewtonClass(self.family, weights, self.moments, near, self.curvature, self._seen[-1], convergence)
+        return NewtonClass(
+            self.family, weights, self.moments, near, self.curvature, self._seen[-1], convergence, self._spread
+        )
 
     def _unbent(self, weights: Array) -> Array:
         """Return weights with the constant at which the mean target is that of the people, as far as the last gradient tells it.
@@ -478,15 +473,6 @@ class NewtonSearch:
         return np.append(weights[0] + brentq(lambda one: mean(one) - aim, -longest, longest), weights[1:])
 
     # Where it begins ------------------------------------------------------------------------------------------------------
-
-    def _prior_spread(self, pooled: Moments) -> Array:
-        """Return how far each weight may well be from the constant model's."""
-        means = pooled.matrix[0] / self.people
-        variances = np.diag(pooled.matrix) / self.people - means**2
-        variances = np.maximum(variances, np.sqrt(np.diag(pooled.variance)) / self.people)
-        spread = np.where(self._levels, PRIOR, PRIOR / 2 / np.sqrt(np.maximum(variances, 1e-12)))
-        spread[0] = self.window
-        return np.asarray(spread)
 
     def _start(self, step: Array, everybody: float) -> Array:
         """Return weights under which normal scores have the covariances with the target that least squares found.
@@ -701,6 +687,7 @@ def newton_inference(
         unbounded,
         lambda _: spread,
         prior=contrasts @ contrasts.T,
+        weak=(told_apart * np.append(found.spread[1:], 0.0) ** 2) @ told_apart.T,
         least=LEAST_DISTANCE,
         leaking=LEAKING,
     )
@@ -709,7 +696,7 @@ def newton_inference(
     combinations = np.vstack([written_levels(columns, one) @ into @ free for one in shown])
     whole = infer(equations, combinations)
     whole.estimates[:] += combinations @ near
-    written, unique = _part(whole, slice(0, len(into))), _part(whole, slice(len(into), 2 * len(into) - 1))
+    written, unique = part_of(whole, slice(0, len(into))), part_of(whole, slice(len(into), 2 * len(into) - 1))
     return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
 
 
@@ -719,13 +706,3 @@ def dispersion(family: Family, moments: Moments, weights: Array) -> float:
     variance = max(float(weights @ moments.matrix @ weights) / moments.count - mean**2, 0.0)
     scores = mean + math.sqrt(variance) * NODES
     return float((family.variance(family.mean(scores)) @ MASS) / (family.weights(scores)[0] @ MASS))
-
-
-def _part(inference: Inference, rows: slice) -> Inference:
-    return Inference(
-        inference.estimates[rows],
-        inference.privacy[rows, rows],
-        inference.sampling[rows, rows],
-        inference.hidden[rows],
-        inference.dispersion,
-    )

@@ -532,7 +532,10 @@ NOISE_SCALE = 1.25
 RESOLVED = 3.0
 """How many standard errors the information about a coefficient must stand out of its own noise."""
 SEPARATED = 0.25
-"""How much of other coefficients, as a length, may leak into one that is called determined."""
+"""How much of other coefficients, as a length, may leak into one that is not hidden."""
+PRIOR = 2.5
+"""How large an effect may well be, in units of score or of the target's spread: of a level, or of two spreads of a number
+[Gelman et al. 2008]."""
 ROUNDING = 1e-6
 """Noise below this part of the largest entry is taken to be this large: the equations are not known better than that."""
 WIDTH_95 = 1.959963984540054
@@ -633,6 +636,8 @@ class Equations:
     prior
         How coefficients hang together a priori: their covariance in units of τ²; by default they do not. Levels of a category
         that are all compared with one level have that level in common.
+    weak
+        The covariance that effects may well have before anything is known. An estimate with a larger variance is hidden.
     least
         The least τ: how large coefficients may well be before anything was opened.
     leaking
@@ -645,6 +650,7 @@ class Equations:
     free: NDArray[np.bool_]
     dispersion: Callable[[Array], float]
     prior: Array | None = None
+    weak: Array | None = None
     least: float = 0.0
     leaking: float = LEAKING
 
@@ -798,21 +804,23 @@ def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inf
     widening, resolved = _fieller(equations, combinations, responses)
     privacy = responses.T @ covariance @ responses + equations.leaking**2 * width * leaked
     dispersion = equations.dispersion(mean)
-    sampling = dispersion * responses.T @ _positive_part(equations.information) @ responses
+    sampling = dispersion * responses.T @ positive_part(equations.information) @ responses
+    privacy = np.asarray(privacy * np.outer(widening, widening))
     separated = np.sqrt(np.maximum(np.diag(leaked), 0.0)) <= SEPARATED * np.sqrt(_lengths(combinations, own))
+    known = width * moderate if equations.weak is None else equations.weak
+    possible = np.einsum("ij,jk,ik->i", combinations, known, combinations)
+    loose = (possible > 0) & (np.diag(privacy) > possible) & (equations.weak is not None)
+    hidden = (loose | ~(resolved & separated)) & combinations.any(axis=1)
+    # What noise hides is pulled towards no effect, as far as the weak prior outweighs the release
+    part = np.where(hidden & (possible > 0), possible / np.maximum(possible + np.diag(privacy), 1e-300), 1.0)
     inference = Inference(
-        estimates=estimates,
-        privacy=np.asarray(privacy * np.outer(widening, widening)),
-        sampling=np.asarray(sampling),
-        hidden=~(resolved & separated) & combinations.any(axis=1),
+        estimates=part * estimates,
+        privacy=privacy * np.sqrt(np.outer(part, part)),
+        sampling=np.asarray(sampling * np.outer(part, part)),
+        hidden=hidden,
         dispersion=dispersion,
     )
     return inference, responses
-
-
-def _lengths(combinations: Array, own: Array) -> Array:
-    """Return the prior variance of each combination; of one of free coefficients alone, its squared length."""
-    return np.where(own > 0, own, np.einsum("ij,ij->i", combinations, combinations))
 
 
 def _noise_in_equations(equations: Equations) -> tuple[Array, Array, float]:
@@ -856,18 +864,23 @@ def _flat_along(combinations: Array, spread: Array, shrunk: NDArray[np.bool_], r
     return np.asarray(spread @ combinations.T + images * np.where(room > 0, along / known, 0.0))
 
 
+def _lengths(combinations: Array, own: Array) -> Array:
+    """Return the prior variance of each combination; of one of free coefficients alone, its squared length."""
+    return np.where(own > 0, own, np.einsum("ij,ij->i", combinations, combinations))
+
+
 def _fieller(equations: Equations, combinations: Array, responses: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return by how much noise in the information widens each error, and whether the information stands out of its noise."""
     information = np.einsum("ij,ji->i", combinations, responses)
     noise = np.sqrt(equations.noise.information_variance(responses))
     scores = np.divide(information, noise, out=np.full_like(noise, np.inf), where=noise > 0)
     scores = np.where((noise == 0) & (information <= 0), 0.0, scores)
-    resolved = scores >= RESOLVED
-    return 1 / np.sqrt(1 - np.where(resolved, WIDTH_95 / np.maximum(scores, RESOLVED), 0.0) ** 2), resolved
+    return 1 / np.sqrt(1 - (WIDTH_95 / np.maximum(scores, RESOLVED)) ** 2), scores >= RESOLVED
 
 
-def _positive_part(matrix: Array) -> Array:
-    values, vectors = np.linalg.eigh(matrix)
+def positive_part(matrix: Array) -> Array:
+    """Return the nearest matrix without negative directions."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
@@ -912,6 +925,15 @@ def level_sums(moments: Moments, *, constant: float = 1.0) -> Array:
     root = np.sqrt(weights[used])
     into[:, used] = np.linalg.pinv(root[:, None] * rows[used]) * root
     return into
+
+
+def weak_spreads(moments: Moments) -> Array:
+    """Return how far each coefficient of coded columns may well be from 0, in units of score; of the constant, as of a level."""
+    means = moments.matrix[0] / moments.count
+    variances = np.diag(moments.matrix) / moments.count - means**2
+    variances = np.maximum(variances, np.sqrt(np.diag(moments.variance)) / moments.count)
+    numbers = np.array([feature.kind not in ("level", "intercept") for feature in moments.features])
+    return np.where(numbers, PRIOR / 2 / np.sqrt(np.maximum(variances, 1e-12)), PRIOR)
 
 
 def complete_categories(moments: Moments) -> list[list[int]]:
@@ -1136,11 +1158,12 @@ def _least_squares(
 
 
 def _regression(solved: _LeastSquares, whole: Inference, fitted: Array) -> RegressionInference:
-    written, unique = _part(whole, slice(0, solved.size)), _part(whole, slice(solved.size, 2 * solved.size - 1))
+    written, unique = part_of(whole, slice(0, solved.size)), part_of(whole, slice(solved.size, 2 * solved.size - 1))
     return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
 
 
-def _part(inference: Inference, rows: slice) -> Inference:
+def part_of(inference: Inference, rows: slice) -> Inference:
+    """Return inference on some of the estimates."""
     return Inference(
         np.array(inference.estimates[rows]),
         np.array(inference.privacy[rows, rows]),

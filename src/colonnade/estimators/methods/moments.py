@@ -315,7 +315,8 @@ class Newton(MomentMethod):
     steps
         The number of steps. By default it follows from the price, the number of people and that of columns.
     gram, curvature
-        The shares of the price that the Gram matrix and the curvature have.
+        The shares of the price that the Gram matrix and the curvatures have. By default 0.3 and 0.15 if the price is worth at
+        most three steps, else 0.15 and 0.4.
     last
         The share of what is left that the last step has. Its noise stays in the answer.
     window
@@ -334,8 +335,8 @@ class Newton(MomentMethod):
     unused = {**MomentMethod.unused, "ridge": "Leave it out, or use method='secure'."}
     constraints = {
         "steps": Optional(Whole(1, MOST_STEPS)),
-        "gram": SHARE,
-        "curvature": SHARE,
+        "gram": Optional(SHARE),
+        "curvature": Optional(SHARE),
         "last": SHARE,
         "window": Whole(min(WINDOWS), max(WINDOWS)),
         "scale": Optional(Whole(1, LARGEST_SHORT_SCALE)),
@@ -345,9 +346,9 @@ class Newton(MomentMethod):
         self,
         *,
         steps: int | None = None,
-        gram: float = 0.2,
-        curvature: float = 0.3,
-        last: float = 0.5,
+        gram: float | None = None,
+        curvature: float | None = None,
+        last: float = 0.6,
         window: int = WINDOW,
         scale: int | None = None,
     ) -> None:
