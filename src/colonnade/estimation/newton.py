@@ -79,9 +79,9 @@ NOTICED = 2.0
 """How many standard errors of noise a rise must exceed to be one."""
 SIGNIFICANT = 1e-3
 """The chance below which the last gradient is more than noise."""
-NEAR = 0.5
-"""How far the last step of a search that has converged may move the part of a score that one column has. Its length is then right
-to (e^0.5 − 1.5)/0.5, three tenths, also for those at the ends of a heavy tail."""
+NEAR = 1.0
+"""How far the last step of a search that has converged may move the part of a score that one column has: on a longer one the
+weights of those at the ends of a heavy tail change by more than a factor e, and its length is not to be relied on."""
 SPREADS_IN_WINDOW = 6.0
 """How many standard deviations of the start's scores the window holds."""
 LEAST_PART = 1e-10

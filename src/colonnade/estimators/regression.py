@@ -62,7 +62,7 @@ COLUMNS = {
 """The columns of numbers in a summary, and how each is printed."""
 READ_FIRST = ["coefficient", "total error", "lower", "upper", "p"]
 """The columns that a table of a result shows."""
-PRIOR = "effects of about 2.5 units of score per two spreads, or for moments about four times the size of the other effects"
+PRIOR = "effects of about 2.5 units of score per two spreads, or four times the size of the others"
 HELPS = "Fewer columns, federation.tightened(...) or a larger ε would help."
 
 
