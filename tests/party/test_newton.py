@@ -20,7 +20,7 @@ from colonnade.secure.sine_link import STEPS, split_parts
 from tests import kit
 from tests.federations import SCHEMAS, as_if_agreed, federation, frames
 
-CURVATURE = 2
+CURVATURE = 0
 """The round that opens the curvature in these runs."""
 
 TARGET = "bank.default"
@@ -129,13 +129,13 @@ def test_no_record_moves_a_round_by_more_than_declared_whatever_the_weights(data
     nothing = released(empty, words[3:])
     assert not nothing[0].any()
     assert not nothing[1].any()
-    for number, moved in ((0, whole[0]), (CURVATURE, whole[1])):
+    for number, moved in ((1, whole[0]), (CURVATURE, whole[1])):
         assert moved @ moved <= float(noise.moved_by(number)) * (1 + 1e-9)
     for party, own in parts.items():
         alone = released({**parts, party: empty[party]}, words[3:])
         others = released({**empty, party: own}, words[3:])
         for less, limit in ((alone, {"party": party}), (others, {"colluders": 1})):
-            for number in (0, CURVATURE):
+            for number in (1, CURVATURE):
                 difference = whole[number == CURVATURE] - less[number == CURVATURE]
                 assert difference @ difference <= float(noise.moved_by(number, **limit)) * (1 + 1e-9)
 
@@ -191,7 +191,7 @@ def test_levels_are_left_out_of_products_only_where_they_are_those_of_a_category
         private(row_bound=step.parameters["row_bound"] - 1)  # rows would be scaled down, and levels with them
 
 
-@pytest.mark.parametrize("number", [CURVATURE, 3])
+@pytest.mark.parametrize("number", [CURVATURE, 4])
 def test_a_partys_noise_has_the_declared_law_in_every_round(number: int) -> None:
     """Rejects a deviation of nine tenths and of eleven tenths."""
     noise, source = _private("bank").step.terms.noise, kit.sampler(f"a party's share of the noise of round {number}")
