@@ -158,8 +158,7 @@ class Division:
         Division(gram=15, parts=(10, 6, 6, 6, 30, 27), curvatures=(0, 4))
         """
         few = steps <= FEW
-        gram = gram or (0.3 if few else 0.15)
-        curvature = curvature or (0.15 if few else 0.4)
+        gram, curvature = gram or (0.3 if few else 0.15), curvature or (0.15 if few else 0.4)
         left = 1 - gram - curvature
         early = [left * (1 - last) / max(steps - 1, 1)] * (steps - 1)
         first = curvature * (0.5 if few else 0.25) if early else 0.0
@@ -624,8 +623,7 @@ class NewtonSearch:
         if len(self._seen) == 1:
             return Convergence(False, 0, math.inf, freedom, 0.0, math.inf, outside)
         last = self._seen[-1]
-        slope = self._whole_slope(last)
-        figure = float(np.sum(slope**2 / np.maximum(last.variance, 1e-300)))
+        figure = float(np.sum(self._whole_slope(last) ** 2 / np.maximum(last.variance, 1e-300)))
         chance = float(chi2.sf(figure, freedom))
         left = self.family.steepest * float(np.max(np.abs(self.weights - last.weights)))
         done = self._kept and (chance >= SIGNIFICANT or left <= NEAR)
@@ -694,8 +692,7 @@ def newton_inference(
     _, into = coefficients_to_own_units(columns)
     shown: tuple[Coding, Coding] = ("reference", "sum") if coding == "full" else (coding, coding)
     combinations = np.vstack([written_levels(columns, one) @ into @ free for one in shown])
-    whole = infer(equations, combinations)
-    whole.estimates[:] += combinations @ near
+    whole = infer(equations, combinations, near)
     written, unique = part_of(whole, slice(0, len(into))), part_of(whole, slice(len(into), 2 * len(into) - 1))
     return RegressionInference(written, np.hypot(unique.errors(total=False), fitted - unique.estimates))
 

@@ -767,7 +767,7 @@ class Inference:
         return np.where(self.hidden, np.nan, share)
 
 
-def infer(equations: Equations, combinations: Array) -> Inference:
+def infer(equations: Equations, combinations: Array, around: Array | None = None) -> Inference:
     """Return estimates and errors of linear combinations of coefficients.
 
     Parameters
@@ -776,6 +776,8 @@ def infer(equations: Equations, combinations: Array) -> Inference:
         What was opened, with the law of its noise.
     combinations
         One row q per quantity q·β. A row of zeros (the reference level of a category) is 0 and has no error.
+    around
+        The coefficients from which the equations count; 0 by default. Estimates count from 0.
 
     Examples
     --------
@@ -787,10 +789,12 @@ def infer(equations: Equations, combinations: Array) -> Inference:
     >>> infer(equations, np.eye(2)).hidden
     array([False,  True])
     """
-    return infer_with_responses(equations, combinations)[0]
+    return infer_with_responses(equations, combinations, around)[0]
 
 
-def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inference, Array]:
+def infer_with_responses(
+    equations: Equations, combinations: Array, around: Array | None = None
+) -> tuple[Inference, Array]:
     """Return `infer`, and ℓ for each combination as one column: noise e in the equations moves the estimate by ℓ·e."""
     mean, covariance, scale = _noise_in_equations(equations)
     width = max(NUISANCE**2 * scale, LEAST**2)
@@ -798,14 +802,15 @@ def infer_with_responses(equations: Equations, combinations: Array) -> tuple[Inf
     moderate = equations.moderate
     own = np.einsum("ij,jk,ik->i", combinations, moderate, combinations)
     responses = weights @ _flat_along(combinations, spread, ~equations.free, width * own)
-    estimates = responses.T @ equations.products
+    estimates = responses.T @ equations.products + (0.0 if around is None else combinations @ around)
     leaks = equations.information @ responses - combinations.T
     leaked = leaks.T @ moderate @ leaks
     widening, resolved = _fieller(equations, combinations, responses)
-    privacy = responses.T @ covariance @ responses + equations.leaking**2 * width * leaked
+    privacy = (responses.T @ covariance @ responses + equations.leaking**2 * width * leaked) * np.outer(
+        widening, widening
+    )
     dispersion = equations.dispersion(mean)
     sampling = dispersion * responses.T @ positive_part(equations.information) @ responses
-    privacy = np.asarray(privacy * np.outer(widening, widening))
     separated = np.sqrt(np.maximum(np.diag(leaked), 0.0)) <= SEPARATED * np.sqrt(_lengths(combinations, own))
     known = width * moderate if equations.weak is None else equations.weak
     possible = np.einsum("ij,jk,ik->i", combinations, known, combinations)
